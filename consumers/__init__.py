@@ -1,0 +1,1 @@
+"""The consumer framework that applications subclass."""

@@ -1,0 +1,1 @@
+"""An event queue inside PostgreSQL, for Python and Spark."""

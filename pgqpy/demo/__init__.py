@@ -1,0 +1,1 @@
+"""The demonstration that `pgqpy demo` runs."""
