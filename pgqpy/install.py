@@ -1,0 +1,278 @@
+"""Put the engine (``schema/``) into a database, look at it, take it out again.
+
+``schema/install.sql`` is the only list of what is installed: psql runs it as it stands, and this
+module reads the same file, so there is no second order of things to keep right.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+from psycopg.rows import dict_row, tuple_row
+
+from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg import Connection
+
+MANIFEST = "install.sql"
+ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
+LOCK = (7366513, 1)  # the advisory lock that the manifest takes too
+INSTALL_REFUSED = "PQ014"
+
+_INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
+_MIGRATION = re.compile(r"tables/(\d+)[^/]*\.sql")
+
+
+class InstallFailed(PgqError):
+    """The schema was not installed: the server refused a statement, and nothing was changed."""
+
+
+class Piece(NamedTuple):
+    """A stretch of the one SQL text and the file it came from, relative to ``schema/``."""
+
+    file: str
+    text: str
+    line: int  # of its first line in that file, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a database holds of pgqpy, and what this package would install there."""
+
+    database: str
+    user: str
+    server_version: int  # 180003 is 18.3
+    shipped: int  # the version of the schema in this package
+    installed: int | None  # None: no schema of ours
+    schema_exists: bool  # a schema pgq, ours or not
+    owner: str | None
+    extension: str | None  # version of the extension pgq, if it is present
+    roles: tuple[str, ...]
+    missing_roles: tuple[str, ...]
+    queues: int
+
+    @property
+    def state(self) -> str:
+        """One word: extension, missing, foreign, old, current or newer."""
+        if self.extension is not None:
+            return "extension"
+        if self.installed is None:
+            return "foreign" if self.schema_exists else "missing"
+        if self.installed == self.shipped:
+            return "current"
+        return "old" if self.installed < self.shipped else "newer"
+
+
+class Uninstalled(NamedTuple):
+    """What uninstall did: how many queues went, which roles went and which stayed."""
+
+    queues: int
+    dropped_roles: tuple[str, ...]
+    kept_roles: tuple[str, ...]
+
+
+def print_sql() -> str:
+    """Return the whole schema as one file for psql: ``pgqpy schema print | psql``."""
+    return "".join(piece.text for piece in _pieces())
+
+
+def execute_sql() -> str:
+    """Return the whole schema as one string for the server: psql's own commands are left out."""
+    return "".join(piece.text for piece in _server_pieces())
+
+
+@cache
+def shipped_version() -> int:
+    """Return the version this package installs: the number of the last file in ``tables/``."""
+    found = (_MIGRATION.fullmatch(piece.file) for piece in _pieces())
+    return max((int(match[1]) for match in found if match), default=0)
+
+
+def install(connection: Connection[Any]) -> int:
+    """Install the schema, or bring it up to date, in one transaction; return its version.
+
+    Twice in a row, or from two sessions at once, does no harm. The connection must be in
+    autocommit mode and idle, since the script holds its own transaction.
+
+    Raises InstallRefused (extension pgq present, roles missing, not allowed here), SchemaTooNew,
+    InstallFailed (with file and line).
+    """
+    _check_idle(connection)
+    before = status(connection)
+    if before.state == "newer":
+        raise SchemaTooNew(installed=before.installed, shipped=before.shipped)
+    try:
+        connection.execute(cast("LiteralString", execute_sql()), prepare=False)
+    except psycopg.Error as exc:
+        _roll_back(connection)
+        raise _explain(exc) from exc
+    return shipped_version()
+
+
+def upgrade(connection: Connection[Any]) -> int:
+    """Bring an installed schema up to date; return its version.
+
+    Raises SchemaMissing where there is nothing to upgrade, else what `install` raises.
+    """
+    if status(connection).state == "missing":
+        raise SchemaMissing
+    return install(connection)
+
+
+def status(connection: Connection[Any]) -> Status:
+    """Look at the connected database; changes nothing."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
+        ours, queues = row.pop("ours"), row.pop("has_queues")
+        installed = _scalar(connection, "select max(version) from pgq.installation") if ours else None
+        count = _scalar(connection, "select count(*) from pgq.queue") if queues else 0
+    roles = tuple(row.pop("roles"))
+    missing = tuple(role for role in ROLES if role not in roles)
+    return Status(
+        **row,
+        server_version=connection.info.server_version,
+        shipped=shipped_version(),
+        installed=installed,
+        queues=count,
+        roles=roles,
+        missing_roles=missing,
+    )
+
+
+def uninstall(
+    connection: Connection[Any], *, force: bool = False, roles: bool = False
+) -> Uninstalled:
+    """Drop the schema pgq with every queue in it, in one transaction.
+
+    Without `force` it refuses where there are queues. The four roles belong to the whole cluster
+    and stay; `roles` drops those that no database uses and that have no member any more.
+
+    Raises SchemaMissing, InstallRefused.
+    """
+    _check_idle(connection)
+    try:
+        with connection.transaction():
+            connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
+            queues = _check_removable(status(connection), force=force)
+            connection.execute("drop schema pgq cascade")
+    except psycopg.Error as exc:
+        raise _explain(exc) from exc
+    dropped = tuple(role for role in reversed(ROLES) if roles and _drop_role(connection, role))
+    kept = tuple(role for role in status(connection).roles if role not in dropped)
+    return Uninstalled(queues, dropped, kept)
+
+
+def _check_removable(found: Status, *, force: bool) -> int:
+    if found.state == "extension":
+        msg = "the schema pgq belongs to the extension pgq: drop extension pgq"
+        raise InstallRefused(msg)
+    if found.state == "missing":
+        raise SchemaMissing
+    if found.state == "foreign":
+        msg = "the schema pgq in this database is not pgqpy's: it was left alone"
+        raise InstallRefused(msg)
+    if found.queues and not force:
+        msg = f"{found.queues} queue(s) and their events would be lost: drop them first, or force"
+        raise InstallRefused(msg)
+    return found.queues
+
+
+def _drop_role(connection: Connection[Any], role: str) -> bool:
+    if _scalar(connection, _FOREIGN_MEMBERS, [role, list(ROLES)]):
+        return False
+    try:
+        connection.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+    except (
+        psycopg.errors.UndefinedObject,
+        psycopg.errors.DependentObjectsStillExist,
+        psycopg.errors.InsufficientPrivilege,
+    ):
+        return False
+    return True
+
+
+def _pieces() -> Iterator[Piece]:
+    schema = files("pgqpy") / "schema"
+    manifest = (schema / MANIFEST).read_text(encoding="utf-8")
+    for number, line in enumerate(manifest.splitlines(keepends=True), start=1):
+        include = _INCLUDE.fullmatch(line)
+        if include is None:
+            yield Piece(MANIFEST, line, number)
+            continue
+        text = schema.joinpath(*include[1].split("/")).read_text(encoding="utf-8")
+        yield Piece(include[1], text if text.endswith("\n") else text + "\n", 1)
+
+
+def _server_pieces() -> Iterator[Piece]:
+    return (piece for piece in _pieces() if not piece.text.startswith("\\"))
+
+
+def _check_idle(connection: Connection[Any]) -> None:
+    idle = connection.info.transaction_status == TransactionStatus.IDLE
+    if not (connection.autocommit and idle):
+        msg = "installing needs a connection in autocommit mode, outside a transaction"
+        raise InstallRefused(msg)
+
+
+def _roll_back(connection: Connection[Any]) -> None:
+    # The script's own `begin` is still open after an error; psycopg knows nothing of it.
+    if not connection.closed:
+        connection.rollback()
+
+
+def _explain(exc: psycopg.Error) -> PgqError:
+    said = exc.diag.message_primary or str(exc).strip()
+    more = "; ".join(text for text in (exc.diag.message_detail, exc.diag.message_hint) if text)
+    text = f"{said}; {more}" if more else said
+    if exc.sqlstate == INSTALL_REFUSED:
+        return InstallRefused(text)
+    if exc.sqlstate == psycopg.errors.InsufficientPrivilege.sqlstate:
+        return InstallRefused(f"{text}; connect as the owner of the database")
+    place = _place(exc.diag.statement_position)
+    return InstallFailed(f"{place}{text}")
+
+
+def _place(position: str | None) -> str:
+    """Turn the server's character position, counted from 1, into ``file:line: ``."""
+    if not position:
+        return ""
+    left = int(position) - 1
+    for piece in _server_pieces():
+        if left < len(piece.text):
+            return f"schema/{piece.file}:{piece.line + piece.text.count(chr(10), 0, left)}: "
+        left -= len(piece.text)
+    return ""
+
+
+def _scalar(connection: Connection[Any], query: LiteralString, params: list[Any] | None = None) -> Any:
+    row = connection.cursor(row_factory=tuple_row).execute(query, params).fetchone()
+    return row[0] if row else None
+
+
+_STATUS = """
+    select current_database()::text as database, current_user::text as user,
+        (select extversion from pg_extension where extname = 'pgq') as extension,
+        n.oid is not null as schema_exists, pg_get_userbyid(n.nspowner)::text as owner,
+        array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
+        exists (select from pg_class where relnamespace = n.oid and relname = 'installation')
+            as ours,
+        exists (select from pg_class where relnamespace = n.oid and relname = 'queue')
+            as has_queues
+    from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
+"""
+
+_FOREIGN_MEMBERS = """
+    select exists (select from pg_auth_members m join pg_roles r on r.oid = m.roleid
+        where r.rolname = %s and m.member <> current_user::regrole
+        and pg_get_userbyid(m.member) <> all(%s))
+"""
