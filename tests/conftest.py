@@ -1,0 +1,134 @@
+"""Fixtures: a server for the run, a database for each test, connections that get closed."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from pgqpy.testing import embedded_server
+from tests.support import debian
+from tests.support.databases import new_database, template_database
+from tests.support.processes import PythonProcess
+from tests.support.servers import SETTINGS, NamedServer, SharedServer, other_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pgqpy
+    from pgqpy.testing import EmbeddedServer
+    from tests.support.servers import Server
+
+SHARED = pytest.StashKey[SharedServer]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the server stopped at the end of the run, however the run ends."""
+    config.stash[SHARED] = SharedServer()
+    config.add_cleanup(config.stash[SHARED].close)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give each xdist process the one server, which the process that started them owns."""
+    node.workerinput["server_dsn"] = node.config.stash[SHARED].get().dsn()
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Server:
+    """The server of this run (PGQPY_TEST_DSN, PGQPY_TEST_PG: see tests/support/servers.py)."""
+    given = getattr(request.config, "workerinput", {})
+    if "server_dsn" in given:
+        return NamedServer(given["server_dsn"])
+    return request.config.stash[SHARED].get()
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> Iterator[str]:
+    """The name of a database with the schema installed, to clone from: never connect to it."""
+    with template_database(server) as name:
+        yield name
+
+
+@pytest.fixture
+def dsn(server: Server, template: str) -> Iterator[str]:
+    """A fresh database with the schema."""
+    with new_database(server, template) as name:
+        yield server.dsn(name)
+
+
+@pytest.fixture
+def empty_dsn(server: Server) -> Iterator[str]:
+    """A fresh database without the schema."""
+    with new_database(server) as name:
+        yield server.dsn(name)
+
+
+@pytest.fixture
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., psycopg.Connection[Any]]]:
+    """Open one more connection to the test's database: autocommit unless told otherwise.
+
+    `connect()`, `connect(autocommit=False)`, `connect(user="app")`, `connect(dsn=other)`.
+    """
+    with ExitStack() as stack:
+
+        def opener(dsn: str | None = None, **kwargs: Any) -> psycopg.Connection[Any]:
+            place = dsn or request.getfixturevalue("dsn")
+            connection = psycopg.connect(place, **{"autocommit": True, **kwargs})
+            stack.callback(connection.close)
+            return connection
+
+        yield opener
+
+
+@pytest.fixture
+def connection(connect: Callable[..., psycopg.Connection[Any]]) -> psycopg.Connection[Any]:
+    """An autocommit connection to the test's database."""
+    return connect()
+
+
+@pytest.fixture
+def client(dsn: str) -> Iterator[pgqpy.Client]:
+    """A client of the test's database, with a connection of its own."""
+    import pgqpy  # noqa: PLC0415  # tests of the bare engine do without the client
+
+    with pgqpy.connect(dsn) as client:
+        yield client
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A private, durable server to crash: stop("immediate"), SIGKILL, start(). No schema yet."""
+    with embedded_server(settings=SETTINGS, bin_dir=other_programs(), tcp=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _debian() -> Iterator[tuple[EmbeddedServer, str]]:
+    if not debian.extension_installed():
+        pytest.skip(debian.WHY_SKIPPED)
+    with debian.debian_server() as found:
+        yield found
+
+
+@pytest.fixture
+def extension_dsn(_debian: tuple[EmbeddedServer, str]) -> Iterator[str]:
+    """A fresh database with the real extension pgq, on Debian's PostgreSQL 15."""
+    server, template = _debian
+    with new_database(server, template) as name:
+        yield server.dsn(name)
+
+
+@pytest.fixture
+def spawn() -> Iterator[Callable[..., PythonProcess]]:
+    """Start `python *args`: `spawn("-m", "pgqpy", "doctor", env={…})`; killed at the end."""
+    with ExitStack() as stack:
+
+        def starter(*args: str, **kwargs: Any) -> PythonProcess:
+            process = PythonProcess(*args, **kwargs)
+            stack.callback(process.close)
+            return process
+
+        yield starter

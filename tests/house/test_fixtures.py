@@ -1,0 +1,97 @@
+"""What the fixtures promise to every other test."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.support.crash import kill_server
+from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.testing import EmbeddedServer
+    from tests.support.processes import PythonProcess
+
+Connect = Callable[..., psycopg.Connection[Any]] if TYPE_CHECKING else object
+
+
+def _scalar(connection: psycopg.Connection[Any], query: str) -> Any:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def test_an_empty_database_has_no_schema(empty_dsn: str, connect: Connect) -> None:
+    connection = connect(dsn=empty_dsn)
+    assert _scalar(connection, "select to_regnamespace('pgq') is null")
+
+
+def test_a_test_database_has_the_schema(connection: psycopg.Connection[Any]) -> None:
+    assert _scalar(connection, "select to_regnamespace('pgq') is not null")
+
+
+def test_a_prepared_transaction_does_not_keep_the_database(
+    empty_dsn: str, connect: Connect
+) -> None:
+    connection = connect(dsn=empty_dsn)
+    connection.execute("begin")
+    connection.execute("create table t ()")
+    connection.execute(f"prepare transaction 'left by {os.getpid()}'".encode())
+
+
+def test_a_gate_holds_until_it_opens(empty_dsn: str, connect: Connect) -> None:
+    keeper, walker = connect(dsn=empty_dsn), connect(dsn=empty_dsn)
+    with shut_gate(keeper) as gate:
+        walk = threading.Thread(target=walker.execute, args=[gate.wait_sql])
+        walk.start()
+        assert gate.wait_for_arrival() == walker.info.backend_pid
+        watcher = connect(dsn=empty_dsn)
+        blockers = wait_until_blocked(watcher, walker.info.backend_pid)
+        assert blockers == [keeper.info.backend_pid]
+        gate.open()
+        walk.join(timeout=30)
+        assert not walk.is_alive()
+
+
+def test_own_server_survives_a_crash(own_server: EmbeddedServer) -> None:
+    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
+        connection.execute("create table kept as select 1 as x")
+    kill_server(own_server)
+    own_server.start()
+    with psycopg.connect(own_server.tcp_dsn()) as connection:
+        assert _scalar(connection, "select x from kept") == 1
+
+
+def test_a_wrong_password_is_refused_by_tcp(own_server: EmbeddedServer) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(own_server.tcp_dsn(), password="wrong")
+
+
+def test_the_server_ends_with_the_process_that_started_it(
+    spawn: Callable[..., PythonProcess],
+) -> None:
+    process = spawn("-c", SERVER_UNTIL_KILLED)
+    postmaster = int(process.wait_for_output("postmaster\n").split()[0])
+    process.kill()
+    eventually(lambda: not os.path.exists(f"/proc/{postmaster}"))
+
+
+SERVER_UNTIL_KILLED = """
+import signal
+from pgqpy.testing import embedded_server
+with embedded_server() as server:
+    print(server.pid, "postmaster")
+    signal.pause()
+"""
+
+
+def test_the_extension_is_the_real_one(extension_dsn: str, connect: Connect) -> None:
+    connection = connect(dsn=extension_dsn)
+    assert _scalar(connection, "select extversion from pg_extension where extname = 'pgq'")

@@ -1,0 +1,77 @@
+"""Databases for tests: a template with the schema installed once, and clones of it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.servers import Server
+
+_numbers = itertools.count(1)
+# Roles belong to the whole cluster: pytest processes on one server install one after another.
+SCHEMA = Path(__file__).parents[2] / "schema"
+INSTALL_LOCK = 7366599
+
+
+@contextmanager
+def template_database(server: Server) -> Iterator[str]:
+    """Make a database with the schema installed, yield its name, drop it at the end."""
+    with new_database(server) as name:
+        with _admin(server) as admin, psycopg.connect(server.dsn(name), autocommit=True) as mine:
+            admin.execute("select pg_advisory_lock(%s)", [INSTALL_LOCK])
+            _install(mine)
+        yield name
+
+
+def _install(connection: psycopg.Connection[Any]) -> None:
+    """Run the manifest; this reader goes as soon as pgqpy.install can be imported."""
+    lines = []
+    for line in (SCHEMA / "install.sql").read_text().splitlines():
+        if line.startswith("\\ir "):
+            lines.append((SCHEMA / line.split()[1]).read_text())
+        elif not line.startswith("\\"):
+            lines.append(line)
+    connection.execute("\n".join(lines).encode())
+
+
+@contextmanager
+def new_database(server: Server, template: str = "template0") -> Iterator[str]:
+    """Make a database from a template that nobody is connected to; drop it at the end.
+
+    It drops by force: what a test left connected or prepared does not stay.
+    """
+    name = f"pgqpy_test_{os.getpid()}_{next(_numbers)}"
+    with _admin(server) as admin:
+        admin.execute(_CREATE.format(sql.Identifier(name), sql.Identifier(template)))
+    try:
+        yield name
+    finally:
+        with _admin(server) as admin:
+            _end_prepared_transactions(server, name, admin)
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+_CREATE = sql.SQL("create database {} template {}")
+_PREPARED = "select gid from pg_prepared_xacts where database = %s"
+
+
+def _admin(server: Server) -> psycopg.Connection[Any]:
+    return psycopg.connect(server.dsn(), autocommit=True)
+
+
+def _end_prepared_transactions(server: Server, name: str, admin: psycopg.Connection[Any]) -> None:
+    prepared = admin.execute(_PREPARED, [name]).fetchall()
+    if not prepared:
+        return
+    with psycopg.connect(server.dsn(name), autocommit=True) as mine:
+        for (gid,) in prepared:
+            mine.execute(sql.SQL("rollback prepared {}").format(sql.Literal(gid)))
