@@ -1,0 +1,53 @@
+"""Settings: an argument, else an environment variable PGQPY_…, else the default."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+# A quarter of an hour is the longest that makes sense for any period below; longer is a typo
+# (milliseconds given for seconds).
+Seconds = Annotated[float, Field(gt=0, le=900, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """What every command needs to know: where the database is.
+
+    `dsn` (PGQPY_DSN) is a libpq connection string or URI; empty means libpq's own PG* variables.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="PGQPY_", extra="forbid", frozen=True)
+
+    # Kept out of repr(): it may hold a password, and settings are printed.
+    dsn: str = Field(default="", repr=False)
+
+
+class TickerSettings(Settings):
+    """Settings of the ticker daemon; each is also an environment variable, as PGQPY_HTTP_PORT.
+
+    Every period is in seconds. `dsns` are the databases to serve (PGQPY_DSNS, a JSON list);
+    without them it is the one that `dsn` names.
+    """
+
+    dsns: tuple[str, ...] = Field(default=(), repr=False)
+
+    poll_interval: Seconds = 0.005  # between looks while events come in
+    idle_poll_interval: Seconds = 0.025  # between looks once nothing has come in for a while
+    due_period: Seconds = 1.0  # between questions for PGQ's own rules (idle ticks)
+    retry_period: Seconds = 1.0  # between moves from the retry queue back into the queue
+    maint_period: Seconds = 30.0  # between rotation and clean-up
+    gauge_period: Seconds = 15.0  # between readings of consumer lag for /metrics
+    health_limit: Seconds = 10.0  # a database without a good look for so long is unhealthy
+
+    http_host: str = "127.0.0.1"
+    http_port: Annotated[int, Field(ge=0, le=65535)] | None = None  # None: no server; 0: any port
+
+    log_format: Literal["console", "json"] = "console"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """The connection strings to serve, at least one, without repetitions."""
+        return tuple(dict.fromkeys(self.dsns)) or (self.dsn,)
