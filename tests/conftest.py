@@ -92,7 +92,7 @@ def connection(connect: Callable[..., psycopg.Connection[Any]]) -> psycopg.Conne
 @pytest.fixture
 def client(dsn: str) -> Iterator[pgqpy.Client]:
     """A client of the test's database, with a connection of its own."""
-    import pgqpy  # noqa: PLC0415  # tests of the bare engine do without the client
+    import pgqpy  # tests of the bare engine do without the client
 
     with pgqpy.connect(dsn) as client:
         yield client

@@ -6,6 +6,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import psycopg
 import pytest
 
@@ -15,11 +16,12 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from pgqpy.testing import EmbeddedServer
     from tests.support.processes import PythonProcess
 
-Connect = Callable[..., psycopg.Connection[Any]] if TYPE_CHECKING else object
+    Connect: TypeAlias = Callable[..., psycopg.Connection[Any]]
 
 
 def _scalar(connection: psycopg.Connection[Any], query: str) -> Any:
@@ -80,7 +82,7 @@ def test_the_server_ends_with_the_process_that_started_it(
     process = spawn("-c", SERVER_UNTIL_KILLED)
     postmaster = int(process.wait_for_output("postmaster\n").split()[0])
     process.kill()
-    eventually(lambda: not os.path.exists(f"/proc/{postmaster}"))
+    eventually(lambda: not psutil.pid_exists(postmaster))
 
 
 SERVER_UNTIL_KILLED = """

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
+
+from pgqpy.install import install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count(1)
 # Roles belong to the whole cluster: pytest processes on one server install one after another.
-SCHEMA = Path(__file__).parents[2] / "schema"
 INSTALL_LOCK = 7366599
 
 
@@ -28,19 +28,8 @@ def template_database(server: Server) -> Iterator[str]:
     with new_database(server) as name:
         with _admin(server) as admin, psycopg.connect(server.dsn(name), autocommit=True) as mine:
             admin.execute("select pg_advisory_lock(%s)", [INSTALL_LOCK])
-            _install(mine)
+            install(mine)
         yield name
-
-
-def _install(connection: psycopg.Connection[Any]) -> None:
-    """Run the manifest; this reader goes as soon as pgqpy.install can be imported."""
-    lines = []
-    for line in (SCHEMA / "install.sql").read_text().splitlines():
-        if line.startswith("\\ir "):
-            lines.append((SCHEMA / line.split()[1]).read_text())
-        elif not line.startswith("\\"):
-            lines.append(line)
-    connection.execute("\n".join(lines).encode())
 
 
 @contextmanager

@@ -30,8 +30,10 @@ def extension_installed() -> bool:
 @contextmanager
 def debian_server() -> Iterator[tuple[EmbeddedServer, str]]:
     """Run a cluster of Debian's PostgreSQL; yield it and a template with the extension."""
-    with embedded_server(settings=FAST, bin_dir=BIN_DIR) as server:
-        with new_database(server) as template:
-            with psycopg.connect(server.dsn(template), autocommit=True) as connection:
-                connection.execute("create extension pgq")
-            yield server, template
+    with (
+        embedded_server(settings=FAST, bin_dir=BIN_DIR) as server,
+        new_database(server) as template,
+    ):
+        with psycopg.connect(server.dsn(template), autocommit=True) as connection:
+            connection.execute("create extension pgq")
+        yield server, template

@@ -68,9 +68,9 @@ def wait_until_blocked(
 ) -> list[int]:
     """Wait until session `pid` waits for a lock; return the process ids that block it."""
 
-    def blockers() -> list[int] | None:
+    def blockers() -> list[int]:
         row = connection.execute(BLOCKED_SQL, [pid]).fetchone()
-        return None if row is None else _first(row)
+        return [] if row is None else _first(row)
 
     return eventually(blockers, timeout)
 

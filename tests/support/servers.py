@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +15,7 @@ from pgqpy.testing import embedded_server
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+DOCKER_SOCKET = "/var/run/docker.sock"
 POSTGRES_IMAGE = os.environ.get("PGQPY_TEST_IMAGE", "postgres:18")
 
 SETTINGS: Mapping[str, str | int] = {
@@ -75,7 +77,7 @@ def chosen_server() -> Iterator[Server]:
     dsn, choice = os.environ.get("PGQPY_TEST_DSN"), os.environ.get("PGQPY_TEST_PG", "")
     if dsn:
         yield NamedServer(dsn)
-    elif choice == "docker" or (not choice and _docker_answers()):
+    elif choice == "docker" or (not choice and _docker_can()):
         with _docker_server() as server:
             yield server
     else:
@@ -94,25 +96,36 @@ def other_programs() -> Path | None:
     return Path(choice)
 
 
-def _docker_answers() -> bool:
-    """Say whether a Docker daemon answers; most machines without one answer no at once."""
-    import docker  # noqa: PLC0415  # only this choice needs it, and it is slow to import
+def _docker_can() -> bool:
+    """Say whether a Docker daemon answers and has the image, or can fetch it."""
+    if "DOCKER_HOST" not in os.environ and not _accepts(DOCKER_SOCKET):
+        return False  # the usual case: nothing to import
+    import docker
 
     try:
-        client = docker.from_env(timeout=5)
+        client = docker.from_env(timeout=60)
     except docker.errors.DockerException:
         return False
     try:
-        return bool(client.ping())
+        return bool(client.images.list(POSTGRES_IMAGE) or client.images.pull(POSTGRES_IMAGE))
     except docker.errors.DockerException:
         return False
     finally:
         client.close()
 
 
+def _accepts(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
+
+
 @contextmanager
 def _docker_server() -> Iterator[Server]:
-    from testcontainers.postgres import PostgresContainer  # noqa: PLC0415  # as above
+    from testcontainers.postgres import PostgresContainer
 
     options = [word for name, value in FAST.items() for word in ("-c", f"{name}={value}")]
     container: Any = PostgresContainer(POSTGRES_IMAGE, username="postgres", driver=None)

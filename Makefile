@@ -1,0 +1,58 @@
+# Everything from a fresh clone, with nothing but Python 3.10+ and pip. `make help` lists it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+JOBS ?= 2
+TESTS ?= tests
+DEMO ?=
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check fix bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP)  ## Make .venv and install pgqpy with all it needs (make demo and make test do it by themselves)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "pgqpy needs Python 3.10 or later as $(PYTHON); name another: make PYTHON=python3.12 …"; exit 1; }
+	@echo "setup: making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) >$(VENV).log 2>&1 || { rm -rf $(VENV); echo \
+	  "setup: $(PYTHON) cannot make a venv (Debian, Ubuntu: apt-get install python3-venv); see $(VENV).log"; exit 1; }
+	@rm -f $(VENV).log
+	@echo "setup: installing pgqpy, its tools and an embedded PostgreSQL (a minute or two, once)"
+	@$(BIN)/python -m pip install --editable '.[dev]'
+	@touch $@
+	@echo "setup: done"
+
+demo: $(STAMP)  ## Run pgbench against a queue, kill the consumer in the middle, compare every balance
+	@$(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
+
+test: $(STAMP)  ## Run every test in random order and measure coverage (JOBS=2, TESTS=tests/client)
+	@$(BIN)/python -m pytest -n $(JOBS) $(COVERAGE) $(TESTS) \
+	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
+
+# A part of the tests cannot reach the floor of the whole.
+COVERAGE = $(if $(filter tests,$(TESTS)),--cov --cov-report=term)
+
+check: $(STAMP)  ## Lint, format, types, layers, generated files: seconds, no server
+	@set -e; for step in $(CHECKS); do \
+	  echo "check: $$step"; $(BIN)/$$(echo $$step | tr '+' ' ') || { echo "make check: FAILED at $$step"; exit 1; }; \
+	done; echo "make check: passed"
+
+CHECKS = ruff+check ruff+format+--check mypy lint-imports+--no-logo python+tools/unasync.py+--check
+
+fix: $(STAMP)  ## Let the tools repair what they can: lint, format, generated files
+	$(BIN)/ruff check --fix --quiet || true
+	$(BIN)/python tools/unasync.py
+	$(BIN)/ruff format --quiet
+
+bench: $(STAMP)  ## Measure latency from insert to process_event, and what the ticker costs
+	@$(BIN)/python benchmarks/latency.py
+
+clean:  ## Remove .venv and what tools left behind
+	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
