@@ -1,0 +1,92 @@
+"""House rules that are queries over the tree."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+from importlib.metadata import version
+
+import pytest
+
+from tests.support.tree import ROOT, files
+
+LONGEST = 300  # lines
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["ticker", "consumers", "schema"])
+def test_the_links_lead_to_the_real_folders(name: str) -> None:
+    link = ROOT / "pgqpy" / name
+    assert os.readlink(link) == f"../{name}"  # noqa: PTH115  # the text of the link counts
+
+
+def test_git_keeps_the_links_as_links() -> None:
+    command = ["git", "ls-files", "--stage", "pgqpy/ticker", "pgqpy/consumers", "pgqpy/schema"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["120000"] * 3
+
+
+def test_no_module_is_longer_than_300_lines() -> None:
+    lengths = {str(name): len(_text(name).splitlines()) for name in files("*.py")}
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST} == {}
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    newest = re.search(
+        r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    declared = re.search(r'^version = "(.+)"', PYPROJECT, re.MULTILINE)
+    assert newest is not None
+    assert declared is not None
+    assert newest[1] == declared[1] == version("pgqpy")
+
+
+def test_every_make_target_says_what_it_does() -> None:
+    makefile = _text("Makefile")
+    phony = re.search(r"^\.PHONY: (.+)", makefile, re.MULTILINE)
+    assert phony is not None
+    described = set(re.findall(r"^([a-z]+):.* ## ", makefile, re.MULTILINE))
+    assert set(phony[1].split()) == described
+
+
+def test_every_ignored_lint_rule_has_its_reason_beside_it() -> None:
+    lint = PYPROJECT.partition("[tool.ruff.lint]")[2]
+    rules = re.findall(r'^    "[A-Z]+\d*",(.*)$', lint, re.MULTILINE)
+    assert rules
+    assert all(re.fullmatch(r"  # \S.+", reason) for reason in rules)
+
+
+def test_every_suppressed_warning_in_the_code_has_its_reason() -> None:
+    mark = re.compile(r"# (noqa|type: ignore|pragma)(?!.*\S  # \S)")
+    bare = [
+        f"{name}:{number}"
+        for name in files("*.py")
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if mark.search(line) and "re.compile" not in line
+    ]
+    assert bare == []
+
+
+def test_no_test_sleeps() -> None:
+    waiting = ROOT / "tests" / "support" / "waiting.py"  # the one place that may
+    tests = [name for name in files("tests/*.py") if ROOT / name != waiting]
+    assert [str(name) for name in tests if "sleep" in _called(_text(name))] == []
+
+
+def test_the_tree_is_mapped_in_the_readme() -> None:
+    readme = _text("README.md")
+    folders = {name.parts[0] for name in files() if len(name.parts) > 1}
+    missing = {name for name in folders if not name.startswith(".") and f"{name}/" not in readme}
+    assert missing == set()
+
+
+def _text(name: str | os.PathLike[str]) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _called(source: str) -> set[str]:
+    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
+    return names | {call.id for call in calls if isinstance(call, ast.Name)}
