@@ -1,0 +1,55 @@
+"""A call of one SQL function, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from typing_extensions import LiteralString
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """What to send, and how to read the answer. Holds no connection and does no I/O.
+
+    Attributes:
+        function: the SQL function's name, without the schema.
+        sql: the statement, with psycopg's `%s` placeholders.
+        params: their values.
+        decode: turns the rows into the result.
+        about: what the caller knows (queue, consumer, …): becomes the attributes of an error.
+        beside: the function stands beside the contract: the real extension pgq lacks it.
+    """
+
+    function: str
+    sql: LiteralString
+    params: Row
+    decode: Callable[[list[Row]], T]
+    about: Mapping[str, object] = field(default_factory=dict)
+    beside: bool = False
+
+
+def value(rows: list[Row]) -> Any:  # noqa: ANN401  # the caller's Call names the type
+    """Read the one column of the one row."""
+    return rows[0][0]
+
+
+def column(rows: list[Row]) -> list[Any]:
+    """Read one column of every row."""
+    return [row[0] for row in rows]
+
+
+def records(kind: type[T]) -> Callable[[list[Row]], list[T]]:
+    """Read every row as a record."""
+    return lambda rows: [kind(*row) for row in rows]
+
+
+def record(kind: type[T]) -> Callable[[list[Row]], T | None]:
+    """Read the one row as a record; None if there is none, or one whose columns are all NULL."""
+    return lambda rows: kind(*rows[0]) if rows and rows[0][0] is not None else None

@@ -1,0 +1,79 @@
+"""Checks of arguments that the server cannot make, or would make too late."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta
+
+from pgqpy.errors import InvalidArgument
+from pgqpy.records import Batch, Event
+
+LONGEST = timedelta(days=36_500)  # a century: what lies beyond is a mistake, and overflows timestamps
+
+Interval = timedelta | float
+"""A span of time: a timedelta, or seconds."""
+
+After = timedelta | float | datetime
+"""When to come back: a span from now, or a moment."""
+
+
+def name(parameter: str, text: str) -> str:
+    """Refuse what PostgreSQL's text cannot hold; everything else about a name the server checks."""
+    if not isinstance(text, str):
+        msg = f"{parameter} must be a str, not {type(text).__name__}"
+        raise InvalidArgument(msg, parameter=parameter)
+    if "\0" in text:
+        msg = f"{parameter} {text!r} contains a NUL character: take it out"
+        raise InvalidArgument(msg, parameter=parameter)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        msg = f"{parameter} {text!r} contains a lone surrogate, which is not text: take it out"
+        raise InvalidArgument(msg, parameter=parameter) from None
+    return text
+
+
+def maybe_name(parameter: str, text: str | None) -> str | None:
+    """Check a name that may be left out."""
+    return None if text is None else name(parameter, text)
+
+
+def interval(parameter: str, span: Interval | None) -> timedelta | None:
+    """Take seconds or a timedelta, from zero up to a century; None stays None."""
+    if span is None:
+        return None
+    if not isinstance(span, timedelta):
+        if not math.isfinite(span):
+            msg = f"{parameter} must be a finite number of seconds, not {span}"
+            raise InvalidArgument(msg, parameter=parameter)
+        span = timedelta(seconds=min(max(span, -1.0), LONGEST.total_seconds() + 1))
+    if not timedelta(0) <= span <= LONGEST:
+        msg = f"{parameter} must lie between 0 seconds and 100 years, not {span}"
+        raise InvalidArgument(msg, parameter=parameter)
+    return span
+
+
+def count(parameter: str, number: int | None) -> int | None:
+    """Take a number from zero up to what an int4 holds; None stays None."""
+    if number is not None and not 0 <= number < 2**31:
+        msg = f"{parameter} must lie between 0 and {2**31 - 1}, not {number}"
+        raise InvalidArgument(msg, parameter=parameter)
+    return number
+
+
+def big(parameter: str, number: int) -> int:
+    """Take an int that an int8 holds."""
+    if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**63:
+        msg = f"{parameter} must be an int of 64 bits, not {number!r}"
+        raise InvalidArgument(msg, parameter=parameter)
+    return number
+
+
+def batch_id(batch: Batch | int) -> int:
+    """Take a batch or its id."""
+    return batch.id if isinstance(batch, Batch) else big("batch", batch)
+
+
+def event_id(event: Event | int) -> int:
+    """Take an event or its id."""
+    return event.id if isinstance(event, Event) else big("event", event)

@@ -1,0 +1,136 @@
+"""Calls that manage queues (role pgq_admin) and tell about them (everybody)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, records, value
+from pgqpy.records import ConsumerInfo, QueueInfo
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+Setting = str | int | bool | timedelta | None
+"""A queue's setting: SQL text, or the Python value that says the same."""
+
+
+def create_queue(queue: str) -> Call[int]:
+    """Create a queue: 1 created, 0 was there. PGQ create_queue, 1.2."""
+    sql = "select pgq.create_queue(%s::text)"
+    return Call("create_queue", sql, (check.name("queue", queue),), value, {"queue": queue})
+
+
+def drop_queue(queue: str, *, force: bool = False) -> Call[int]:
+    """Drop a queue, by force with its consumers: 1. PGQ drop_queue, 1.2."""
+    sql = "select pgq.drop_queue(%s::text, %s::boolean)"
+    return Call("drop_queue", sql, (check.name("queue", queue), force), value, {"queue": queue})
+
+
+def set_queue_config(queue: str, param: str, setting: Setting) -> Call[int]:
+    """Change one setting of a queue: 1. PGQ set_queue_config, 1.2."""
+    text = None if setting is None else check.name("value", _setting(setting))
+    params = (check.name("queue", queue), check.name("param", param), text)
+    sql = "select pgq.set_queue_config(%s::text, %s::text, %s::text)"
+    return Call("set_queue_config", sql, params, value, {"queue": queue, "parameter": param})
+
+
+def _setting(setting: str | int | bool | timedelta) -> str:
+    if isinstance(setting, bool):
+        return "true" if setting else "false"
+    if isinstance(setting, timedelta):
+        return f"{setting.days} days {setting.seconds} seconds {setting.microseconds} microseconds"
+    return setting if isinstance(setting, str) else str(setting)
+
+
+def tune_storage(queue: str) -> Call[int]:
+    """Set the storage parameters of a queue's tables: 1, 0 if unknown. PGQ tune_storage, 1.2."""
+    sql = "select pgq.tune_storage(%s::text)"
+    return Call("tune_storage", sql, (check.name("queue", queue),), value, {"queue": queue})
+
+
+def grant_perms(queue: str) -> Call[int]:
+    """Grant the roles what they need on a queue's tables. PGQ grant_perms, 1.2."""
+    sql = "select pgq.grant_perms(%s::text)"
+    return Call("grant_perms", sql, (check.name("queue", queue),), value, {"queue": queue})
+
+
+def repair_queue(queue: str) -> Call[int]:
+    """Make a queue usable again after a restore where transaction ids are smaller."""
+    sql = "select pgq.repair_queue(%s::text)"
+    return Call("repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, beside=True)
+
+
+_QUEUE_INFO: LiteralString = """
+    select queue_name, queue_ntables, queue_cur_table, queue_rotation_period, queue_switch_time,
+           queue_external_ticker, queue_ticker_paused, queue_ticker_max_count,
+           queue_ticker_max_lag, queue_ticker_idle_period, ticker_lag, ev_per_sec, ev_new,
+           last_tick_id
+      from pgq.get_queue_info("""
+
+
+def get_queue_info(queue: str | None) -> Call[list[QueueInfo]]:
+    """Tell about one queue, or all; empty if there is none. PGQ get_queue_info, 1.8."""
+    decode = records(QueueInfo)
+    if queue is None:
+        return Call("get_queue_info", _QUEUE_INFO + ")", (), decode)
+    params = (check.name("queue", queue),)
+    return Call("get_queue_info", _QUEUE_INFO + "%s::text)", params, decode, {"queue": queue})
+
+
+_CONSUMER_INFO = """
+    select queue_name, consumer_name, lag, last_seen, last_tick, current_batch, next_tick,
+           pending_events
+      from pgq.get_consumer_info(%s::text, %s::text)"""
+
+
+def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[ConsumerInfo]]:
+    """Tell about consumers, of one queue, by one name, or all. PGQ get_consumer_info, 1.8."""
+    params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
+    about = {"queue": queue, "consumer": consumer}
+    return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), about)
+
+
+def quote_fqname(text: str) -> Call[str]:
+    """Quote a name at its first dot, in schema public if it has none. PGQ quote_fqname, 1.2."""
+    return Call("quote_fqname", "select pgq.quote_fqname(%s::text)", (check.name("text", text),), value)
+
+
+def seq_getval(sequence: str) -> Call[int]:
+    """Read a sequence's last value without moving it. PGQ seq_getval, 1.2."""
+    params = (check.name("sequence", sequence),)
+    return Call("seq_getval", "select pgq.seq_getval(%s::text)", params, value)
+
+
+def seq_setval(sequence: str, number: int) -> Call[int]:
+    """Move a sequence forward, never back; where it stands. PGQ seq_setval, 1.2."""
+    params = (check.name("sequence", sequence), check.big("number", number))
+    return Call("seq_setval", "select pgq.seq_setval(%s::text, %s::bigint)", params, value)
+
+
+def version() -> Call[str | None]:
+    """Return the version of the contract, as text. PGQ version, 1.2."""
+    return Call("version", "select pgq.version()", (), value)
+
+
+def upgrade_schema() -> Call[int]:
+    """Bring the tables to the state the code expects. PGQ upgrade_schema, 1.2."""
+    return Call("upgrade_schema", "select pgq.upgrade_schema()", (), value)
+
+
+def schema_version() -> Call[int]:
+    """Return the number of the state of the schema's tables."""
+    return Call("schema_version", "select pgq.schema_version()", (), value, beside=True)
+
+
+_ENGINE = """
+    select exists (select from pg_catalog.pg_namespace where nspname = 'pgq'),
+           exists (select from pg_catalog.pg_proc p
+                     join pg_catalog.pg_namespace n on n.oid = p.pronamespace
+                    where n.nspname = 'pgq' and p.proname = 'schema_version')"""
+
+
+def engine() -> Call[tuple[bool, bool]]:
+    """Tell whether a schema pgq is there, and whether it is pgqpy's own rather than the extension's."""
+    return Call("schema_version", _ENGINE, (), lambda rows: (rows[0][0], rows[0][1]))

@@ -1,0 +1,96 @@
+"""Events as lines of COPY text, so that a load of any size passes through a small buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.calls import payload
+from pgqpy.errors import InvalidEvent
+from pgqpy.records import Event
+
+if TYPE_CHECKING:
+    from psycopg import sql
+
+FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
+BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
+
+# COPY reads 'now' as the transaction's now(), which is what insert_event stores.
+_NOW = b"now"
+_NULL = rb"\N"
+
+
+def copy_into(table: str) -> sql.Composed:
+    """Return the COPY statement for a table that current_event_table named."""
+    from psycopg import sql  # noqa: PLC0415  # the only place of this layer that composes SQL
+
+    return sql.SQL(
+        "copy {} (ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4) "
+        "from stdin with (encoding 'UTF8')"
+    ).format(sql.SQL(table))
+
+
+def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
+    """Write one event as a line of COPY text.
+
+    Args:
+        event: (type, data[, extra1..4]), a mapping with these keys, or an object with these attributes.
+        limit: octets of each field at most.
+
+    Raises:
+        InvalidEvent: it is none of these, or a field cannot be stored.
+    """
+    fields = _fields(event)
+    cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]
+    for field, value in zip(FIELDS[1:], fields[1:], strict=False):
+        cells.append(_NULL if value is None else _cell(payload.octets(field, value, limit)))
+    cells.extend([_NULL] * (7 - len(cells)))
+    return b"\t".join(cells) + b"\n"
+
+
+def _cell(octets: bytes | None) -> bytes:
+    if octets is None:
+        return _NULL
+    if b"\\" in octets:
+        octets = octets.replace(b"\\", rb"\\")
+    return octets.replace(b"\t", rb"\t").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
+
+
+def _fields(event: object) -> tuple[Any, ...]:
+    if isinstance(event, Event):
+        return event[4:]
+    if isinstance(event, Mapping):
+        return _from_mapping(event)
+    if isinstance(event, (tuple, list)) and not hasattr(event, "_fields"):
+        return _from_sequence(event)
+    if hasattr(event, "type") and hasattr(event, "data"):
+        return tuple(getattr(event, field, None) for field in FIELDS)
+    msg = (
+        f"{type(event).__name__} is not an event: give (type, data), a dict with type and data, "
+        "or an object with these attributes"
+    )
+    raise InvalidEvent(msg)
+
+
+def _from_mapping(event: Mapping[Any, Any]) -> tuple[Any, ...]:
+    unknown = [key for key in event if key not in FIELDS]
+    if unknown:
+        msg = f"{unknown[0]!r} is not a field of an event: they are {', '.join(FIELDS)}"
+        raise InvalidEvent(msg, field=str(unknown[0]))
+    for field in FIELDS[:2]:
+        if field not in event:
+            msg = f"the event has no {field}: give type and data, None if there is none"
+            raise InvalidEvent(msg, field=field)
+    return tuple(event.get(field) for field in FIELDS)
+
+
+def _from_sequence(event: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
+    if not 2 <= len(event) <= len(FIELDS):
+        msg = f"an event has 2 to {len(FIELDS)} fields ({', '.join(FIELDS)}), not {len(event)}"
+        raise InvalidEvent(msg)
+    return tuple(event)
+
+
+def at(index: int, exc: InvalidEvent) -> InvalidEvent:
+    """Say which event of the load was refused."""
+    return InvalidEvent(f"event {index}: {exc}", field=exc.field, index=index)

@@ -1,0 +1,143 @@
+"""Calls of who reads events. Needs the role pgq_reader."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, column, record, value
+from pgqpy.records import Batch, BatchInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pgqpy.calls._check import After, Interval
+    from pgqpy.records import Event
+
+
+def _about(queue: str, consumer: str) -> Mapping[str, object]:
+    return {"queue": queue, "consumer": consumer}
+
+
+def register_consumer(queue: str, consumer: str) -> Call[int]:
+    """Register a consumer at the latest tick: 1 new, 0 was there. PGQ register_consumer, 1.4."""
+    params = (check.name("queue", queue), check.name("consumer", consumer))
+    sql = "select pgq.register_consumer(%s::text, %s::text)"
+    return Call("register_consumer", sql, params, value, _about(queue, consumer))
+
+
+def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[int]:
+    """Register a consumer at a tick, or move it there: 1 new, 0 was there. PGQ 1.4."""
+    params = (check.name("queue", queue), check.name("consumer", consumer), tick)
+    sql = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
+    about = {**_about(queue, consumer), "tick_id": tick}
+    return Call("register_consumer_at", sql, params, value, about)
+
+
+def unregister_consumer(queue: str, consumer: str) -> Call[int]:
+    """Remove a consumer with its retry events: how many went, 0 not found. PGQ 1.4."""
+    params = (check.name("queue", queue), check.name("consumer", consumer))
+    sql = "select pgq.unregister_consumer(%s::text, %s::text)"
+    return Call("unregister_consumer", sql, params, value, _about(queue, consumer))
+
+
+def next_batch_info(queue: str, consumer: str) -> Call[Batch | None]:
+    """Open the next batch, or give the open one again. PGQ next_batch_info, 1.4."""
+    return _batch("next_batch_info", queue, consumer, ())
+
+
+def next_batch_custom(
+    queue: str,
+    consumer: str,
+    min_lag: Interval | None,
+    min_count: int | None,
+    min_interval: Interval | None,
+) -> Call[Batch | None]:
+    """Open the next batch, merged from ticks until it is large or long enough. PGQ 1.4."""
+    limits = (
+        check.interval("min_lag", min_lag),
+        check.count("min_count", min_count),
+        check.interval("min_interval", min_interval),
+    )
+    return _batch("next_batch_custom", queue, consumer, limits)
+
+
+_NEXT_BATCH_INFO = """
+    select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+           cur_tick_event_seq, prev_tick_event_seq
+      from pgq.next_batch_info(%s::text, %s::text)"""
+_NEXT_BATCH_CUSTOM = """
+    select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+           cur_tick_event_seq, prev_tick_event_seq
+      from pgq.next_batch_custom(%s::text, %s::text, %s::interval, %s::integer, %s::interval)"""
+
+
+def _batch(function: str, queue: str, consumer: str, limits: Row) -> Call[Batch | None]:
+    def decode(rows: list[Row]) -> Batch | None:
+        row = rows[0]
+        return None if row[0] is None else Batch(row[0], queue, consumer, *row[1:])
+
+    params = (check.name("queue", queue), check.name("consumer", consumer), *limits)
+    sql = _NEXT_BATCH_CUSTOM if limits else _NEXT_BATCH_INFO
+    return Call(function, sql, params, decode, _about(queue, consumer))
+
+
+_BATCH_INFO = """
+    select queue_name, consumer_name, batch_start, batch_end, prev_tick_id, tick_id, lag,
+           seq_start, seq_end
+      from pgq.get_batch_info(%s::bigint)"""
+
+
+def get_batch_info(batch: Batch | int) -> Call[BatchInfo | None]:
+    """Tell what an open batch is; None if there is no such batch. PGQ get_batch_info, 1.4."""
+    batch_id = check.batch_id(batch)
+    return Call("get_batch_info", _BATCH_INFO, (batch_id,), record(BatchInfo), {"batch_id": batch_id})
+
+
+def batch_event_sql(batch: Batch | int) -> Call[str]:
+    """Return the SELECT that reads a batch. PGQ batch_event_sql, 1.6."""
+    batch_id = check.batch_id(batch)
+    sql = "select pgq.batch_event_sql(%s::bigint)"
+    return Call("batch_event_sql", sql, (batch_id,), value, {"batch_id": batch_id})
+
+
+def batch_event_tables(batch: Batch | int) -> Call[list[str]]:
+    """Name the tables a batch may lie in. PGQ batch_event_tables, 1.6."""
+    batch_id = check.batch_id(batch)
+    sql = "select * from pgq.batch_event_tables(%s::bigint)"
+    return Call("batch_event_tables", sql, (batch_id,), column, {"batch_id": batch_id})
+
+
+def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[int]:
+    """Give one event again later: 1 queued, 0 was queued already. PGQ event_retry, 1.4.
+
+    The span counts from the clock, not from the start of a transaction that may have run long.
+    """
+    batch_id, event_id = check.batch_id(batch), check.event_id(event)
+    about = {"batch_id": batch_id, "event_id": event_id}
+    if isinstance(after, datetime):
+        sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
+        return Call("event_retry", sql, (batch_id, event_id, after), value, about)
+    params = (batch_id, event_id, check.interval("after", after))
+    sql_span = "select pgq.event_retry(%s::bigint, %s::bigint, clock_timestamp() + %s::interval)"
+    return Call("event_retry", sql_span, params, value, about)
+
+
+def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
+    """Give every event of a batch again later: how many were queued. PGQ batch_retry, 1.4.
+
+    PGQ takes whole seconds here: a fraction is rounded up.
+    """
+    batch_id = check.batch_id(batch)
+    span = check.interval("after", after)
+    seconds = -int(-span.total_seconds() // 1) if span else 0
+    sql = "select pgq.batch_retry(%s::bigint, %s::integer)"
+    return Call("batch_retry", sql, (batch_id, min(seconds, 2**31 - 1)), value, {"batch_id": batch_id})
+
+
+def finish_batch(batch: Batch | int) -> Call[bool]:
+    """Close a batch; False if it was not open any more. PGQ finish_batch, 1.4."""
+    batch_id = check.batch_id(batch)
+    sql = "select pgq.finish_batch(%s::bigint) = 1"
+    return Call("finish_batch", sql, (batch_id,), value, {"batch_id": batch_id})

@@ -1,0 +1,102 @@
+"""What may be stored as an event, decided before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pgqpy.errors import InvalidEvent
+
+PAYLOAD_LIMIT = 64 * 1024 * 1024  # octets, of each field
+
+Payload = str | bytes | dict[str, Any] | list[Any] | tuple[Any, ...] | int | float | bool | None
+"""Text, UTF-8 bytes, None, or anything JSON can hold."""
+
+# An escaped NUL: \u0000 after an even number of backslashes. PostgreSQL's jsonb refuses it.
+_JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def text(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> str | None:
+    """Return the text that stores `value`; None stays None.
+
+    Args:
+        field: the event's field, for the error.
+        value: str, UTF-8 bytes, None, or what json.dumps takes.
+        limit: octets of UTF-8 at most.
+
+    Raises:
+        InvalidEvent: NUL, a lone surrogate, not UTF-8, not JSON, or too large.
+    """
+    encoded = octets(field, value, limit)
+    return None if encoded is None else encoded.decode()
+
+
+def octets(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> bytes | None:
+    """Return the UTF-8 that stores `value`, as `text` does."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        encoded = _encode(field, value)
+    elif isinstance(value, (bytes, bytearray)):
+        encoded = _utf8(field, bytes(value))
+    else:
+        encoded = _json(field, value)
+    if b"\0" in encoded:
+        raise _invalid(field, "contains a NUL, which PostgreSQL's text cannot hold: take it out, or send base64")
+    if len(encoded) > limit:
+        raise _invalid(
+            field,
+            f"is {len(encoded)} octets, over the limit of {limit}: "
+            "store it elsewhere and send a reference, or raise payload_limit",
+        )
+    return encoded
+
+
+def _encode(field: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as exc:
+        reason = f"contains a lone surrogate at position {exc.start}, which is not text: take it out"
+        raise _invalid(field, reason) from None
+
+
+def _utf8(field: str, value: bytes) -> bytes:
+    try:
+        value.decode()
+    except UnicodeDecodeError as exc:
+        reason = f"is not UTF-8 at byte {exc.start}: decode it first, or send base64"
+        raise _invalid(field, reason) from None
+    return value
+
+
+def _json(field: str, value: object) -> bytes:
+    try:
+        dumped = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as exc:
+        reason = f"cannot be written as JSON ({exc}): send str, bytes, or what json.dumps takes"
+        raise _invalid(field, reason) from exc
+    if "\\u0000" in dumped and _JSON_NUL.search(dumped):
+        raise _invalid(field, "contains a NUL (\\u0000), which PostgreSQL's jsonb cannot hold: take it out")
+    return _encode(field, dumped)
+
+
+def event_type(value: str | None, limit: int = PAYLOAD_LIMIT) -> str | None:
+    """Return an event's type: text, or None."""
+    _only_text(value)
+    return text("type", value, limit)
+
+
+def event_type_octets(value: str | None, limit: int = PAYLOAD_LIMIT) -> bytes | None:
+    """Return the UTF-8 of an event's type: text, or None."""
+    _only_text(value)
+    return octets("type", value, limit)
+
+
+def _only_text(value: object) -> None:
+    if value is not None and not isinstance(value, str):
+        raise _invalid("type", f"must be a str, not {type(value).__name__}")
+
+
+def _invalid(field: str, reason: str) -> InvalidEvent:
+    return InvalidEvent(f"{field} {reason}", field=field)

@@ -1,0 +1,92 @@
+"""Calls of who inserts events. Needs the role pgq_writer, insert_event_raw pgq_admin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls import payload
+from pgqpy.calls._call import Call, value
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pgqpy.calls.payload import Payload
+
+
+def insert_event(  # noqa: PLR0913  # the columns of an event
+    queue: str,
+    type: str | None,  # noqa: A002  # the event's own field name
+    data: Payload,
+    extra1: Payload = None,
+    extra2: Payload = None,
+    extra3: Payload = None,
+    extra4: Payload = None,
+    *,
+    limit: int = payload.PAYLOAD_LIMIT,
+) -> Call[int]:
+    """Insert one event; the id. PGQ insert_event, pgq-contract 1.3."""
+    params = (
+        check.name("queue", queue),
+        payload.event_type(type, limit),
+        payload.text("data", data, limit),
+        payload.text("extra1", extra1, limit),
+        payload.text("extra2", extra2, limit),
+        payload.text("extra3", extra3, limit),
+        payload.text("extra4", extra4, limit),
+    )
+    sql = "select pgq.insert_event(%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
+    return Call("insert_event", sql, params, value, {"queue": queue})
+
+
+def insert_event_raw(  # noqa: PLR0913  # the columns of an event
+    queue: str,
+    id: int | None,  # noqa: A002  # the event's own field name
+    time: datetime | None,
+    owner: int | None,
+    retry: int | None,
+    type: str | None,  # noqa: A002  # the event's own field name
+    data: Payload,
+    extra1: Payload = None,
+    extra2: Payload = None,
+    extra3: Payload = None,
+    extra4: Payload = None,
+    *,
+    limit: int = payload.PAYLOAD_LIMIT,
+) -> Call[int]:
+    """Insert one event, every column in the caller's hand; the id. PGQ insert_event_raw, 1.3."""
+    params = (
+        check.name("queue", queue),
+        id,
+        time,
+        owner,
+        retry,
+        payload.event_type(type, limit),
+        payload.text("data", data, limit),
+        payload.text("extra1", extra1, limit),
+        payload.text("extra2", extra2, limit),
+        payload.text("extra3", extra3, limit),
+        payload.text("extra4", extra4, limit),
+    )
+    sql = (
+        "select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer, %s::integer, "
+        "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
+    )
+    return Call("insert_event_raw", sql, params, value, {"queue": queue})
+
+
+def current_event_table(queue: str) -> Call[str]:
+    """Name the table to COPY into, ready to stand in SQL. PGQ current_event_table, 1.3.
+
+    The name holds until the transaction ends. regclass quotes it as SQL needs it.
+    """
+    sql = "select pgq.current_event_table(%s::text)::regclass::text"
+    return Call("current_event_table", sql, (check.name("queue", queue),), value, {"queue": queue})
+
+
+def transaction_id() -> Call[int]:
+    """Give the transaction its id.
+
+    A bulk load takes it before it asks for the table: a tick or rotation in between then knows of it.
+    """
+    return Call("txid_current", "select txid_current()", (), value)

@@ -1,0 +1,75 @@
+"""How a batch is read: one short SELECT if it is small, a cursor if it is not."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from pgqpy.calls import _check as check
+from pgqpy.records import Batch
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+    Statement = LiteralString | sql.SQL | sql.Composed
+
+FETCH_SIZE = 1000  # events held by the client at a time
+
+_COLUMNS: LiteralString = (
+    "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
+)
+_cursors = itertools.count(1)
+
+OPEN_CURSORS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
+
+
+def fits(batch: Batch | int, fetch_size: int) -> bool:
+    """Tell whether the ticks promise at most `fetch_size` events. They may be wrong either way."""
+    return isinstance(batch, Batch) and batch.event_seq - batch.prev_event_seq <= fetch_size
+
+
+def fetch_size(size: int) -> int:
+    """Take a number of events to hold at a time: 1 at least."""
+    return max(check.count("fetch_size", size) or 0, 1)
+
+
+def cursor_name(batch_id: int) -> str:
+    """Return a name no other cursor of this process has."""
+    return f"pgqpy_batch_{batch_id}_{next(_cursors)}"
+
+
+def short(limit: int) -> sql.Composed:
+    """Select at most `limit` events, in one go."""
+    query = sql.SQL("select {} from pgq.get_batch_events(%s::bigint) limit {}")
+    return query.format(sql.SQL(_COLUMNS), sql.Literal(limit))
+
+
+def declare_held(name: str) -> sql.Composed:
+    """Open a cursor that outlives its transaction: the server keeps the rows, nothing stays open.
+
+    So a handler may take hours without a transaction holding back vacuum or meeting a timeout.
+    """
+    query = sql.SQL(
+        "declare {} no scroll cursor with hold for select {} from pgq.get_batch_events(%s::bigint)"
+    )
+    return query.format(sql.Identifier(name), sql.SQL(_COLUMNS))
+
+
+def open_cursor() -> sql.SQL:
+    """Open a cursor inside the running transaction and read its first events. PGQ get_batch_cursor."""
+    return sql.SQL(
+        "select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 "
+        "from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)"
+    )
+
+
+def fetch(name: str, size: int) -> sql.Composed:
+    """Read the next events of a cursor."""
+    return sql.SQL("fetch forward {} from {}").format(sql.Literal(size), sql.Identifier(name))
+
+
+def close(name: str) -> sql.Composed:
+    """Close a cursor."""
+    return sql.SQL("close {}").format(sql.Identifier(name))

@@ -1,0 +1,141 @@
+"""Calls that set events aside: several retries at once, and dead events."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls import payload
+from pgqpy.calls._call import Call, records, value
+from pgqpy.records import DeadEvent, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pgqpy.calls._check import After
+    from pgqpy.calls.payload import Payload
+    from pgqpy.records import Batch
+
+
+def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]]) -> Call[int]:
+    """Give many events again later, in one call; how many were newly queued.
+
+    The events carry their txids, so that the server finds each by an index probe.
+    """
+    batch_id = check.batch_id(batch)
+    ids, txids, spans = [], [], []
+    for event, after in retries:
+        _must_be_event(event)
+        ids.append(event.id)
+        txids.append(event.txid)
+        spans.append(_span(after))
+    sql = "select pgq.event_retry(%s::bigint, %s::bigint[], %s::bigint[], %s::interval[])"
+    about = {"batch_id": batch_id}
+    return Call("event_retry", sql, (batch_id, ids, txids, spans), value, about, beside=True)
+
+
+def event_dead(batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> Call[int]:
+    """Give events up, each with its reason; how many were new."""
+    batch_id = check.batch_id(batch)
+    ids, txids, reasons = [], [], []
+    for event, reason in dead:
+        _must_be_event(event)
+        ids.append(event.id)
+        txids.append(event.txid)
+        reasons.append(_reason(reason))
+    sql = "select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[])"
+    about = {"batch_id": batch_id}
+    return Call("event_dead", sql, (batch_id, ids, txids, reasons), value, about, beside=True)
+
+
+_DEAD_EVENTS = """
+    select dead_time, dead_reason, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+           ev_extra1, ev_extra2, ev_extra3, ev_extra4
+      from pgq.get_dead_events(%s::text, %s::text)"""
+
+
+def get_dead_events(queue: str, consumer: str) -> Call[list[DeadEvent]]:
+    """List the events a consumer gave up, by id."""
+    params = (check.name("queue", queue), check.name("consumer", consumer))
+    about = {"queue": queue, "consumer": consumer}
+    return Call("get_dead_events", _DEAD_EVENTS, params, records(DeadEvent), about, beside=True)
+
+
+def revive_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
+    """Put dead events back through the retry queue; how many. None means all."""
+    sql = "select pgq.revive_dead_events(%s::text, %s::text, %s::bigint[])"
+    params = (check.name("queue", queue), check.name("consumer", consumer), _ids(event_ids))
+    about = {"queue": queue, "consumer": consumer}
+    return Call("revive_dead_events", sql, params, value, about, beside=True)
+
+
+def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
+    """Delete dead events for good; how many. None means all."""
+    sql = "select pgq.delete_dead_events(%s::text, %s::text, %s::bigint[])"
+    params = (check.name("queue", queue), check.name("consumer", consumer), _ids(event_ids))
+    about = {"queue": queue, "consumer": consumer}
+    return Call("delete_dead_events", sql, params, value, about, beside=True)
+
+
+def event_retry_raw(  # noqa: PLR0913  # the columns of an event
+    queue: str,
+    consumer: str,
+    after: datetime,
+    id: int | None,  # noqa: A002  # the event's own field name
+    time: datetime | None,
+    retry: int | None,
+    type: str | None,  # noqa: A002  # the event's own field name
+    data: Payload,
+    extra1: Payload = None,
+    extra2: Payload = None,
+    extra3: Payload = None,
+    extra4: Payload = None,
+    *,
+    limit: int = payload.PAYLOAD_LIMIT,
+) -> Call[int]:
+    """Put an event of any content into one consumer's retry queue; its id. PGQ event_retry_raw, 1.4."""
+    params = (
+        check.name("queue", queue),
+        check.name("consumer", consumer),
+        after,
+        id,
+        time,
+        retry,
+        payload.event_type(type, limit),
+        payload.text("data", data, limit),
+        payload.text("extra1", extra1, limit),
+        payload.text("extra2", extra2, limit),
+        payload.text("extra3", extra3, limit),
+        payload.text("extra4", extra4, limit),
+    )
+    sql = (
+        "select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint, %s::timestamptz, "
+        "%s::integer, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
+    )
+    about = {"queue": queue, "consumer": consumer, "event_id": id}
+    return Call("event_retry_raw", sql, params, value, about)
+
+
+def _must_be_event(event: object) -> None:
+    if not isinstance(event, Event):
+        msg = f"an Event is needed, not {type(event).__name__}: its txid finds it in the batch"
+        raise TypeError(msg)
+
+
+def _span(after: After) -> timedelta:
+    if isinstance(after, datetime):
+        moment = after if after.tzinfo else after.astimezone()
+        after = max(moment - datetime.now(timezone.utc), timedelta(0))
+    return check.interval("after", after) or timedelta(0)
+
+
+def _reason(reason: str | None) -> str | None:
+    """A reason is often an exception's text: what PostgreSQL cannot hold becomes visible escapes."""
+    if reason is None:
+        return None
+    return reason.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+
+
+def _ids(event_ids: Iterable[int] | None) -> list[int] | None:
+    return None if event_ids is None else [check.event_id(event_id) for event_id in event_ids]

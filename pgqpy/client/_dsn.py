@@ -1,0 +1,70 @@
+"""What a connection is opened with, and what is said when that fails. No I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from pgqpy.errors import ConnectionFailed
+
+# A dead peer is noticed within about a minute, whatever the system's defaults (two hours on Linux).
+KEEPALIVES = {
+    "keepalives": 1,
+    "keepalives_idle": 20,  # seconds
+    "keepalives_interval": 10,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,  # milliseconds
+}
+APPLICATION_NAME = "pgqpy"
+
+
+def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords for psycopg's connect: the caller's, and ours where it named none.
+
+    Raises:
+        ConnectionFailed: the DSN cannot be read. Libpq's own message is withheld, as it quotes the part
+            it stumbled over, which may be the password.
+    """
+    if not isinstance(dsn, str):
+        msg = f"the DSN must be a str, not {type(dsn).__name__}"
+        raise ConnectionFailed(msg)
+    try:
+        named = conninfo_to_dict(dsn)
+    except (psycopg.ProgrammingError, UnicodeError):
+        raise ConnectionFailed(_unreadable("it cannot be read")) from None
+    _suspicious(named)
+    ours = {"fallback_application_name": APPLICATION_NAME, **KEEPALIVES}
+    return {**{key: value for key, value in ours.items() if key not in named}, **given}
+
+
+def _suspicious(named: dict[str, Any]) -> None:
+    """Refuse a URL whose password was not percent-encoded: libpq would print the rest of it as a host."""
+    host, dbname, port = (str(named.get(key) or "") for key in ("host", "dbname", "port"))
+    if "@" in host.lstrip("@") or "@" in dbname:
+        raise ConnectionFailed(_unreadable("the host or database contains an @"))
+    if not all(part.isdigit() for part in port.split(",") if part):
+        raise ConnectionFailed(_unreadable("the port is not a number"))
+
+
+def _unreadable(reason: str) -> str:
+    return (
+        f"the DSN is not valid, {reason}: write postgresql://user@host:port/dbname (special characters of a "
+        "password percent-encoded) or 'host=… port=… dbname=… user=…' (values with spaces in quotes)"
+    )
+
+
+def failed(exc: psycopg.Error) -> ConnectionFailed:
+    """Say in one line why there is no connection and what to do."""
+    reason = " ".join(str(exc).split()) or type(exc).__name__
+    return ConnectionFailed(f"cannot connect: {reason.rstrip('.')}: {_remedy(exc)}")
+
+
+def _remedy(exc: psycopg.Error) -> str:
+    attempt = exc.pgconn
+    if attempt is not None and attempt.needs_password:
+        return "give a password, in PGPASSWORD or ~/.pgpass"
+    if attempt is not None and attempt.used_password:
+        return "check user, password and database in the DSN or the PG* variables"
+    return "check that the server runs, and host, port, user and database in the DSN or the PG* variables"

@@ -1,0 +1,28 @@
+"""One loop over what may be an iterable or, for the async client, an async iterable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.errors import InvalidEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+
+
+def each(events: Iterable[object]) -> Iterator[object]:
+    """Iterate; a single event given by mistake for many is refused."""
+    if isinstance(events, (str, bytes, dict)) or not hasattr(events, "__iter__"):
+        msg = f"insert_events needs an iterable of events, not {type(events).__name__}: put it in a list"
+        raise InvalidEvent(msg)
+    return iter(events)
+
+
+async def each_async(events: Iterable[object] | AsyncIterable[object]) -> AsyncIterator[object]:
+    """Iterate over either kind."""
+    if hasattr(events, "__aiter__"):
+        async for event in events:
+            yield event
+    else:
+        for event in each(events):
+            yield event

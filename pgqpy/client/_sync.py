@@ -1,0 +1,71 @@
+# Generated from _async.py by tools/unasync.py: edit that file, not this one.
+"""The client, whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import Connection
+
+from pgqpy import calls
+from pgqpy.client import _dsn
+from pgqpy.client._sync_admin import Managing
+from pgqpy.client._sync_consume import Consuming
+from pgqpy.client._sync_maintain import Maintaining
+from pgqpy.client._sync_produce import Producing
+from pgqpy.client._sync_setaside import SettingAside
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+
+class Client(Producing, Consuming, SettingAside, Managing, Maintaining):
+    """Every SQL function of the queue as a method of the same name.
+
+    `Client(connection)` rides on a psycopg connection that the application has: what it does
+    commits, or rolls back, with the application's own work. It never commits, and changes no setting.
+    `connect(dsn)` brings a connection of its own, in autocommit.
+
+    Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
+    """
+
+    def __enter__(self) -> Self:
+        """Return the client; `close()` follows at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connection that `connect` opened; leave one of the application's alone."""
+        self.close()
+
+
+def connect(
+    dsn: str = "", *, payload_limit: int = calls.PAYLOAD_LIMIT, **parameters: Any
+) -> Client:
+    """Connect to a database and return a client in autocommit; `client.transaction()` opens more.
+
+    Args:
+        dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
+        payload_limit: octets of each field of an event at most.
+        parameters: more for psycopg's connect, such as `application_name` or `prepare_threshold`.
+
+    Raises:
+        ConnectionFailed: no such server, database, user or password; says what to do.
+
+        client = connect("postgresql://localhost/shop")
+    """
+    keywords = _dsn.parameters(dsn, parameters)
+    try:
+        connection = Connection.connect(dsn, autocommit=True, **keywords)
+    except psycopg.OperationalError as exc:
+        raise _dsn.failed(exc) from exc
+    client = Client(connection, payload_limit=payload_limit)
+    client._owned = True  # noqa: SLF001  # only here is the connection ours to close
+    return client

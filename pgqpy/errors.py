@@ -1,0 +1,253 @@
+"""Every error that is pgqpy's own. The docstring is the message, the attributes are its data.
+
+Errors of PostgreSQL that say nothing about queues (a lost connection, a lock timeout, a missing right)
+reach the caller as psycopg raised them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import psycopg
+
+
+class PgqError(Exception):
+    """The queue refused a call."""
+
+    what_to_do: ClassVar[str] = ""
+
+    queue: str | None = None
+    consumer: str | None = None
+    batch_id: int | None = None
+    event_id: int | None = None
+    tick_id: int | None = None
+    parameter: str | None = None
+    function: str | None = None
+    field: str | None = None
+    index: int | None = None
+    sqlstate: str | None = None
+    detail: str | None = None
+
+    def __init__(self, message: str | None = None, **data: object) -> None:
+        """Take the message (the docstring, if none) and the data that become attributes."""
+        text = message or (type(self).__doc__ or "").partition("\n")[0].rstrip(".")
+        super().__init__(f"{text}: {self.what_to_do}" if self.what_to_do and not message else text)
+        self.__dict__.update(data)
+
+
+class QueueNotFound(PgqError):
+    """No queue has this name.
+
+    Data: `.queue`.
+    """
+
+    what_to_do = "create it with create_queue"
+
+
+class ConsumerNotFound(PgqError):
+    """The consumer is not registered on the queue.
+
+    Data: `.queue`, `.consumer`.
+    """
+
+    what_to_do = "register it with register_consumer"
+
+
+class BatchNotFound(PgqError):
+    """No open batch has this id.
+
+    Data: `.batch_id`.
+    """
+
+
+class BatchLost(BatchNotFound):
+    """The batch is not this consumer's any more, so nothing was finished.
+
+    Data: `.batch_id`.
+    """
+
+    what_to_do = "undo what was done for it; whoever owns the consumer now gets its events"
+
+
+class EventNotFound(PgqError):
+    """The batch has no such event.
+
+    Data: `.batch_id`, `.event_id`.
+    """
+
+
+class TickNotFound(PgqError):
+    """The queue has no such tick.
+
+    Data: `.queue`, `.tick_id`.
+    """
+
+
+class InsertDisabled(PgqError):
+    """Inserting into the queue is switched off.
+
+    Data: `.queue`.
+    """
+
+
+class TransactionLimitExceeded(PgqError):
+    """One transaction inserted more events than the queue allows.
+
+    Data: `.queue`.
+    """
+
+
+class QueueInUse(PgqError):
+    """The queue still has consumers.
+
+    Data: `.queue`.
+    """
+
+    what_to_do = "unregister them, or drop it with force"
+
+
+class InvalidArgument(PgqError):
+    """An argument has a value that cannot be meant.
+
+    Data: `.parameter`.
+    """
+
+
+class UnknownParameter(InvalidArgument):
+    """A queue has no such setting.
+
+    Data: `.parameter`.
+    """
+
+
+class TickerPaused(PgqError):
+    """The queue takes no ticks here: its ticker is paused or external.
+
+    Data: `.queue`.
+    """
+
+
+class DatabaseRestored(PgqError):
+    """Transaction ids ran backwards, as after a restore into another cluster.
+
+    Data: `.queue`.
+    """
+
+    what_to_do = "run repair_queue"
+
+
+class WrongIsolation(PgqError):
+    """The call needs READ COMMITTED."""
+
+
+class InstallRefused(PgqError):
+    """The schema cannot be installed here."""
+
+
+class CorruptQueue(PgqError):
+    """A consumer does not see its tick.
+
+    Data: `.queue`, `.consumer`.
+    """
+
+
+class ConnectionFailed(PgqError):
+    """There is no connection to the database."""
+
+
+class SchemaMissing(PgqError):
+    """schema pgq is not installed in this database."""
+
+    what_to_do = "run pgqpy schema install"
+
+
+class SchemaTooNew(PgqError):
+    """The database's schema pgq is newer than this pgqpy."""
+
+    what_to_do = "upgrade pgqpy"
+
+
+class NotSupported(PgqError):
+    """The pgq in this database lacks the function.
+
+    Data: `.function`.
+    """
+
+
+class InvalidEvent(PgqError):
+    """The event cannot be stored.
+
+    Data: `.field`, in `insert_events` also `.index` (from 0).
+    """
+
+
+class ConsumerRunning(PgqError):
+    """The consumer runs elsewhere already.
+
+    Data: `.queue`, `.consumer`.
+    """
+
+
+class MissingExtra(PgqError):
+    """An optional package is missing."""
+
+
+BY_SQLSTATE: Mapping[str, type[PgqError]] = {
+    "PQ001": QueueNotFound,
+    "PQ002": ConsumerNotFound,
+    "PQ003": BatchNotFound,
+    "PQ004": EventNotFound,
+    "PQ005": TickNotFound,
+    "PQ006": InsertDisabled,
+    "PQ007": TransactionLimitExceeded,
+    "PQ008": QueueInUse,
+    "PQ009": InvalidArgument,
+    "PQ010": UnknownParameter,
+    "PQ011": TickerPaused,
+    "PQ012": DatabaseRestored,
+    "PQ013": WrongIsolation,
+    "PQ014": InstallRefused,
+    "PQ015": CorruptQueue,
+    # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
+    "P0001": PgqError,
+    "XX000": PgqError,
+}
+
+# What PostgreSQL says of pgq.anything() where there is no schema, no table or no function.
+MISSING = frozenset({"3F000", "42P01", "42883"})
+
+
+def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) -> PgqError | None:
+    """Turn what a call of `pgq.function` raised into an error of ours; None if it is not one.
+
+    Args:
+        exc: what psycopg raised.
+        function: the SQL function that was called, without its schema.
+        data: what the caller knows: queue, consumer, batch_id and so on.
+    """
+    code = exc.sqlstate
+    if code is None:
+        return None
+    if code in MISSING:
+        return _missing(code, function)
+    found = BY_SQLSTATE.get(code)
+    if found is None:
+        return None
+    diag = exc.diag
+    message = diag.message_primary or found.__doc__ or ""
+    hint = diag.message_hint or found.what_to_do
+    text = f"{message}: {hint}" if hint else message
+    return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+
+
+def _missing(code: str, function: str) -> SchemaMissing:
+    if code == "42883":
+        message = (
+            f"function pgq.{function} is not installed in this database: "
+            "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than this pgqpy"
+        )
+        return SchemaMissing(message, function=function, sqlstate=code)
+    return SchemaMissing(function=function, sqlstate=code)

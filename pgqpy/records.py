@@ -1,0 +1,149 @@
+"""What the queue hands out: plain, immutable records with no behaviour beyond reading themselves."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+
+class Event(NamedTuple):
+    """One row of a queue, as `get_batch_events` returns it.
+
+    Attributes:
+        id: position in the queue's sequence; keeps its value through the retry queue.
+        time: when the producer's transaction began (aware datetime).
+        txid: the transaction that made it visible to consumers.
+        retry: how often it went through the retry queue; None the first time.
+        type: what kind of event it is, in the application's words.
+        data: the payload as text.
+        extra1: free for the application, as are extra2, extra3 and extra4.
+    """
+
+    id: int
+    time: datetime
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None = None
+    extra2: str | None = None
+    extra3: str | None = None
+    extra4: str | None = None
+
+    def json(self) -> Any:  # noqa: ANN401  # JSON may hold any of these
+        """Parse `data` as JSON; None if there is none.
+
+        Raises:
+            ValueError: the data is not JSON; names the event.
+        """
+        if self.data is None:
+            return None
+        try:
+            return json.loads(self.data)
+        except ValueError as exc:
+            msg = f"the data of event {self.id} (type {self.type!r}) is not JSON: {exc}"
+            raise ValueError(msg) from exc
+
+
+class Batch(NamedTuple):
+    """What became visible between two ticks, for one consumer.
+
+    `event_seq - prev_event_seq` hints at its size. It is never a promise: an empty batch may show a
+    difference, a full one none.
+    """
+
+    id: int
+    queue: str
+    consumer: str
+    tick_id: int
+    prev_tick_id: int
+    tick_time: datetime
+    prev_tick_time: datetime
+    event_seq: int
+    prev_event_seq: int
+
+
+class BatchInfo(NamedTuple):
+    """An open batch, as `get_batch_info` tells it; `lag` is the age of its last tick."""
+
+    queue_name: str
+    consumer_name: str
+    batch_start: datetime
+    batch_end: datetime
+    prev_tick_id: int
+    tick_id: int
+    lag: timedelta
+    seq_start: int
+    seq_end: int
+
+
+class QueueInfo(NamedTuple):
+    """The settings and state of one queue; `ev_per_sec` is over its last 20 ticks."""
+
+    queue_name: str
+    queue_ntables: int
+    queue_cur_table: int
+    queue_rotation_period: timedelta
+    queue_switch_time: datetime
+    queue_external_ticker: bool
+    queue_ticker_paused: bool
+    queue_ticker_max_count: int
+    queue_ticker_max_lag: timedelta
+    queue_ticker_idle_period: timedelta
+    ticker_lag: timedelta | None
+    ev_per_sec: float | None
+    ev_new: int | None
+    last_tick_id: int | None
+
+
+class ConsumerInfo(NamedTuple):
+    """Where one consumer stands on one queue; `lag` is the age of its last finished tick."""
+
+    queue_name: str
+    consumer_name: str
+    lag: timedelta
+    last_seen: timedelta
+    last_tick: int
+    current_batch: int | None
+    next_tick: int | None
+    pending_events: int
+
+
+class DeadEvent(NamedTuple):
+    """An event that a consumer gave up on, kept with its reason."""
+
+    dead_time: datetime
+    dead_reason: str | None
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+class Tick(NamedTuple):
+    """A cut in time: its number and the snapshot (txid_snapshot as text) it stored."""
+
+    tick_id: int
+    tick_snapshot: str
+
+
+class NextTick(NamedTuple):
+    """The tick that `find_tick_helper` would end a batch at."""
+
+    next_tick_id: int
+    next_tick_time: datetime
+    next_tick_seq: int
+
+
+class MaintOperation(NamedTuple):
+    """One duty of `maint_operations`: a function to call, or `vacuum` and a table."""
+
+    func_name: str
+    func_arg: str | None
