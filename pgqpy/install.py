@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from psycopg import Connection
+    from typing_extensions import LiteralString
 
 MANIFEST = "install.sql"
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
@@ -110,9 +111,10 @@ def install(connection: Connection[Any]) -> int:
     _check_idle(connection)
     before = status(connection)
     if before.state == "newer":
-        raise SchemaTooNew(installed=before.installed, shipped=before.shipped)
+        msg = f"the schema pgq here is version {before.installed}, this pgqpy's {before.shipped}"
+        raise SchemaTooNew(msg)
     try:
-        connection.execute(cast("LiteralString", execute_sql()), prepare=False)
+        connection.execute(execute_sql(), prepare=False)
     except psycopg.Error as exc:
         _roll_back(connection)
         raise _explain(exc) from exc
@@ -134,7 +136,9 @@ def status(connection: Connection[Any]) -> Status:
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
         ours, queues = row.pop("ours"), row.pop("has_queues")
-        installed = _scalar(connection, "select max(version) from pgq.installation") if ours else None
+        installed = (
+            _scalar(connection, "select max(version) from pgq.installation") if ours else None
+        )
         count = _scalar(connection, "select count(*) from pgq.queue") if queues else 0
     roles = tuple(row.pop("roles"))
     missing = tuple(role for role in ROLES if role not in roles)
@@ -254,7 +258,9 @@ def _place(position: str | None) -> str:
     return ""
 
 
-def _scalar(connection: Connection[Any], query: LiteralString, params: list[Any] | None = None) -> Any:
+def _scalar(
+    connection: Connection[Any], query: LiteralString, params: list[Any] | None = None
+) -> Any:
     row = connection.cursor(row_factory=tuple_row).execute(query, params).fetchone()
     return row[0] if row else None
 

@@ -1,1 +1,5 @@
-"""The `pgqpy` command."""
+"""The command line: ``pgqpy``."""
+
+from pgqpy.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""``python -m pgqpy`` is ``pgqpy``."""
+
+from pgqpy.cli import main
+
+main()

@@ -1,0 +1,84 @@
+"""The root of the command line: global options, and the one place where it ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from pgqpy.cli import failures
+from pgqpy.cli.lazy import Lazy, LazyGroup
+from pgqpy.cli.options import COMMAND_SETTINGS, Target, dsn_option
+
+EPILOG = """\b
+A first queue:
+  pgqpy --dsn postgresql://localhost/shop schema install
+  pgqpy --dsn postgresql://localhost/shop queue create orders
+  pgqpy --dsn postgresql://localhost/shop ticker run
+
+\b
+Completion, for bash (zsh and fish: put their name in place of bash):
+  eval "$(_PGQPY_COMPLETE=bash_source pgqpy)"
+
+Exit codes: 0 fine, 1 failed or unhealthy, 2 wrong usage, 130 interrupted.
+PGQPY_DEBUG=1 shows the traceback of an error.
+"""
+
+COMMANDS = {
+    "demo": Lazy("pgqpy.cli.run:demo", "Run a real workload against a PostgreSQL of its own."),
+    "doctor": Lazy("pgqpy.cli.doctor:doctor", "Say what is wrong and what to do about it."),
+    "schema": Lazy("pgqpy.cli.schema:schema", "Install, upgrade, look at or remove the engine."),
+    "queue": Lazy("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
+    "consumer": Lazy("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
+    "event": Lazy("pgqpy.cli.event:event", "Insert or load events; look after dead ones."),
+    "ticker": Lazy("pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates."),
+}
+
+
+class App(LazyGroup):
+    """The command line as a whole: whatever goes wrong becomes one line and an exit code."""
+
+    def main(self, *args: Any, **extra: Any) -> NoReturn:
+        """Run and exit; data went to stdout, everything else to stderr."""
+        extra["standalone_mode"] = False
+        try:
+            result = super().main(*args, **extra)
+            sys.stdout.flush()
+        except BaseException as exc:  # noqa: BLE001  # the one place that turns any error into a line
+            sys.exit(failures.report(exc))
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click's signature
+    if not value or ctx.resilient_parsing:
+        return
+    from importlib.metadata import version
+
+    click.echo(f"pgqpy {version('pgqpy')}")
+    ctx.exit()
+
+
+@click.group(cls=App, lazy=COMMANDS, epilog=EPILOG, context_settings=COMMAND_SETTINGS)
+@dsn_option(envvar="PGQPY_DSN")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
+    help="Print the version and exit.",
+)
+@click.pass_context
+def app(ctx: click.Context) -> None:
+    """PGQ for Python: an event queue that lives inside PostgreSQL.
+
+    The database is named by --dsn, by PGQPY_DSN, or by libpq's own variables (PGHOST, PGDATABASE,
+    PGSERVICE, ...; a password best by ~/.pgpass). Every command explains itself with --help.
+    """
+    ctx.ensure_object(Target)
+
+
+def main() -> NoReturn:
+    """Run ``pgqpy`` (the console script)."""
+    app.main(prog_name="pgqpy")

@@ -1,0 +1,123 @@
+"""``pgqpy consumer``: register, look at and run consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.output import show_row, show_rows
+
+if TYPE_CHECKING:
+    from pgqpy.cli.options import Target
+
+LIST = {
+    "queue": "queue_name",
+    "consumer": "consumer_name",
+    "lag": "lag",
+    "last seen": "last_seen",
+    "last tick": "last_tick",
+    "batch": "current_batch",
+    "pending events": "pending_events",
+}
+
+
+@click.group(context_settings=COMMAND_SETTINGS)
+def consumer() -> None:
+    """Register, look at or run consumers."""
+
+
+@consumer.command()
+@click.argument("queue")
+@click.argument("name")
+@click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick instead.")
+@connected
+def register(target: Target, queue: str, name: str, tick_id: int | None) -> None:
+    """Register a consumer on a queue: it sees what is inserted from now on.
+
+    With --at, a consumer that is registered already is moved to that tick.
+
+    Example: pgqpy consumer register orders billing
+    """
+    with target.client() as client:
+        if tick_id is None:
+            new = client.register_consumer(queue, name)
+        else:
+            new = client.register_consumer_at(queue, name, tick_id)
+    if new:
+        said = f"registered {name} on {queue}"
+    elif tick_id is None:
+        said = f"{name} was registered on {queue} already: nothing changed"
+    else:
+        said = f"moved {name} on {queue} to tick {tick_id}"
+    click.echo(said, err=True)
+
+
+@consumer.command()
+@click.argument("queue")
+@click.argument("name")
+@connected
+def unregister(target: Target, queue: str, name: str) -> None:
+    """Unregister a consumer: its position, retry queue and dead events go.
+
+    Example: pgqpy consumer unregister orders billing
+    """
+    with target.client() as client:
+        gone = client.unregister_consumer(queue, name)
+    if not gone:
+        msg = f"{name} is not registered on {queue}; pgqpy consumer list shows who is"
+        raise click.ClickException(msg)
+    click.echo(f"unregistered {name} from {queue}", err=True)
+
+
+@consumer.command("list")
+@click.argument("queue", required=False)
+@json_option
+@connected
+def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
+    """List the consumers of one queue, or of all.
+
+    Example: pgqpy consumer list orders
+    """
+    from pgqpy.cli.queries import queue_info
+
+    with target.client() as client:
+        if queue is not None:
+            queue_info(client, queue)  # an unknown queue is an error, not an empty list
+        rows = [info._asdict() for info in client.get_consumer_info(queue)]
+    show_rows(rows, LIST, as_json=as_json)
+
+
+@consumer.command()
+@click.argument("queue")
+@click.argument("name")
+@json_option
+@connected
+def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
+    """Show one consumer: position, open batch, retry queue, dead events.
+
+    Example: pgqpy consumer show orders billing
+    """
+    from pgqpy.cli import queries
+
+    with target.client() as client:
+        row: dict[str, Any] = queries.consumer_info(client, queue, name)._asdict()
+        row |= queries.one_if_allowed(client.connection, queries.SET_ASIDE, [queue, name])
+        row |= queries.one_if_allowed(client.connection, queries.DEAD, [queue, name])
+    show_row(row, as_json=as_json)
+
+
+@consumer.command()
+@click.argument("place", metavar="MODULE:CLASS")
+@connected
+def run(target: Target, place: str) -> None:
+    """Run a Consumer class until SIGTERM or Ctrl-C; the current event is finished first.
+
+    The working directory is searched for the module.
+
+    Example: pgqpy consumer run billing:Billing
+    """
+    from pgqpy.cli.loading import load_consumer, run_consumer
+
+    run_consumer(load_consumer(place), target.dsn)

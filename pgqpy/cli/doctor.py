@@ -1,0 +1,57 @@
+"""``pgqpy doctor``."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.cli.options import connected, json_option
+from pgqpy.cli.output import show_rows
+
+if TYPE_CHECKING:
+    from pgqpy.cli.options import Target
+    from pgqpy.doctor import Finding
+
+COLUMNS = {"level": "level", "check": "check", "what": "what", "what to do": "remedy"}
+STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+
+
+@click.command()
+@click.option(
+    "--long-transaction",
+    type=click.FloatRange(min=0, min_open=True, max=86400 * 365),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="An open transaction this old is a failure.",
+)
+@json_option
+@connected
+@click.pass_context
+def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_json: bool) -> None:
+    """Say what is wrong with the queues of a database, and what to do.
+
+    Looks at the schema, rights, ticker, consumers, rotation, retry and dead events, and at what
+    holds xmin back. Exit code 1 if anything fails; warnings leave it 0.
+
+    Example: pgqpy doctor --json
+    """
+    from pgqpy.doctor import examine
+
+    with target.connection() as connection:
+        limit = timedelta(seconds=long_transaction)
+        findings = list(examine(connection, long_transaction=limit))
+    if as_json or sys.stdout.isatty():
+        show_rows([found._asdict() for found in findings], COLUMNS, as_json=as_json, styles=STYLES)
+    else:
+        _show_lines(findings)
+    ctx.exit(1 if any(found.level == "fail" for found in findings) else 0)
+
+
+def _show_lines(findings: list[Finding]) -> None:
+    for found in findings:
+        remedy = f"; {found.remedy}" if found.remedy else ""
+        click.echo(f"{found.level:<4}  {found.check:<11}  {found.what}{remedy}")

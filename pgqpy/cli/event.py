@@ -1,0 +1,140 @@
+"""``pgqpy event``: insert and load events, look after dead ones."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.output import show_rows
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from pgqpy.cli.options import Target
+
+DEAD = {
+    "event": "ev_id",
+    "died": "dead_time",
+    "reason": "dead_reason",
+    "retries": "ev_retry",
+    "type": "ev_type",
+    "data": "ev_data",
+}
+
+
+@click.group(context_settings=COMMAND_SETTINGS)
+def event() -> None:
+    """Insert or load events; look after dead ones."""
+
+
+@event.command()
+@click.argument("queue")
+@click.argument("type_", metavar="TYPE")
+@click.argument("data", required=False)
+@click.option("--extra1", help="Free for the application.")
+@click.option("--extra2", help="As extra1.")
+@click.option("--extra3", help="As extra1.")
+@click.option("--extra4", help="As extra1.")
+@connected
+def insert(target: Target, queue: str, type_: str, data: str | None, **extras: str | None) -> None:
+    """Insert one event and print its id.
+
+    DATA is the payload as text; - reads it from stdin, without it the payload is null.
+
+    Example: pgqpy event insert orders placed '{"id": 17}'
+    """
+    payload = sys.stdin.buffer.read() if data == "-" else data
+    with target.client() as client:
+        event_id = client.insert_event(queue, type_, payload, **extras)
+    click.echo(event_id)
+
+
+@event.command()
+@click.argument("queue")
+@click.argument("file", type=click.File("rb"), default="-")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "csv"]),
+    help="By default what the file's name ends in, else jsonl.",
+)
+@click.option("--type", "default_type", help="Type of the events that name none.")
+@connected
+def load(
+    target: Target, queue: str, file: BinaryIO, form: str | None, default_type: str | None
+) -> None:
+    """Load events from FILE (- is stdin) by COPY, in one transaction, and print how many.
+
+    jsonl: an object a line, with the fields type, data and extra1 to extra4; data that is no
+    string is stored as JSON. csv: a heading with these names, then rows; an empty field is null.
+    A line that is wrong is named by its number, and nothing is loaded.
+
+    Example: echo '{"type": "placed", "data": {"id": 17}}' | pgqpy event load orders
+    """
+    from pgqpy.cli.lines import load_events
+
+    chosen = form or ("csv" if file.name.endswith(".csv") else "jsonl")
+    with target.client() as client:
+        count = load_events(client, queue, file, form=chosen, default_type=default_type)
+    click.echo(count)
+
+
+@event.command()
+@click.argument("queue")
+@click.argument("consumer")
+@json_option
+@connected
+def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
+    """List the events that a consumer gave up on, with the reason.
+
+    Example: pgqpy event dead orders billing
+    """
+    with target.client() as client:
+        rows = [found._asdict() for found in client.get_dead_events(queue, consumer)]
+    show_rows(rows, DEAD, as_json=as_json)
+
+
+@event.command()
+@click.argument("queue")
+@click.argument("consumer")
+@click.argument("event_ids", nargs=-1, type=int)
+@click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
+@connected
+def revive(
+    target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
+) -> None:
+    """Give dead events to their consumer again (by the retry queue); print how many.
+
+    Example: pgqpy event revive orders billing 1042 1043
+    """
+    chosen = _chosen(event_ids, everything=everything)
+    with target.client() as client:
+        click.echo(client.revive_dead_events(queue, consumer, chosen))
+
+
+@event.command()
+@click.argument("queue")
+@click.argument("consumer")
+@click.argument("event_ids", nargs=-1, type=int)
+@click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
+@connected
+def delete(
+    target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
+) -> None:
+    """Delete dead events for good; print how many.
+
+    Example: pgqpy event delete orders billing --all
+    """
+    chosen = _chosen(event_ids, everything=everything)
+    with target.client() as client:
+        click.echo(client.delete_dead_events(queue, consumer, chosen))
+
+
+def _chosen(event_ids: tuple[int, ...], *, everything: bool) -> list[int] | None:
+    if everything == bool(event_ids):
+        msg = "name event ids, or all of them with --all"
+        raise click.UsageError(msg)
+    return list(event_ids) or None

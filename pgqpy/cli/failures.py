@@ -1,0 +1,132 @@
+"""One line for whatever went wrong, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import traceback
+
+import click
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+# What to do next, by error class, where the command line knows better than the server's hint.
+REMEDIES = {
+    "QueueNotFound": "pgqpy queue list shows the queues",
+    "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
+    "TickNotFound": "pgqpy queue show names the last tick",
+    "InsertDisabled": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
+    "TransactionLimitExceeded": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
+    "QueueInUse": "unregister them, or add --force to drop the queue all the same",
+    "TickerPaused": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
+    "SchemaMissing": "run pgqpy schema install, or pgqpy schema upgrade if it is an old one",
+    "SchemaTooNew": "pip install --upgrade pgqpy",
+    "ConsumerRunning": "stop the other one first",
+    "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
+    "QueryCanceled": "a statement_timeout of this role or database cut it short",
+    "LockNotAvailable": "somebody holds a lock: pgqpy doctor names long transactions",
+    "TooManyConnections": "wait for a free connection, or raise max_connections",
+    "ReadOnlySqlTransaction": "this is a standby or read-only: connect to the primary",
+    "AdminShutdown": "the server was stopped or restarted: run the command again",
+}
+
+_SECRETS = (
+    (re.compile(r"(://[^:/?#@\s]*):[^/\s]*@"), r"\1:***@"),
+    (re.compile(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\"]+)"), r"\1***"),
+)
+
+
+def report(exc: BaseException) -> int:
+    """Say on stderr, in one line, what went wrong; return the exit code."""
+    if isinstance(exc, SystemExit):
+        return exc.code if isinstance(exc.code, int) else FAILED
+    if isinstance(exc, BrokenPipeError):
+        return _broken_pipe()
+    if isinstance(exc, (KeyboardInterrupt, click.Abort)):
+        _say("interrupted")
+        return INTERRUPTED
+    if isinstance(exc, click.UsageError):
+        return _usage(exc)
+    if os.environ.get("PGQPY_DEBUG"):
+        _say("".join(traceback.format_exception(exc)))
+    _say(f"error: {explain(exc)}")
+    return exc.exit_code if isinstance(exc, click.ClickException) else FAILED
+
+
+def explain(exc: BaseException) -> str:
+    """Return what happened and what to do, in one line that holds no password."""
+    happened, remedy = _told(exc)
+    remedy = next((REMEDIES[name] for name in _names(exc) if name in REMEDIES), remedy)
+    line = "; ".join(" ".join(part.split()).rstrip(".") for part in (happened, remedy) if part)
+    return redact(line)
+
+
+def redact(text: str) -> str:
+    """Blank out what looks like a password in a DSN, wherever the text quotes one."""
+    for pattern, replacement in _SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _names(exc: BaseException) -> list[str]:
+    return [kind.__name__ for kind in type(exc).__mro__]
+
+
+def _told(exc: BaseException) -> tuple[str, str]:
+    """Return what happened and, if the error itself knows, what to do."""
+    if isinstance(exc, click.ClickException):
+        return exc.format_message(), ""
+    if isinstance(exc, OSError):
+        told = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
+        return told, ""
+    names = _names(exc)
+    if "PgqError" in names:
+        return _told_by_pgqpy(exc)
+    # Named, not imported: psycopg and pydantic are imported where they are needed only.
+    if type(exc).__module__.startswith("psycopg"):
+        return _told_by_server(exc) or (str(exc), "")
+    if "ValidationError" in names:
+        return _told_by_settings(exc), "each setting is an option or a variable PGQPY_..."
+    why = "this is a bug in pgqpy: PGQPY_DEBUG=1 shows the traceback"
+    return f"{type(exc).__name__}: {exc}", why
+
+
+def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
+    by_server = exc.__cause__ is not None and _told_by_server(exc.__cause__)
+    if by_server:
+        return by_server
+    remedy = str(getattr(exc, "what_to_do", ""))
+    return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
+
+
+def _told_by_server(exc: BaseException) -> tuple[str, str] | None:
+    diag = getattr(exc, "diag", None)
+    if diag is None or not diag.message_primary:
+        return None
+    detail = f" ({diag.message_detail.rstrip('.')})" if diag.message_detail else ""
+    return f"{diag.message_primary}{detail}", diag.message_hint or ""
+
+
+def _told_by_settings(exc: BaseException) -> str:
+    problems = exc.errors()  # type: ignore[attr-defined]  # pydantic's
+    # Never the refused input itself: it may be a DSN with a password in it.
+    return "wrong setting: " + "; ".join(
+        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
+    )
+
+
+def _usage(exc: click.UsageError) -> int:
+    where_help_is = f"; try '{exc.ctx.command_path} --help'" if exc.ctx else ""
+    _say(f"error: {redact(' '.join(exc.format_message().split()).rstrip('.'))}{where_help_is}")
+    return USAGE
+
+
+def _broken_pipe() -> int:
+    # The reader went away (`| head`): nothing to say, and nothing may be flushed to it at exit.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return FAILED
+
+
+def _say(text: str) -> None:
+    click.echo(redact(text), err=True)

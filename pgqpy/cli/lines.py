@@ -1,0 +1,138 @@
+"""Read events from JSON lines or CSV, one at a time, and load them by COPY."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy.errors import InvalidEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pgqpy import Client
+
+FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
+PROGRESS_EVERY = 10_000  # events
+
+Record = dict[str, Any]
+
+
+class BadLine(click.ClickException):
+    """A line of the input is no event."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}; nothing was loaded")
+        self.line = line
+
+
+class Lines:
+    """An input that knows which line it is at (from 1) and that its text is UTF-8."""
+
+    def __init__(self, file: Iterable[bytes]) -> None:
+        self._file = file
+        self.number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the lines as text."""
+        for raw in self._file:
+            self.number += 1
+            bare = raw.removeprefix(codecs.BOM_UTF8) if self.number == 1 else raw
+            try:
+                yield bare.decode()
+            except UnicodeDecodeError as exc:
+                raise BadLine(self.number, f"not UTF-8 at byte {exc.start + 1}") from exc
+
+
+def load_events(
+    client: Client, queue: str, file: Iterable[bytes], *, form: str, default_type: str | None
+) -> int:
+    """Load every event of `file` (form jsonl or csv) in one transaction; return how many."""
+    lines = Lines(file)
+    read = read_csv if form == "csv" else read_json_lines
+    try:
+        with client.transaction():
+            return client.insert_events(queue, _counted(read(lines, default_type)))
+    except InvalidEvent as exc:
+        raise BadLine(lines.number, str(exc).removeprefix(f"event {exc.index}: ")) from exc
+
+
+def read_json_lines(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
+    """Yield the event of each line that is not blank."""
+    for line in lines:
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as exc:
+            raise BadLine(lines.number, f"not JSON: {exc}") from exc
+        if not isinstance(found, dict):
+            raise BadLine(lines.number, "not a JSON object with type and data")
+        yield _event(found, lines.number, default_type)
+
+
+def read_csv(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
+    """Yield the event of each row below the heading; an empty field is null."""
+    rows = csv.reader(lines, strict=True)
+    heading: list[str] | None = None
+    for row in _csv_rows(rows, lines):
+        if heading is None:
+            heading = [name.strip() for name in row]
+            _event(dict.fromkeys(heading, "-"), lines.number, None)
+        elif row:
+            if len(row) != len(heading):
+                problem = f"{len(row)} fields where the heading has {len(heading)}"
+                raise BadLine(lines.number, problem)
+            found = {name: cell or None for name, cell in zip(heading, row, strict=True)}
+            yield _event(found, lines.number, default_type)
+
+
+def _csv_rows(rows: Iterator[list[str]], lines: Lines) -> Iterator[list[str]]:
+    try:
+        yield from rows
+    except csv.Error as exc:
+        raise BadLine(lines.number, f"not CSV: {exc}") from exc
+
+
+def _event(found: Record, line: int, default_type: str | None) -> Record:
+    unknown = [name for name in found if name not in FIELDS]
+    if unknown:
+        raise BadLine(line, f"unknown field {unknown[0]!r} (known: {', '.join(FIELDS)})")
+    event = {
+        "type": default_type,
+        "data": None,
+        **{name: value for name, value in found.items() if value is not None},
+    }
+    if event["type"] is None:
+        raise BadLine(line, "no type (--type names one for all)")
+    for name in FIELDS:
+        if name != "data" and not isinstance(event.get(name), (str, type(None))):
+            raise BadLine(line, f"{name} is not a string")
+    return event
+
+
+def _no_constant(name: str) -> None:
+    msg = f"{name} is not JSON"
+    raise ValueError(msg)
+
+
+def _counted(events: Iterator[Record]) -> Iterator[Record]:
+    """Show on a terminal how far it is; elsewhere pass the events through."""
+    if not sys.stderr.isatty():
+        return events
+    return _noisily(events, lambda count: click.echo(f"\r{count} events", err=True, nl=False))
+
+
+def _noisily(events: Iterator[Record], say: Callable[[int], None]) -> Iterator[Record]:
+    count = 0
+    for count, event in enumerate(events, start=1):
+        yield event
+        if count % PROGRESS_EVERY == 0:
+            say(count)
+    if count >= PROGRESS_EVERY:
+        click.echo(f"\r{count} events", err=True)

@@ -1,0 +1,75 @@
+"""Options that many commands share, and the database they name."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from psycopg import Connection
+
+    from pgqpy import Client
+
+    Command = TypeVar("Command", bound=Callable[..., Any])
+
+COMMAND_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+CONNECT_TIMEOUT = 10  # seconds, unless the DSN or PGCONNECT_TIMEOUT says otherwise
+
+
+@dataclass
+class Target:
+    """The database that the commands talk to; an empty dsn leaves it to libpq's ``PG*``."""
+
+    dsn: str = ""
+
+    @contextmanager
+    def client(self) -> Iterator[Client]:
+        """Open a client on it (in autocommit mode), closed at the end."""
+        from pgqpy import connect
+
+        with connect(self.dsn, **_timeout(self.dsn)) as client:
+            yield client
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """Open a plain connection to it in autocommit mode, closed at the end."""
+        with self.client() as client:
+            yield client.connection
+
+
+def _timeout(dsn: str) -> dict[str, int]:
+    named = "connect_timeout" in dsn or "PGCONNECT_TIMEOUT" in os.environ
+    return {} if named else {"connect_timeout": CONNECT_TIMEOUT}
+
+
+def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:
+    target = ctx.ensure_object(Target)
+    if value is not None:
+        target.dsn = value
+
+
+def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
+    """Add ``--dsn``: before the command or after it, the last one counts."""
+    return click.option(
+        "--dsn",
+        metavar="DSN",
+        envvar=envvar,
+        expose_value=False,
+        callback=_remember_dsn,
+        help="The database: URI or key=value string.  [env: PGQPY_DSN, else libpq's PG*]",
+    )
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+pass_target = click.make_pass_decorator(Target, ensure=True)
+
+
+def connected(command: Command) -> Command:
+    """Give a command ``--dsn`` and, as its first argument, the `Target`."""
+    return dsn_option()(pass_target(command))  # type: ignore[return-value]  # click types the new signature

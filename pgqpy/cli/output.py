@@ -1,0 +1,117 @@
+"""Data on stdout: a table on a terminal, aligned text in a pipe, JSON on request."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    Row = Mapping[str, Any]
+
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))  # seconds
+
+
+def show_rows(
+    rows: Iterable[Row],
+    columns: Mapping[str, str],
+    *,
+    as_json: bool,
+    styles: Mapping[str, str] | None = None,
+) -> None:
+    """Print a list of rows; `columns` maps a heading to the field under it. JSON has all fields.
+
+    `styles` colours a terminal's rows by the text of their first cell.
+    """
+    rows = list(rows)
+    if as_json:
+        _show_json(rows)
+        return
+    cells = [[as_text(row.get(field)) for field in columns.values()] for row in rows]
+    if sys.stdout.isatty():
+        _show_table(list(columns), cells, styles or {})
+    else:
+        _show_plain([list(columns), *cells])
+
+
+def show_row(row: Row, *, as_json: bool) -> None:
+    """Print one row, a field a line."""
+    if as_json:
+        _show_json(row)
+        return
+    cells = [[field, as_text(value)] for field, value in row.items()]
+    if sys.stdout.isatty():
+        _show_table(None, cells, {})
+    else:
+        _show_plain(cells)
+
+
+def as_text(value: Any) -> str:
+    """Write a value for people: ``-`` for null, an interval with its unit, times to the second."""
+    if value is None:
+        return "-"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(as_text(item) for item in value) or "-"
+    for kind, write in _WRITERS:
+        if isinstance(value, kind):
+            return write(value)
+    return str(value)
+
+
+def interval_text(value: timedelta) -> str:
+    """Write an interval by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
+    seconds = value.total_seconds()
+    if abs(seconds) < 60:  # noqa: PLR2004  # a minute
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    sign, left, parts = "-" if seconds < 0 else "", round(abs(seconds)), []
+    for size, unit in (*UNITS, (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return sign + " ".join(parts[:2])
+
+
+_WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
+    (bool, lambda value: "yes" if value else "no"),
+    (timedelta, interval_text),
+    (datetime, lambda value: value.isoformat(sep=" ", timespec="seconds")),
+    (float, "{:.1f}".format),
+)
+
+
+def _show_json(data: Any) -> None:
+    click.echo(json.dumps(data, default=_jsonable, ensure_ascii=False, indent=2))
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date):  # a datetime too
+        return value.isoformat()
+    return str(value)
+
+
+def _show_plain(lines: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        click.echo("  ".join(padded).rstrip())
+
+
+def _show_table(
+    headings: Sequence[str] | None, lines: Sequence[Sequence[str]], styles: Mapping[str, str]
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*(headings or ("", "")), show_header=headings is not None)
+    for line in lines:
+        cells = (Text(cell) for cell in line)  # Text: a queue name may look like markup
+        table.add_row(*cells, style=styles.get(line[0]))
+    Console().print(table)

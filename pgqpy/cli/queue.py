@@ -1,0 +1,158 @@
+"""``pgqpy queue``: create, configure, look at and drop queues."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.output import show_row, show_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pgqpy import Client
+    from pgqpy.cli.options import Target
+
+LIST = {
+    "queue": "queue_name",
+    "last tick": "last_tick_id",
+    "tick age": "ticker_lag",
+    "events/s": "ev_per_sec",
+    "new events": "ev_new",
+    "tables": "queue_ntables",
+    "rotation": "queue_rotation_period",
+    "paused": "queue_ticker_paused",
+}
+
+CONSUMERS = {
+    "consumer": "consumer_name",
+    "lag": "lag",
+    "last seen": "last_seen",
+    "pending events": "pending_events",
+}
+
+
+def parse_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
+    """Split ``name=value`` words; the server knows the names and checks the values."""
+    pairs = []
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not (name and equals):
+            msg = f"'{assignment}' is not a setting: write name=value, such as ticker_max_lag='1 s'"
+            raise click.UsageError(msg)
+        pairs.append((name, value))
+    return pairs
+
+
+@click.group(context_settings=COMMAND_SETTINGS)
+def queue() -> None:
+    """Create, configure, look at or drop queues."""
+
+
+@queue.command()
+@click.argument("name")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="As in queue set.")
+@connected
+def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
+    """Create a queue; a queue that exists is left as it is.
+
+    Example: pgqpy queue create orders --set rotation_period='30 minutes'
+    """
+    pairs = parse_settings(settings)
+    with target.client() as client, client.transaction():
+        created = client.create_queue(name)
+        if created:
+            _configure(client, name, pairs)
+    said = f"created queue {name}" if created else f"queue {name} exists already: nothing changed"
+    click.echo(said, err=True)
+
+
+@queue.command()
+@click.argument("name")
+@click.option("--force", is_flag=True, help="Also when consumers are registered: do not ask.")
+@connected
+def drop(target: Target, name: str, *, force: bool) -> None:
+    """Drop a queue with all its events.
+
+    If consumers are registered on it, this asks on a terminal and needs --force elsewhere.
+
+    Example: pgqpy queue drop orders --force
+    """
+    with target.client() as client:
+        if not force and sys.stdin.isatty():
+            force = _ask_to_drop(client, name)
+        client.drop_queue(name, force=force)
+    click.echo(f"dropped queue {name}", err=True)
+
+
+def _ask_to_drop(client: Client, name: str) -> bool:
+    consumers = [info.consumer_name for info in client.get_consumer_info(name)]
+    if not consumers:
+        return False
+    who = ", ".join(consumers)
+    question = f"Queue {name} has consumers ({who}). Drop it, and what they have not read?"
+    if not click.confirm(question, err=True):
+        msg = "nothing was dropped"
+        raise click.ClickException(msg)
+    return True
+
+
+@queue.command("list")
+@json_option
+@connected
+def list_(target: Target, *, as_json: bool) -> None:
+    """List the queues with their last tick and rate.
+
+    Example: pgqpy queue list --json
+    """
+    with target.client() as client:
+        rows = [info._asdict() for info in client.get_queue_info()]
+    show_rows(rows, LIST, as_json=as_json)
+
+
+@queue.command()
+@click.argument("name")
+@json_option
+@connected
+def show(target: Target, name: str, *, as_json: bool) -> None:
+    """Show one queue: its settings, its ticks, its consumers.
+
+    Example: pgqpy queue show orders
+    """
+    from pgqpy.cli import queries
+
+    with target.client() as client:
+        row: dict[str, Any] = queries.queue_info(client, name)._asdict()
+        row |= queries.one(client.connection, queries.SETTINGS, [name])
+        consumers = [info._asdict() for info in client.get_consumer_info(name)]
+    if as_json:
+        show_row({**row, "consumers": consumers}, as_json=True)
+        return
+    show_row(row, as_json=False)
+    show_rows(consumers, CONSUMERS, as_json=False)
+
+
+@queue.command("set")
+@click.argument("name")
+@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@connected
+def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
+    """Change settings of a queue: all of them, or none if one is refused.
+
+    ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
+    rotation_period, disable_insert, per_tx_limit, ntables, extra_maint.
+
+    Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
+    """
+    pairs = parse_settings(settings)
+    with target.client() as client, client.transaction():
+        _configure(client, name, pairs)
+    click.echo(f"configured queue {name}", err=True)
+
+
+def _configure(client: Client, name: str, pairs: list[tuple[str, str]]) -> None:
+    for parameter, value in pairs:
+        client.set_queue_config(name, parameter, value)

@@ -1,0 +1,132 @@
+"""``pgqpy schema``: the engine in a database."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.output import show_row
+
+if TYPE_CHECKING:
+    from pgqpy.cli.options import Target
+
+ADVICE = {
+    "missing": "not installed: pgqpy schema install",
+    "extension": "the extension pgq is installed here: pgqpy's client works with it as it is",
+    "foreign": "a schema pgq that is not pgqpy's is in the way",
+    "old": "older than this pgqpy: pgqpy schema upgrade",
+    "newer": "newer than this pgqpy: pip install --upgrade pgqpy",
+}
+
+
+@click.group(context_settings=COMMAND_SETTINGS)
+def schema() -> None:
+    """Install, upgrade, look at or remove the engine (the schema pgq)."""
+
+
+@schema.command()
+@connected
+def install(target: Target) -> None:
+    """Install the schema pgq, or bring it up to date.
+
+    Needs the owner of the database, no superuser. Does no harm when run again.
+
+    Example: pgqpy --dsn postgresql://localhost/shop schema install
+    """
+    from pgqpy import install as installer
+
+    with target.connection() as connection:
+        version = installer.install(connection)
+    click.echo(f"schema pgq is at version {version}", err=True)
+
+
+@schema.command()
+@connected
+def upgrade(target: Target) -> None:
+    """Bring an installed schema up to the version of this pgqpy.
+
+    Queues, events and positions stay; forward only, in one transaction.
+
+    Example: pgqpy schema upgrade
+    """
+    from pgqpy import install as installer
+
+    with target.connection() as connection:
+        before = installer.status(connection).installed
+        version = installer.upgrade(connection)
+    was = "was already" if before == version else f"went from {before} and is"
+    click.echo(f"schema pgq {was} at version {version}", err=True)
+
+
+@schema.command()
+@json_option
+@connected
+@click.pass_context
+def status(ctx: click.Context, target: Target, *, as_json: bool) -> None:
+    """Show what is installed, and what this pgqpy would install.
+
+    Exit code 1 unless the schema is there and of this pgqpy's version.
+
+    Example: pgqpy schema status --json
+    """
+    from pgqpy import install as installer
+
+    with target.connection() as connection:
+        found = installer.status(connection)
+    show_row({**asdict(found), "state": found.state}, as_json=as_json)
+    if found.state in ADVICE:
+        click.echo(ADVICE[found.state], err=True)
+    ctx.exit(0 if found.state == "current" else 1)
+
+
+@schema.command("print")
+def print_() -> None:
+    """Print the whole schema as one file for psql.
+
+    Example: pgqpy schema print | psql postgresql://localhost/shop
+    """
+    from pgqpy import install as installer
+
+    click.echo(installer.print_sql(), nl=False)
+
+
+@schema.command()
+@click.option("--force", is_flag=True, help="Also when there are queues: their events are lost.")
+@click.option("--roles", is_flag=True, help="Drop the four pgq_ roles too, if nothing uses them.")
+@connected
+def uninstall(target: Target, *, force: bool, roles: bool) -> None:
+    """Drop the schema pgq with everything in it.
+
+    Example: pgqpy schema uninstall --force --roles
+    """
+    from pgqpy import install as installer
+
+    with target.connection() as connection:
+        gone = installer.uninstall(connection, force=force, roles=roles)
+    click.echo(f"dropped the schema pgq with {gone.queues} queue(s)", err=True)
+    if gone.dropped_roles:
+        click.echo(f"dropped the roles {', '.join(gone.dropped_roles)}", err=True)
+    if gone.kept_roles:
+        why = "they are still used, or not yours to drop" if roles else "--roles drops unused ones"
+        click.echo(f"the roles {', '.join(gone.kept_roles)} stay: {why}", err=True)
+
+
+@schema.command()
+@click.argument("queues", nargs=-1)
+@connected
+@click.pass_context
+def repair(ctx: click.Context, target: Target, queues: tuple[str, ...]) -> None:
+    """Repair queues of a database that was restored where transaction ids are smaller.
+
+    Such queues refuse to tick (error PQ012) until this is done. Without QUEUES: all that refuse.
+
+    Example: pgqpy schema repair
+    """
+    from pgqpy.cli.repair import repair_queues
+
+    with target.client() as client:
+        failed = repair_queues(client, queues)
+    ctx.exit(1 if failed else 0)

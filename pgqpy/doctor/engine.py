@@ -1,0 +1,178 @@
+"""Checks of what is installed, who may use it, and whether its data can be trusted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.doctor.finding import Check, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.doctor.finding import Row
+    from pgqpy.install import Status
+
+
+def judge_schema(found: Status) -> Iterator[Finding]:
+    """Compare what is installed with what this pgqpy ships."""
+    installed, shipped = found.installed, found.shipped
+    says = {
+        "current": Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's"),
+        "missing": Finding(
+            "fail", "schema", "there is no schema pgq in this database", "pgqpy schema install"
+        ),
+        "old": Finding(
+            "fail",
+            "schema",
+            f"the schema is version {installed}, this pgqpy's is {shipped}",
+            "pgqpy schema upgrade",
+        ),
+        "newer": Finding(
+            "fail",
+            "schema",
+            f"the schema is version {installed}, newer than this pgqpy's {shipped}",
+            "pip install --upgrade pgqpy",
+        ),
+        "foreign": Finding(
+            "fail",
+            "schema",
+            "the schema pgq here is not pgqpy's",
+            "rename or drop it, then pgqpy schema install",
+        ),
+        "extension": Finding(
+            "fail",
+            "extension",
+            f"the extension pgq {found.extension} is here instead of pgqpy's engine",
+            "pgqpy's client and consumers work with it; for our engine: drop extension pgq cascade "
+            "(its queues are lost), then pgqpy schema install",
+        ),
+    }
+    yield says[found.state]
+
+
+SERVER = """
+    select pg_is_in_recovery() as standby,
+        current_setting('synchronous_commit') as synchronous_commit,
+        current_setting('fsync') as fsync,
+        current_setting('full_page_writes') as full_page_writes
+"""
+
+
+def judge_server(rows: list[Row]) -> Iterator[Finding]:
+    """Tell of a standby, and of a server that may forget commits it has confirmed."""
+    server = rows[0]
+    if server["standby"]:
+        what = "this server is a standby: it can neither insert nor tick"
+        yield Finding("fail", "server", what, "connect to the primary")
+    for name in ("fsync", "full_page_writes"):
+        if server[name] == "off":
+            what = f"{name} is off: a crash of the machine can destroy the database"
+            yield Finding("warn", "durability", what, f"{name} = on in postgresql.conf")
+    if server["synchronous_commit"] == "off":
+        what = (
+            "synchronous_commit is off: a crash of the server can take back the last events "
+            "that were committed, and delivered"
+        )
+        remedy = "turn it on for this role or database, or know that you can lose under a second"
+        yield Finding("warn", "durability", what, remedy)
+    else:
+        yield Finding("ok", "durability", f"synchronous_commit is {server['synchronous_commit']}")
+
+
+# A role that lost its grants (a restore with --no-acl) is the engine's trouble; a user without any
+# of the roles is the user's.
+RIGHTS = """
+    with wanted (role, right_name, signature) as (values
+        ('pgq_reader', 'consume', 'pgq.next_batch(text,text)'),
+        ('pgq_writer', 'insert events', 'pgq.insert_event(text,text,text)'),
+        ('pgq_admin', 'administer queues', 'pgq.create_queue(text)'),
+        ('pgq_ticker', 'tick', 'pgq.ticker_activity()'))
+    select current_user::text as "user", w.role, w.right_name,
+        r.oid is not null as role_exists,
+        has_function_privilege(r.oid, p.oid, 'execute') as role_may,
+        has_function_privilege(p.oid, 'execute') as user_may
+    from wanted w
+        join pg_proc p on p.oid = to_regprocedure(w.signature)
+        left join pg_roles r on r.rolname = w.role
+"""
+
+
+def judge_rights(rows: list[Row]) -> Iterator[Finding]:
+    """Tell what the four roles and the connected one may do."""
+    for row in rows:
+        if row["role_exists"] and not row["role_may"]:
+            what = f"role {row['role']} lacks the right to {row['right_name']}"
+            yield Finding("fail", "rights", what, "pgqpy schema install grants it again")
+    missing = [row["role"] for row in rows if not row["role_exists"]]
+    if missing:
+        what = f"the role(s) {', '.join(missing)} are missing in this cluster"
+        yield Finding("fail", "rights", what, "pgqpy schema install makes them")
+    yield from _judge_user(rows)
+
+
+def _judge_user(rows: list[Row]) -> Iterator[Finding]:
+    if not rows:
+        return
+    user = rows[0]["user"]
+    may = [row["right_name"] for row in rows if row["user_may"]]
+    not_may = [f"{row['right_name']} ({row['role']})" for row in rows if not row["user_may"]]
+    if not may:
+        what = f"role {user} lacks every right: it may not {', '.join(not_may)}"
+        yield Finding("fail", "rights", what, f'grant one of these roles to "{user}"')
+        return
+    lacks = f", not: {', '.join(not_may)}" if not_may else ""
+    yield Finding("ok", "rights", f"role {user} may {', '.join(may)}{lacks}")
+
+
+RESTORED = """
+    select q.queue_name,
+        txid_snapshot_xmax(t.tick_snapshot) as tick_xmax,
+        txid_snapshot_xmax(txid_current_snapshot()) as now_xmax
+    from pgq.queue q
+        join pgq.tick t on t.tick_queue = q.queue_id
+            and t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id)
+    order by 1
+"""
+
+
+def judge_restored(rows: list[Row]) -> Iterator[Finding]:
+    """Transaction ids that ran backwards: a dump restored into a younger cluster."""
+    refused = [row for row in rows if row["tick_xmax"] > row["now_xmax"]]
+    for row in refused:
+        what = (
+            f"queue {row['queue_name']} comes from a cluster with larger transaction ids "
+            f"({row['tick_xmax']}, now {row['now_xmax']}): it refuses to tick"
+        )
+        yield Finding("fail", "restored", what, "pgqpy schema repair")
+    if not refused:
+        yield Finding("ok", "restored", "transaction ids go forward on every queue")
+
+
+POSITIONS = """
+    select q.queue_name, c.co_name as consumer_name, s.sub_last_tick
+    from pgq.subscription s
+        join pgq.queue q on q.queue_id = s.sub_queue
+        join pgq.consumer c on c.co_id = s.sub_consumer
+    where s.sub_last_tick is not null and not exists (
+        select from pgq.tick t where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick)
+    order by 1, 2
+"""
+
+
+def judge_positions(rows: list[Row]) -> Iterator[Finding]:
+    """Find positions at a tick that is gone (PQ015): their consumers cannot go on."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"consumer {consumer} of {queue} stands at tick {row['sub_last_tick']}, which is gone"
+        )
+        remedy = f"pgqpy consumer register {queue} {consumer} --at TICK sets it to one that exists"
+        yield Finding("fail", "position", what, remedy)
+
+
+CHECKS = (
+    Check("server", SERVER, judge_server),
+    Check("rights", RIGHTS, judge_rights),
+    Check("restored", RESTORED, judge_restored),
+    Check("position", POSITIONS, judge_positions),
+)

@@ -1,0 +1,48 @@
+"""Run the checks over one database."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from psycopg import errors
+from psycopg.rows import dict_row
+
+from pgqpy import install
+from pgqpy.doctor import engine, flow, horizon
+from pgqpy.doctor.finding import Check, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg import Connection
+
+LONG_TRANSACTION = timedelta(minutes=5)
+WITHOUT_ENGINE = ("missing", "foreign")
+
+
+def examine(
+    connection: Connection[Any], *, long_transaction: timedelta = LONG_TRANSACTION
+) -> Iterator[Finding]:
+    """Look at the connected database; changes nothing. The connection must be in autocommit mode.
+
+    `long_transaction` is the age from which an open transaction is a failure.
+    """
+    found = install.status(connection)
+    yield from engine.judge_schema(found)
+    if found.state in WITHOUT_ENGINE:
+        return
+    for check in (*engine.CHECKS, *flow.CHECKS, *horizon.checks(long_transaction)):
+        yield from _run(connection, check)
+
+
+def _run(connection: Connection[Any], check: Check) -> Iterator[Finding]:
+    try:
+        with connection.cursor(row_factory=dict_row) as cursor:
+            rows = cursor.execute(check.query).fetchall()
+    except errors.InsufficientPrivilege as exc:
+        yield Finding("ok", check.name, f"not looked at: {exc.diag.message_primary}")
+    except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction):
+        return  # the real extension, or an older schema, has no such thing
+    else:
+        yield from check.judge(rows)

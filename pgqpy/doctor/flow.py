@@ -1,0 +1,184 @@
+"""Checks of what moves: ticks, consumers, retries, rotation."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy.doctor.finding import Check, Finding, rough
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.doctor.finding import Row
+
+TICK_SLACK = timedelta(seconds=10)
+RETRY_SLACK = timedelta(minutes=1)
+ROTATION_SLACK = timedelta(minutes=10)
+
+# A ticker of ours is known by its leader lock; another (pgqd) by the ticks it takes.
+TICKS = """
+    select i.queue_name, i.queue_ticker_paused as paused, i.queue_external_ticker as external,
+        i.queue_ticker_max_lag as max_lag, i.queue_ticker_idle_period as idle_period,
+        i.ticker_lag, i.ev_new,
+        (select l.pid from pg_locks l
+            where l.locktype = 'advisory' and l.granted and l.classid = 7366513 and l.objid = 0
+                and l.database = (select oid from pg_database where datname = current_database())
+            limit 1) as leader
+    from (select) as one left join pgq.get_queue_info() i on true
+    order by 1
+"""
+
+
+def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
+    """Tell whether there is a ticker, and whether it ticks every queue that it should."""
+    leader = rows[0]["leader"]
+    ours = [row for row in rows if row["queue_name"] and not (row["paused"] or row["external"])]
+    late = [row for row in ours if _is_late(row)]
+    if late and leader is None:
+        yield _no_ticker(late)
+    for row in late if leader is not None else []:
+        what = f"ticker (pid {leader}) runs, but {_waits(row)}"
+        yield Finding("fail", "ticker", what, "see the ticker's log for the error of this queue")
+    if late:
+        return
+    if leader is not None:
+        yield Finding(
+            "ok", "ticker", f"a ticker runs (pid {leader}), every queue is ticked in time"
+        )
+    elif ours:
+        yield Finding(
+            "warn",
+            "ticker",
+            "no ticker of pgqpy's runs in this database, though the last ticks are recent",
+            "pgqpy ticker run (fine as it is if another daemon, such as pgqd, ticks)",
+        )
+    else:
+        yield Finding("ok", "ticker", "no queue needs a ticker")
+
+
+def _is_late(row: Row) -> bool:
+    if row["ticker_lag"] is None:
+        return True
+    allowed = row["max_lag"] if row["ev_new"] else 2 * row["idle_period"] + row["max_lag"]
+    return bool(row["ticker_lag"] > allowed + TICK_SLACK)
+
+
+def _waits(row: Row) -> str:
+    if row["ticker_lag"] is None:
+        return f"queue {row['queue_name']} was never ticked"
+    waiting = f", {row['ev_new']} event(s) wait" if row["ev_new"] else ""
+    return f"the last tick of queue {row['queue_name']} is {rough(row['ticker_lag'])} old{waiting}"
+
+
+def _no_ticker(late: list[Row]) -> Finding:
+    what = "no ticker is running: " + "; ".join(_waits(row) for row in late[:5])
+    more = f"; and {len(late) - 5} more queue(s)" if len(late) > 5 else ""  # noqa: PLR2004  # as above
+    return Finding("fail", "ticker", what + more, "pgqpy ticker run")
+
+
+SWITCHES = """
+    select queue_name, queue_ticker_paused as paused, queue_disable_insert as insert_disabled
+    from pgq.queue where queue_ticker_paused or queue_disable_insert order by 1
+"""
+
+
+def judge_switches(rows: list[Row]) -> Iterator[Finding]:
+    """Tell of queues that somebody switched off, and may have forgotten."""
+    for row in rows:
+        queue = row["queue_name"]
+        if row["paused"]:
+            remedy = f"pgqpy queue set {queue} ticker_paused=false"
+            what = f"queue {queue} is paused: nothing of it is delivered"
+            yield Finding("warn", "paused", what, remedy)
+        if row["insert_disabled"]:
+            remedy = f"pgqpy queue set {queue} disable_insert=false"
+            yield Finding("warn", "paused", f"inserting into queue {queue} is disabled", remedy)
+
+
+CONSUMERS = """
+    select c.queue_name, c.consumer_name, c.lag, c.last_seen, c.pending_events,
+        q.queue_rotation_period as rotation_period, now() - q.queue_switch_time as switched
+    from pgq.get_consumer_info() c join pgq.queue q on q.queue_name = c.queue_name
+    where c.last_tick is not null order by 1, 2
+"""
+
+
+def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
+    """Name the consumers further behind than a rotation period: they keep old tables."""
+    blocking = [
+        row for row in rows if row["pending_events"] and row["lag"] > row["rotation_period"]
+    ]
+    for row in blocking:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"consumer {consumer} blocks the rotation of queue {queue}: "
+            f"{rough(row['lag'])} behind, {row['pending_events']} pending events, "
+            f"last seen {rough(row['last_seen'])} ago"
+        )
+        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        yield Finding("fail", "consumer", what, remedy)
+    if not blocking:
+        yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
+
+
+ROTATION = """
+    select queue_name, now() - queue_switch_time - queue_rotation_period as overdue
+    from pgq.queue where not queue_external_ticker order by 1
+"""
+
+
+def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
+    """Find rotations long overdue: nobody maintains, or somebody is in the way."""
+    for row in rows:
+        if row["overdue"] > ROTATION_SLACK:
+            what = f"queue {row['queue_name']} should have rotated {rough(row['overdue'])} ago"
+            remedy = "pgqpy ticker run maintains; slow consumers and long transactions delay it"
+            yield Finding("warn", "rotation", what, remedy)
+
+
+RETRIES = """
+    select q.queue_name, count(*) as events, now() - min(r.ev_retry_after) as overdue
+    from pgq.retry_queue r join pgq.queue q on q.queue_id = r.ev_queue
+    where r.ev_retry_after < now() group by 1 order by 1
+"""
+
+
+def judge_retries(rows: list[Row]) -> Iterator[Finding]:
+    """Find retry events that are due and stay where they are."""
+    for row in rows:
+        if row["overdue"] > RETRY_SLACK:
+            what = (
+                f"{row['events']} retry event(s) of queue {row['queue_name']} are due, "
+                f"the oldest since {rough(row['overdue'])}"
+            )
+            yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
+
+
+DEAD = """
+    select q.queue_name, c.co_name as consumer_name, count(*) as events
+    from pgq.dead_event d join pgq.registration s on s.sub_id = d.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
+    group by 1, 2 order by 1, 2
+"""
+
+
+def judge_dead(rows: list[Row]) -> Iterator[Finding]:
+    """Count the events that a consumer gave up on and nobody has looked after."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = f"consumer {consumer} of {queue} has {row['events']} dead event(s)"
+        remedy = (
+            f"pgqpy event dead {queue} {consumer} lists them, event revive or event delete ends it"
+        )
+        yield Finding("warn", "dead", what, remedy)
+
+
+CHECKS = (
+    Check("ticker", TICKS, judge_ticks),
+    Check("paused", SWITCHES, judge_switches),
+    Check("consumer", CONSUMERS, judge_consumers),
+    Check("rotation", ROTATION, judge_rotation),
+    Check("retry", RETRIES, judge_retries),
+    Check("dead", DEAD, judge_dead),
+)
