@@ -1,0 +1,41 @@
+-- Function: pgq.create_queue(i_queue_name text)
+--
+-- Makes a queue with its tables, sequences and first tick. The name has at most 59 octets: "pgq_" and the name are
+-- the LISTEN channel, which has at most 63.
+--
+-- Returns: 1 created, 0 exists.
+-- Raises: PQ009 (NULL, empty, too long, control characters).
+-- Writes: advisory lock; insert pgq.queue, pgq.tick; create tables, sequences and functions.
+create or replace function pgq.create_queue(i_queue_name text)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+    v_id int;
+begin
+    perform pgq.check_name('queue', i_queue_name, 59);
+    perform pg_advisory_xact_lock(7366513, 2);
+    if exists (select from pgq.queue where queue_name = i_queue_name) then
+        return 0;
+    end if;
+    v_id := nextval('pgq.queue_queue_id_seq');
+    insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq, queue_system_id)
+    values (v_id, i_queue_name, 'pgq.event_' || v_id, 'pgq.event_' || v_id || '_id_seq', 'pgq.event_' || v_id || '_tick_seq',
+        pgq.system_identifier())
+    returning * into q;
+    execute format('create sequence %s', pgq.quote_fqname(q.queue_tick_seq));
+    execute format('create sequence %s', pgq.quote_fqname(q.queue_event_seq));
+    execute format('create table %s () inherits (pgq.event_template)', pgq.quote_fqname(q.queue_data_pfx));
+    for i in 0 .. q.queue_ntables - 1 loop
+        perform pgq.create_event_table(q, i);
+    end loop;
+    perform pgq.grant_perms(i_queue_name);
+    perform pgq.tune_storage(i_queue_name);
+    perform pgq.build_queue_insert(v_id);
+    perform pgq.build_insert_path();
+    -- not ticker(): a queue may be made in any isolation level, and nobody can have ticked it before
+    insert into pgq.tick (tick_queue, tick_id, tick_event_seq) values (v_id, nextval(q.queue_tick_seq::regclass), 0);
+    return 1;
+end
+$$;
+comment on function pgq.create_queue(text) is 'Makes a queue: 1 created, 0 exists.';

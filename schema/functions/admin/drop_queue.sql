@@ -1,0 +1,48 @@
+-- Function: pgq.drop_queue(x_queue_name text, x_force boolean)
+--
+-- Drops a queue with its events. With x_force its consumers are unregistered first.
+--
+-- The order of locks is that of the consumers: registrations, then retried events, then event tables. So a consumer
+-- in the middle of a transaction is waited for, not deadlocked with.
+--
+-- Returns: 1.
+-- Raises: PQ001 No such event queue; PQ008 consumers still attached.
+-- Writes: advisory lock; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
+--   pgq.dead_event, pgq.consumer, pgq.tick; drop tables, sequences and functions.
+create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
+declare
+    q pgq.queue;
+begin
+    perform pg_advisory_xact_lock(7366513, 2);
+    select * into q from pgq.queue where queue_name = x_queue_name for update;
+    if not found then
+        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
+    end if;
+    if x_force then
+        perform pgq.unregister_consumer(x_queue_name, c.co_name)
+           from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
+          where r.sub_queue = q.queue_id;
+    elsif exists (select from pgq.registration where sub_queue = q.queue_id) then
+        raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
+            detail = format('queue %s', x_queue_name),
+            hint = 'unregister them, or drop with force';
+    end if;
+    execute format('drop table %s cascade', pgq.quote_fqname(q.queue_data_pfx));
+    execute format('drop function %s_insert', pgq.quote_fqname(q.queue_data_pfx));
+    delete from pgq.tick where tick_queue = q.queue_id;
+    delete from pgq.queue where queue_id = q.queue_id;
+    execute format('drop sequence if exists %s, %s', pgq.quote_fqname(q.queue_tick_seq), pgq.quote_fqname(q.queue_event_seq));
+    perform pgq.build_insert_path();
+    return 1;
+end
+$$;
+comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
+
+create or replace function pgq.drop_queue(x_queue_name text)
+returns int language sql
+security definer set search_path = pg_catalog, pg_temp as $$
+    select pgq.drop_queue(x_queue_name, false)
+$$;
+comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';

@@ -1,0 +1,72 @@
+-- Function: pgq.repair_queue(i_queue_name text)
+--
+-- Makes a queue usable that was restored into a cluster with smaller transaction ids (PQ012). Every consumer goes on
+-- where it was, and gets each event exactly once, also those that were inserted since the restore.
+--
+-- A batch is decided by numbers only, so the old numbers are replaced by small ones that keep every decision. Let
+-- K be the ticks that a position refers to, and the last one, in their order. Tick number j gets the snapshot that
+-- sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3 are
+-- PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
+-- go. The rows are written anew into the first table, so that no dead row stays behind.
+--
+-- Returns: the number of events kept.
+-- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids.
+-- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock, truncate and insert on the event tables; update and
+--   delete pgq.tick.
+create or replace function pgq.repair_queue(i_queue_name text)
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+    v_ticks bigint[];
+    v_snapshots txid_snapshot[];
+    v_last_seq bigint;
+    v_kept bigint;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a repair needs READ COMMITTED' using errcode = 'PQ013';
+    end if;
+    select * into q from pgq.queue where queue_name = i_queue_name for update;
+    if not found then
+        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+    end if;
+    perform from pgq.registration where sub_queue = q.queue_id for update;
+    execute format('lock table %s in access exclusive mode', pgq.quote_fqname(q.queue_data_pfx));
+
+    select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id), max(t.tick_event_seq)
+      into v_ticks, v_snapshots, v_last_seq
+      from pgq.tick t
+     where t.tick_queue = q.queue_id
+       and (t.tick_id in (select unnest(array[sub_last_tick, sub_next_tick]) from pgq.subscription where sub_queue = q.queue_id)
+            or t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id));
+    if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
+        raise exception '% ticks are in use, this cluster has used up only % transaction ids',
+                cardinality(v_ticks), txid_snapshot_xmin(txid_current_snapshot())
+            using errcode = 'PQ012', hint = 'use up some: call select txid_current() a few hundred times, each in its own transaction; then repair again';
+    end if;
+
+    execute format($sql$
+        create temporary table pgq_repair on commit drop as
+        select e.*, case when e.ev_id > %L then cardinality($1)
+                    else (select count(*) from unnest($1) s where not txid_visible_in_snapshot(e.ev_txid, s)) end as unseen
+          from %s e$sql$, v_last_seq, pgq.quote_fqname(q.queue_data_pfx)) using v_snapshots;
+    execute format('truncate %s', pgq.quote_fqname(q.queue_data_pfx));
+    execute format($sql$
+        insert into %s
+        select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from pg_temp.pgq_repair order by ev_id$sql$, pgq.quote_fqname(q.queue_data_pfx || '_0'));
+    get diagnostics v_kept = row_count;
+    drop table pg_temp.pgq_repair;
+
+    delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
+    update pgq.tick t set tick_snapshot = format('%s:%s:', 3 + k.j, 3 + k.j)::txid_snapshot
+      from unnest(v_ticks) with ordinality k (id, j)
+     where t.tick_queue = q.queue_id and t.tick_id = k.id;
+    update pgq.queue
+       set queue_cur_table = 0, queue_low_txid = 2, queue_switch_time = now(), queue_switch_step1 = txid_current(),
+           queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
+     where queue_id = q.queue_id;
+    return v_kept;
+end
+$$;
+comment on function pgq.repair_queue(text) is 'Makes a queue usable that was restored where transaction ids are smaller.';

@@ -1,0 +1,23 @@
+-- Function: pgq.tune_storage(i_queue_name text)
+--
+-- Sets the storage of a queue's event tables: full pages, because rows never change, and no autovacuum, because
+-- TRUNCATE is what cleans them.
+--
+-- Returns: 1 done, 0 no such queue.
+-- Writes: alter table.
+create or replace function pgq.tune_storage(i_queue_name text)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_table regclass;
+begin
+    for v_table in
+        select inhrelid::regclass from pg_inherits
+         where inhparent = (select pgq.quote_fqname(queue_data_pfx)::regclass from pgq.queue where queue_name = i_queue_name)
+    loop
+        execute format('alter table %s set (fillfactor = 100, autovacuum_enabled = off, toast.autovacuum_enabled = off)', v_table);
+    end loop;
+    return found::int;
+end
+$$;
+comment on function pgq.tune_storage(text) is 'Sets the storage of a queue''s event tables.';

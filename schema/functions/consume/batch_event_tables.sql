@@ -1,0 +1,22 @@
+-- Function: pgq.batch_event_tables(x_batch_id bigint)
+--
+-- The tables that hold a batch's events: all of the queue's.
+--
+-- Returns: qualified, quoted names.
+-- Raises: PQ003 Cannot find data for batch.
+-- Writes: nothing.
+create or replace function pgq.batch_event_tables(x_batch_id bigint)
+returns setof text language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select pgq.quote_fqname(q.queue_data_pfx || '_' || n)
+      from pgq.find_batch(x_batch_id) b
+      join pgq.queue q on q.queue_id = b.queue_id
+     cross join generate_series(0, q.queue_ntables - 1) n;
+    if not found then
+        raise exception 'Cannot find data for batch %', x_batch_id using errcode = 'PQ003';
+    end if;
+end
+$$;
+comment on function pgq.batch_event_tables(bigint) is 'The tables that hold a batch''s events.';

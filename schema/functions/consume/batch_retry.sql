@@ -1,0 +1,28 @@
+-- Function: pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
+--
+-- Sets all events of an open batch aside, in one statement.
+--
+-- Returns: how many were newly set aside.
+-- Raises: PQ003 batch_retry: batch not found.
+-- Writes: insert pgq.retry_queue.
+create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    b record;
+    v_count int;
+begin
+    select * into b from pgq.find_batch(i_batch_id);
+    if not found then
+        raise exception 'batch_retry: batch % not found', i_batch_id using errcode = 'PQ003';
+    end if;
+    insert into pgq.retry_queue
+    select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time, null, b.sub_id, coalesce(ev_retry, 0) + 1,
+           ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+      from pgq.get_batch_events(i_batch_id)
+    on conflict (ev_owner, ev_id) do nothing;
+    get diagnostics v_count = row_count;
+    return v_count;
+end
+$$;
+comment on function pgq.batch_retry(bigint, int) is 'Sets all events of an open batch aside.';

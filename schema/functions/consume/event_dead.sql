@@ -1,0 +1,31 @@
+-- Function: pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[])
+--
+-- Gives up on events of an open batch: they are kept with the reason and not given again, until revived.
+--
+-- Parameters: ids, txids (as get_batch_events gave them) and reasons side by side, one event an index.
+-- Returns: how many are newly dead.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths.
+-- Writes: insert pgq.dead_event.
+create or replace function pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[])
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_count int;
+begin
+    if cardinality(x_event_ids) is distinct from cardinality(x_reasons) then
+        raise exception 'event ids and reasons differ in number' using errcode = 'PQ009';
+    elsif not exists (select from pgq.find_batch(x_batch_id)) then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+    end if;
+    insert into pgq.dead_event
+    select clock_timestamp(), coalesce(u.reason, ''), b.queue_id, e.ev_id, e.ev_time, e.ev_txid, b.sub_id, e.ev_retry,
+           e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+      from pgq.find_batch(x_batch_id) b
+     cross join pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
+      join (select distinct on (i) i, t from unnest(x_event_ids, x_reasons) v (i, t)) u (id, reason) on u.id = e.ev_id
+    on conflict (ev_owner, ev_id) do nothing;
+    get diagnostics v_count = row_count;
+    return v_count;
+end
+$$;
+comment on function pgq.event_dead(bigint, bigint[], bigint[], text[]) is 'Gives up on events of an open batch, keeping them with a reason.';

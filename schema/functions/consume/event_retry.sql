@@ -1,0 +1,67 @@
+-- Function: pgq.event_retry(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
+--
+-- Sets events of an open batch aside; each comes back to this consumer when its time has passed.
+--
+-- Parameters: ids, txids (as get_batch_events gave them) and delays side by side, one event an index.
+-- Returns: how many were newly set aside.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths.
+-- Writes: insert pgq.retry_queue.
+create or replace function pgq.event_retry(
+    x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_count int;
+begin
+    if cardinality(x_event_ids) is distinct from cardinality(x_retry_after) then
+        raise exception 'event ids and delays differ in number' using errcode = 'PQ009';
+    end if;
+    insert into pgq.retry_queue
+    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, null, b.sub_id, coalesce(e.ev_retry, 0) + 1,
+           e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
+      from pgq.find_batch(x_batch_id) b
+     cross join pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
+      join (select distinct on (i) i, a from unnest(x_event_ids, x_retry_after) v (i, a)) u (id, after) on u.id = e.ev_id
+    on conflict (ev_owner, ev_id) do nothing;
+    get diagnostics v_count = row_count;
+    if v_count = 0 and not exists (select from pgq.find_batch(x_batch_id)) then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+    end if;
+    return v_count;
+end
+$$;
+comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is 'Sets events of an open batch aside for a while.';
+
+-- Function: pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz), and with seconds.
+--
+-- Sets one event aside, in PGQ's form. It knows the id only, and no index has it, so it looks through the batch's
+-- index range: many events at once go through the form with arrays.
+--
+-- Returns: 1 set aside, 0 it was already.
+-- Raises: PQ003 batch not found; PQ004 event not found.
+-- Writes: insert pgq.retry_queue.
+create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+declare
+    v_sql text := pgq.batch_event_sql(x_batch_id);
+    v_txid bigint;
+begin
+    if v_sql is null then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+    end if;
+    execute format('select ev_txid from (%s) e where ev_id = $1', v_sql) into v_txid using x_event_id;
+    if v_txid is null then
+        raise exception 'event not found' using errcode = 'PQ004', detail = format('event %s, batch %s', x_event_id, x_batch_id);
+    end if;
+    return pgq.event_retry(x_batch_id, array[x_event_id], array[v_txid], array[x_retry_time - now()]);
+end
+$$;
+comment on function pgq.event_retry(bigint, bigint, timestamptz) is 'Sets one event aside until a time: 1 done, 0 already.';
+
+create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_seconds int)
+returns int language sql
+security definer set search_path = pg_catalog, pg_temp as $$
+    select pgq.event_retry(x_batch_id, x_event_id, now() + x_retry_seconds * interval '1 second')
+$$;
+comment on function pgq.event_retry(bigint, bigint, int) is 'Sets one event aside for some seconds: 1 done, 0 already.';

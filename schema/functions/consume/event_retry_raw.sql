@@ -1,0 +1,37 @@
+-- Function: pgq.event_retry_raw(x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint,
+--   x_ev_time timestamptz, x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1..4 text)
+--
+-- Puts an event of the caller's own making into the retry queue: a delayed event for one consumer.
+--
+-- Parameters: x_ev_id null: a new id. x_ev_time null: now().
+-- Returns: the event's id.
+-- Raises: PQ002 consumer not registered.
+-- Writes: insert pgq.retry_queue; nextval of the queue's event sequence.
+create or replace function pgq.event_retry_raw(
+    x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz, x_ev_retry int,
+    x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text, x_ev_extra3 text, x_ev_extra4 text)
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    r record;
+    v_id bigint := x_ev_id;
+begin
+    select q.queue_id, q.queue_event_seq, s.sub_id into r
+      from pgq.registration s
+      join pgq.queue q on q.queue_id = s.sub_queue
+      join pgq.consumer c on c.co_id = s.sub_consumer
+     where q.queue_name = x_queue and c.co_name = x_consumer;
+    if not found then
+        raise exception 'consumer not registered' using errcode = 'PQ002', detail = format('queue %s, consumer %s', x_queue, x_consumer);
+    end if;
+    if v_id is null then
+        v_id := nextval(r.queue_event_seq::regclass);
+    end if;
+    insert into pgq.retry_queue
+    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), null, r.sub_id, x_ev_retry,
+        x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
+    return v_id;
+end
+$$;
+comment on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text)
+    is 'Puts an event of the caller''s making into the retry queue of one consumer.';

@@ -1,0 +1,41 @@
+-- Function: pgq.find_tick_helper(i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz,
+--   i_prev_tick_seq bigint, i_min_count bigint, i_min_interval interval)
+--
+-- The tick that ends the batch after a tick. Without limits: the next one. With limits: the queue's last tick, if it
+-- is far enough away by count or by time, so that many ticks become one batch; where it overshoots a limit twofold,
+-- the first tick that meets one.
+--
+-- Returns: one row, all null when no tick will do.
+-- Writes: nothing.
+create or replace function pgq.find_tick_helper(
+    i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,
+    i_min_count bigint, i_min_interval interval,
+    out next_tick_id bigint, out next_tick_time timestamptz, out next_tick_seq bigint)
+language plpgsql stable
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    last pgq.tick;
+begin
+    if i_min_count is null and i_min_interval is null then
+        select tick_id, tick_time, tick_event_seq into next_tick_id, next_tick_time, next_tick_seq
+          from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id order by tick_id limit 1;
+        return;
+    end if;
+    select * into last from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id order by tick_id desc limit 1;
+    if (last.tick_event_seq - i_prev_tick_seq >= i_min_count) is not true
+            and (last.tick_time - i_prev_tick_time >= i_min_interval) is not true then
+        return;
+    end if;
+    if last.tick_event_seq - i_prev_tick_seq > i_min_count * 2 or last.tick_time - i_prev_tick_time > i_min_interval * 2 then
+        select * into last
+          from pgq.tick
+         where tick_queue = i_queue_id and tick_id > i_prev_tick_id
+           and (tick_event_seq - i_prev_tick_seq >= i_min_count or tick_time - i_prev_tick_time >= i_min_interval)
+         order by tick_id limit 1;
+    end if;
+    next_tick_id := last.tick_id;
+    next_tick_time := last.tick_time;
+    next_tick_seq := last.tick_event_seq;
+end
+$$;
+comment on function pgq.find_tick_helper(int, bigint, timestamptz, bigint, bigint, interval) is 'The tick that ends the batch after a tick.';

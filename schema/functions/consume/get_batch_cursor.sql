@@ -1,0 +1,44 @@
+-- Function: pgq.get_batch_cursor(i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text)
+--
+-- Declares a cursor over a batch's events in the caller's transaction and returns the first of them; FETCH gives the
+-- rest. So a batch of any size is read in bounded memory (G8).
+--
+-- Parameters: i_quick_limit: how many rows at once; 0 or less: none. i_extra_where: an SQL condition on the event's
+--   columns. It is raw SQL: this overload runs with the caller's own rights, so that it can read no more than the caller.
+-- Returns: rows as get_batch_events; none if an argument is NULL.
+-- Raises: PQ003 batch not found.
+-- Writes: nothing.
+create or replace function pgq.get_batch_cursor(
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text,
+    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
+    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
+returns setof record language plpgsql set enable_seqscan = off set jit = off as $$
+declare
+    v_sql text;
+begin
+    if i_batch_id is null or i_cursor_name is null or i_quick_limit is null then
+        return;
+    end if;
+    v_sql := pgq.batch_event_sql(i_batch_id);
+    if v_sql is null then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', i_batch_id);
+    end if;
+    if i_extra_where is not null then
+        v_sql := format('select * from (%s) e where %s order by 1', v_sql, i_extra_where);
+    end if;
+    execute format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
+    if i_quick_limit > 0 then
+        return query execute format('fetch %s from %I', i_quick_limit, i_cursor_name);
+    end if;
+end
+$$;
+comment on function pgq.get_batch_cursor(bigint, text, int, text) is 'Declares a cursor over a batch''s events, filtered.';
+
+create or replace function pgq.get_batch_cursor(
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int,
+    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
+    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
+returns setof record language sql as $$
+    select * from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null)
+$$;
+comment on function pgq.get_batch_cursor(bigint, text, int) is 'Declares a cursor over a batch''s events.';

@@ -1,0 +1,26 @@
+-- Function: pgq.get_batch_events(x_batch_id bigint)
+--
+-- The events of an open batch, ordered by id. The same events each time it is asked (G3).
+--
+-- The event tables are never analysed, so the planner knows nothing of them: sequential scans are ruled out, or a
+-- large table would be read whole for a small batch. Ruling out makes a plan look dear, and dear plans are compiled by
+-- JIT, which takes longer than the batch: that is off too.
+--
+-- Raises: PQ003 batch not found.
+-- Writes: nothing.
+create or replace function pgq.get_batch_events(
+    x_batch_id bigint,
+    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
+    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
+returns setof record language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+declare
+    v_sql text := pgq.batch_event_sql(x_batch_id);
+begin
+    if v_sql is null then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+    end if;
+    return query execute v_sql;
+end
+$$;
+comment on function pgq.get_batch_events(bigint) is 'The events of an open batch, ordered by id.';

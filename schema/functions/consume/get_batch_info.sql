@@ -1,0 +1,16 @@
+-- Function: pgq.get_batch_info(x_batch_id bigint)
+--
+-- What an open batch is: its queue, consumer, ticks and lag (now less the time of its end tick).
+--
+-- Returns: one row, all null when the batch is not open.
+-- Writes: nothing.
+create or replace function pgq.get_batch_info(
+    x_batch_id bigint,
+    out queue_name text, out consumer_name text, out batch_start timestamptz, out batch_end timestamptz,
+    out prev_tick_id bigint, out tick_id bigint, out lag interval, out seq_start bigint, out seq_end bigint)
+language sql
+security definer set search_path = pg_catalog, pg_temp as $$
+    select queue_name, consumer_name, last_time, next_time, last_tick, next_tick, now() - next_time, last_seq, next_seq
+      from pgq.find_batch(x_batch_id)
+$$;
+comment on function pgq.get_batch_info(bigint) is 'What an open batch is.';

@@ -1,0 +1,65 @@
+-- Function: pgq.next_batch_custom(i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
+--   i_min_interval interval)
+--
+-- Opens the consumer's next batch. One that is open already is returned again, unchanged, whatever the limits.
+--
+-- An idle consumer asks often, so the first look takes no lock and no xid. Only if there is something to open is the
+-- registration locked and the position read again: two sessions that ask at once get the same batch, not two.
+--
+-- Parameters: i_min_lag: only ticks at least this old; i_min_count, i_min_interval: see find_tick_helper.
+-- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
+--   empty batch.
+-- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster.
+-- Writes: row lock pgq.registration; insert pgq.position.
+create or replace function pgq.next_batch_custom(
+    i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int, i_min_interval interval,
+    out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
+    out cur_tick_time timestamptz, out prev_tick_time timestamptz,
+    out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    r record;
+    v_locked boolean := false;
+begin
+    loop
+        select s.sub_id, s.sub_queue, p.*, t.tick_time, t.tick_event_seq, t.tick_id
+          into r
+          from pgq.queue q
+          join pgq.consumer c on c.co_name = i_consumer_name
+          join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+         cross join lateral (select * from pgq.position where pos_sub = s.sub_id order by pos_no desc limit 1) p
+          left join pgq.tick t on t.tick_queue = q.queue_id and t.tick_id = p.pos_last_tick
+         where q.queue_name = i_queue_name;
+        if not found then
+            raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002',
+                hint = format('select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
+        elsif r.tick_id is null then
+            raise exception 'PgQ corruption: Consumer % on queue % does not see tick %', i_consumer_name, i_queue_name, r.pos_last_tick
+                using errcode = 'PQ015', hint = 'move the consumer to a tick that is there: pgq.register_consumer_at';
+        end if;
+        batch_id := r.pos_batch;
+        prev_tick_id := r.tick_id;
+        prev_tick_time := r.tick_time;
+        prev_tick_event_seq := r.tick_event_seq;
+        if batch_id is not null then
+            select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+              from pgq.tick where tick_queue = r.sub_queue and tick_id = r.pos_next_tick;
+            return;
+        end if;
+        select h.next_tick_id, h.next_tick_time, h.next_tick_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+          from pgq.find_tick_helper(r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval) h;
+        if cur_tick_id is null or clock_timestamp() - cur_tick_time < i_min_lag then
+            cur_tick_id := null; prev_tick_id := null; cur_tick_time := null;
+            prev_tick_time := null; cur_tick_event_seq := null; prev_tick_event_seq := null;
+            return;
+        end if;
+        exit when v_locked;
+        perform from pgq.registration where sub_id = r.sub_id for no key update;
+        v_locked := true;
+    end loop;
+    batch_id := nextval('pgq.batch_id_seq');
+    perform pgq.move_position(r.sub_id, r.pos_no, r.pos_last_tick, cur_tick_id, batch_id);
+end
+$$;
+comment on function pgq.next_batch_custom(text, text, interval, int, interval) is 'Opens the consumer''s next batch, with limits.';

@@ -1,0 +1,9 @@
+-- Function: pgq.version()
+--
+-- The version of the PGQ contract that this engine keeps: what PGQ's own clients look at.
+--
+-- Writes: nothing.
+create or replace function pgq.version()
+returns text language sql immutable
+return '3.5';
+comment on function pgq.version() is 'The version of the PGQ contract kept here.';

@@ -1,0 +1,37 @@
+-- Function: pgq.build_insert_path()
+--
+-- Generates pgq.insert_row: finds the queue, checks that it may be written, dispatches to its static INSERT.
+-- Callers hold the advisory lock of create_queue and drop_queue.
+--
+-- The generated function raises PQ001, PQ006, PQ007 and PQ009.
+-- Writes: create function.
+create or replace function pgq.build_insert_path()
+returns void language plpgsql as $$
+declare
+    v_queues int[] := (select array_agg(queue_id order by queue_id) from pgq.queue);
+begin
+    execute format($sql$
+create or replace function pgq.insert_row(
+    i_queue_name text, x_id bigint, x_time timestamptz, x_owner int, x_retry int, x_type text, x_data text,
+    x_extra1 text, x_extra2 text, x_extra3 text, x_extra4 text)
+returns bigint language plpgsql as $body$
+declare
+    v_queue int;
+    v_table int;
+    v_disabled boolean;
+    v_limit int;
+begin
+    select queue_id, queue_cur_table, queue_disable_insert, queue_per_tx_limit
+      into v_queue, v_table, v_disabled, v_limit
+      from pgq.queue where queue_name = i_queue_name;
+    if v_queue is null or v_disabled or v_limit is not null then
+        perform pgq.check_insert(i_queue_name, v_queue, v_disabled, v_limit, 1);
+    end if;
+%s    perform pgq.check_insert(i_queue_name, null, null, null, 1);
+end
+$body$
+$sql$, case when v_queues is null then '' else pgq.build_insert_tree(v_queues, '    ') end);
+    revoke execute on function pgq.insert_row(text, bigint, timestamptz, int, int, text, text, text, text, text, text) from public;
+end
+$$;
+comment on function pgq.build_insert_path() is 'Generates the dispatch of insert_event over all queues.';

@@ -1,0 +1,34 @@
+-- Function: pgq.check_insert(i_queue_name text, i_queue_id int, i_disabled bool, i_limit int, i_events int)
+--
+-- The rare cases of an insert: no such queue, a queue that may not be written, a queue with a limit of events a
+-- transaction. The count lives in a setting local to the transaction (C keeps it in the backend's memory, so there a
+-- rolled back savepoint still counts; here it does not).
+--
+-- Raises: PQ001, PQ006, PQ007, PQ009.
+-- Writes: the setting pgq.tx_events_<queue id>.
+create or replace function pgq.check_insert(
+    i_queue_name text, i_queue_id int, i_disabled boolean, i_limit int, i_events int)
+returns void language plpgsql as $$
+declare
+    v_setting text := 'pgq.tx_events_' || i_queue_id;
+    v_count bigint;
+begin
+    if i_queue_name is null then
+        raise exception 'Queue name must not be NULL' using errcode = 'PQ009';
+    elsif i_queue_id is null then
+        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
+            hint = format('select pgq.create_queue(%L)', i_queue_name);
+    elsif i_disabled and current_setting('session_replication_role') <> 'replica' then
+        raise exception 'Insert into queue disallowed' using errcode = 'PQ006', detail = format('queue %s', i_queue_name),
+            hint = format('select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name);
+    elsif i_limit is not null then
+        v_count := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0) + i_events;
+        if v_count > i_limit then
+            raise exception 'Queue ''%'' allows max % events from one TX', i_queue_name, i_limit using errcode = 'PQ007',
+                hint = 'insert fewer events in one transaction, or raise the queue''s per_tx_limit';
+        end if;
+        perform set_config(v_setting, v_count::text, true);
+    end if;
+end
+$$;
+comment on function pgq.check_insert(text, int, boolean, int, int) is 'Refuses an insert into a missing, disabled or limited queue.';

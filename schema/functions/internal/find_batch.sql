@@ -1,0 +1,27 @@
+-- Function: pgq.find_batch(x_batch_id bigint)
+--
+-- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is the newest of
+-- its subscription; pos_no counts up by one, so a single probe tells.
+--
+-- Returns: one row, or none when the batch is not open (never was, finished, taken away).
+-- Writes: nothing.
+create or replace function pgq.find_batch(
+    x_batch_id bigint,
+    out sub_id int, out pos_no bigint, out queue_id int, out queue_name text, out consumer_name text, out data_pfx text,
+    out last_tick bigint, out next_tick bigint,
+    out last_snapshot txid_snapshot, out next_snapshot txid_snapshot,
+    out last_time timestamptz, out next_time timestamptz, out last_seq bigint, out next_seq bigint)
+returns setof record language sql volatile as $$
+    select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name, q.queue_data_pfx,
+           last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,
+           last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq
+      from pgq.position p
+      join pgq.registration r on r.sub_id = p.pos_sub
+      join pgq.queue q on q.queue_id = r.sub_queue
+      join pgq.consumer c on c.co_id = r.sub_consumer
+      join pgq.tick last on last.tick_queue = q.queue_id and last.tick_id = p.pos_last_tick
+      join pgq.tick next on next.tick_queue = q.queue_id and next.tick_id = p.pos_next_tick
+     where p.pos_batch = x_batch_id
+       and not exists (select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1)
+$$;
+comment on function pgq.find_batch(bigint) is 'An open batch with its subscription, queue and ticks.';

@@ -1,0 +1,36 @@
+-- Function: pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
+--
+-- Events of an open batch by id. The event tables have no index on ev_id, so a search by id alone reads the whole
+-- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for.
+--
+-- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths.
+-- Writes: nothing.
+create or replace function pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
+returns setof pgq.event_template language plpgsql as $$
+declare
+    b record;
+    v_found bigint;
+begin
+    if cardinality(x_event_ids) is distinct from cardinality(x_event_txids) then
+        raise exception 'event ids and txids differ in number' using errcode = 'PQ009';
+    end if;
+    select * into b from pgq.find_batch(x_batch_id);
+    if not found then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+    end if;
+    return query execute format($sql$
+        select e.*
+          from %s e
+         where e.ev_txid = any ($1)
+           and (e.ev_id, e.ev_txid) in (select i, t from unnest($2, $1) u (i, t))
+           and txid_visible_in_snapshot(e.ev_txid, $3) and not txid_visible_in_snapshot(e.ev_txid, $4)
+           and (e.ev_owner is null or e.ev_owner = $5)$sql$, pgq.quote_fqname(b.data_pfx))
+        using x_event_txids, x_event_ids, b.next_snapshot, b.last_snapshot, b.sub_id;
+    get diagnostics v_found = row_count;
+    if v_found <> (select count(distinct i) from unnest(x_event_ids) i) then
+        raise exception 'event not found'
+            using errcode = 'PQ004', detail = format('%s of the given events are in batch %s', v_found, x_batch_id);
+    end if;
+end
+$$;
+comment on function pgq.find_batch_events(bigint, bigint[], bigint[]) is 'Events of an open batch by id and txid.';

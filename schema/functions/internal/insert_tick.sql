@@ -1,0 +1,44 @@
+-- Function: pgq.insert_tick(i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint)
+--
+-- Appends a tick and notifies the channel pgq_<queue>. Safe with any number of tickers: the queue's row is
+-- locked in one statement and the snapshot is taken in a later one, which in READ COMMITTED is younger than the
+-- commit of whoever held the lock before. (In REPEATABLE READ the snapshot would be older than the lock, and a
+-- tick could see less than the one before it: such callers are refused.)
+--
+-- The snapshot is taken before the sequence is read, so whatever the tick sees has an id up to tick_event_seq.
+--
+-- Parameters: i_tick_id, i_tick_time, i_event_seq: chosen by an external ticker; null: the sequences and now.
+-- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are behind those of the last tick, or the
+--   queue was copied from another cluster and wrote events under xids the last tick takes for seen.
+-- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick; nextval of the tick sequence; NOTIFY.
+create or replace function pgq.insert_tick(
+    i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
+    out tick_id bigint, out tick_snapshot txid_snapshot)
+language plpgsql as $$
+declare
+    q pgq.queue;
+    last pgq.tick;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a tick needs READ COMMITTED, this transaction is %', upper(current_setting('transaction_isolation'))
+            using errcode = 'PQ013', hint = 'tick in a transaction of its own: begin isolation level read committed';
+    end if;
+    select * into q from pgq.queue where queue_id = i_queue_id for no key update;
+    if not found then
+        return;  -- dropped while we waited
+    end if;
+    select t.* into last from pgq.tick t where t.tick_queue = i_queue_id order by t.tick_id desc limit 1;
+    if i_tick_id <= last.tick_id then
+        raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id using errcode = 'PQ009';
+    end if;
+    insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
+    values (i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)), coalesce(i_tick_time, clock_timestamp()),
+        txid_current_snapshot(), coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
+    returning tick.tick_id, tick.tick_snapshot into insert_tick.tick_id, insert_tick.tick_snapshot;
+    if last.tick_id is not null then
+        perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
+    end if;
+    perform pg_notify('pgq_' || q.queue_name, insert_tick.tick_id::text);
+end
+$$;
+comment on function pgq.insert_tick(int, bigint, timestamptz, bigint) is 'Appends a tick of a queue and notifies its channel.';

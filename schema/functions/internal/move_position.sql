@@ -1,0 +1,22 @@
+-- Function: pgq.move_position(x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint)
+--
+-- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's row lock and
+-- has read the position after it, so nobody can be in between. A REPEATABLE READ caller has the lock too, but its
+-- snapshot may be older than the position that the previous owner wrote: then the unique pos_no is taken.
+--
+-- Raises: 40001, somebody else moved this position; roll back and look again.
+-- Writes: insert pgq.position.
+create or replace function pgq.move_position(
+    x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint)
+returns void language plpgsql as $$
+begin
+    insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active)
+    values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp())
+    on conflict (pos_sub, pos_no) do nothing;
+    if not found then
+        raise exception 'another session moved the position of this consumer'
+            using errcode = '40001', hint = 'roll back and call again';
+    end if;
+end
+$$;
+comment on function pgq.move_position(int, bigint, bigint, bigint, bigint) is 'Appends the next position of a subscription.';

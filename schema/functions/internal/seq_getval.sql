@@ -1,0 +1,13 @@
+-- Function: pgq.seq_getval(i_seq_name text)
+--
+-- The last value that a sequence gave, 0 before the first. PGQ returns last_value, which is 1 both before and
+-- after the first nextval: the first event of a queue did not count as new there (pgq-contract 1.12).
+--
+-- Raises: 42P01, no such sequence.
+-- Writes: nothing.
+create or replace function pgq.seq_getval(i_seq_name text)
+returns bigint language sql volatile strict
+security definer set search_path = pg_catalog, pg_temp as $$
+    select coalesce(pg_sequence_last_value(pgq.quote_fqname(i_seq_name)::regclass), 0)
+$$;
+comment on function pgq.seq_getval(text) is 'The last value a sequence gave, 0 before the first.';

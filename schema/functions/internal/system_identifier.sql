@@ -1,0 +1,17 @@
+-- Function: pgq.system_identifier()
+--
+-- The identifier that initdb gave to this cluster. A dump restored elsewhere carries ticks and events whose xids
+-- belong to another cluster; this is how that is noticed (G7).
+--
+-- Returns: null where the server hides it.
+-- Writes: nothing.
+create or replace function pgq.system_identifier()
+returns bigint language plpgsql stable as $$
+begin
+    if has_function_privilege('pg_catalog.pg_control_system()', 'execute') then
+        return (select system_identifier from pg_catalog.pg_control_system());
+    end if;
+    return null;
+end
+$$;
+comment on function pgq.system_identifier() is 'The identifier of this cluster, null where the server hides it.';

@@ -1,0 +1,32 @@
+-- Function: pgq.tick_is_due(q pgq.queue)
+--
+-- PGQ's rule (pgq-contract 1.5). With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
+-- Without: ever more rarely, the gap doubles up to ticker_idle_period, so that lag and rotation go on.
+--
+-- Writes: nothing, takes no xid.
+create or replace function pgq.tick_is_due(q pgq.queue)
+returns boolean language plpgsql as $$
+declare
+    t record;
+    v_new bigint;
+    v_lag interval;
+begin
+    select max(tick_time) filter (where n = 1) as last, max(tick_time) filter (where n = 2) as previous,
+           max(tick_event_seq) filter (where n = 1) as seq
+      into t
+      from (select tick_time, tick_event_seq, row_number() over (order by tick_id desc) as n
+              from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 2) two;
+    v_new := pgq.seq_getval(q.queue_event_seq) - t.seq;
+    v_lag := clock_timestamp() - t.last;
+    if v_new < 0 then
+        raise warning 'Negative new_events?  old=% cur=%', t.seq, t.seq + v_new;
+    end if;
+    return case
+        when t.previous is null and coalesce(v_new, 0) = 0 then true  -- none or one tick so far
+        when v_new <> 0 then v_new >= q.queue_ticker_max_count or v_new < 0 or v_lag >= q.queue_ticker_max_lag
+        else v_lag >= q.queue_ticker_max_lag / 2
+             and (v_lag >= 2 * (t.last - t.previous) or v_lag >= q.queue_ticker_idle_period)
+    end;
+end
+$$;
+comment on function pgq.tick_is_due(pgq.queue) is 'Whether PGQ''s rule wants a tick now.';

@@ -1,0 +1,26 @@
+-- Function: pgq.maint_operations()
+--
+-- What maintenance has to be done now: functions to call, each in a transaction of its own, with func_arg if it is not
+-- null. One that returns 1 wants to be called again at once. The name "vacuum" stands for the command.
+--
+-- Writes: nothing.
+create or replace function pgq.maint_operations(out func_name text, out func_arg text)
+returns setof record language sql
+security definer set search_path = pg_catalog, pg_temp as $$
+    with due as (
+        select queue_name from pgq.queue
+         where queue_switch_step2 is not null and queue_switch_time + queue_rotation_period < now())
+    select 'pgq.maint_rotate_tables_step1', queue_name from due
+    union all
+    select 'pgq.maint_rotate_tables_step2', null
+     where exists (select from due) or exists (select from pgq.queue where queue_switch_step2 is null)
+    union all
+    select 'pgq.maint_ticks', queue_name from pgq.queue
+    union all
+    select 'pgq.maint_positions', null
+    union all
+    select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
+    union all
+    select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
+$$;
+comment on function pgq.maint_operations() is 'What maintenance has to be done now.';

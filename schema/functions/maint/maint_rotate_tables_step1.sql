@@ -1,0 +1,62 @@
+-- Function: pgq.maint_rotate_tables_step1(i_queue_name text)
+--
+-- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the current one.
+--
+-- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch only in the tables
+-- that this xid allows. A producer that learned the table before the switch and got its xid, or its snapshot, on the
+-- other side of it makes both wrong: a committed event is never delivered. Here the events themselves decide. The
+-- table is locked against writers, and truncated only if its largest ev_txid is below the xmin of the slowest consumer's
+-- last tick, so that every consumer has seen all of it (G1). Without consumers the queue's last tick stands for them.
+--
+-- The lock is NOWAIT: behind a waiting ACCESS EXCLUSIVE lock all readers would queue up. It fails beside a pg_dump, a
+-- writer or a reader of that table; the next call tries again.
+--
+-- Returns: 0.
+-- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ013 not READ COMMITTED (the look after the lock has to be fresh).
+-- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock and truncate of one event table.
+create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+    slowest record;
+    v_next int;
+    v_table text;
+    v_max_txid bigint;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a rotation needs READ COMMITTED' using errcode = 'PQ013';
+    end if;
+    select * into q from pgq.queue where queue_name = i_queue_name for update;
+    if not found then
+        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+    elsif q.queue_switch_step2 is null or q.queue_switch_time + q.queue_rotation_period >= now() then
+        return 0;
+    elsif txid_current() < q.queue_switch_step1 then
+        raise exception 'queue % maint failure: step1=%, current=%', i_queue_name, q.queue_switch_step1, txid_current()
+            using errcode = 'PQ012', hint = format('select pgq.repair_queue(%L)', i_queue_name);
+    end if;
+    select * into slowest from pgq.slowest_tick(q.queue_id);
+    if slowest.tick_snapshot is null then
+        raise exception 'queue % maint failure: tick % not found', i_queue_name, slowest.tick_id using errcode = 'PQ015';
+    end if;
+    v_next := (q.queue_cur_table + 1) % q.queue_ntables;
+    v_table := pgq.quote_fqname(q.queue_data_pfx || '_' || v_next);
+    begin
+        execute format('lock table %s in access exclusive mode nowait', v_table);
+    exception when lock_not_available then
+        return 0;
+    end;
+    execute format('select max(ev_txid) from %s', v_table) into v_max_txid;
+    if v_max_txid >= txid_snapshot_xmin(slowest.tick_snapshot) then
+        return 0;
+    end if;
+    execute format('truncate %s', v_table);
+    update pgq.queue
+       set queue_cur_table = v_next, queue_switch_time = now(), queue_switch_step1 = txid_current(), queue_switch_step2 = null,
+           queue_low_txid = greatest(queue_low_txid, v_max_txid)
+     where queue_id = q.queue_id;
+    return 0;
+end
+$$;
+comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if its time has come and nothing is lost by it.';

@@ -1,0 +1,13 @@
+-- Function: pgq.maint_tables_to_vacuum()
+--
+-- The small tables, for whoever maintains where autovacuum is off; none where it is on.
+--
+-- Writes: nothing.
+create or replace function pgq.maint_tables_to_vacuum()
+returns setof text language sql
+security definer set search_path = pg_catalog, pg_temp as $$
+    select unnest(array['pgq.queue', 'pgq.consumer', 'pgq.registration', 'pgq.position', 'pgq.tick', 'pgq.retry_queue',
+        'pgq.dead_event'])
+     where current_setting('autovacuum') <> 'on'
+$$;
+comment on function pgq.maint_tables_to_vacuum() is 'The small tables, where autovacuum is off.';

@@ -1,0 +1,25 @@
+-- Function: pgq.current_event_table(queue_name text)
+--
+-- The table that a COPY writes into. Use it in the transaction that asked, on the columns ev_time, ev_type, ev_data,
+-- ev_extra1..4; the rest has defaults. Nothing is lost if the queue rotates in between (G1): consumers read all tables of
+-- a queue, and a table is truncated only when everything in it was consumed.
+--
+-- Returns: the qualified, quoted name.
+-- Raises: PQ001 Event queue not found; PQ006 Writing to queue disabled.
+-- Writes: nothing.
+create or replace function pgq.current_event_table(queue_name text)
+returns text language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+begin
+    select * into q from pgq.queue where queue.queue_name = current_event_table.queue_name;
+    if not found then
+        raise exception 'Event queue not found' using errcode = 'PQ001', detail = format('queue %s', current_event_table.queue_name);
+    elsif q.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
+        raise exception 'Writing to queue disabled' using errcode = 'PQ006', detail = format('queue %s', current_event_table.queue_name);
+    end if;
+    return pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table);
+end
+$$;
+comment on function pgq.current_event_table(text) is 'The table that a COPY writes into.';

@@ -1,0 +1,20 @@
+-- Function: pgq.insert_event_raw(queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int,
+--   ev_type text, ev_data text, ev_extra1..4 text)
+--
+-- Inserts an event with all its fields chosen: for administrators and for what moves events between queues.
+--
+-- Parameters: ev_id null: from the sequence (nextval is used up in any case). ev_time null: now(). ev_owner null:
+--   for every consumer, else only for the subscription with that sub_id.
+-- Returns, raises, writes: as insert_event.
+create or replace function pgq.insert_event_raw(
+    queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int,
+    ev_type text, ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return pgq.insert_row(queue_name, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
+        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+end
+$$;
+comment on function pgq.insert_event_raw(text, bigint, timestamptz, int, int, text, text, text, text, text, text)
+    is 'Inserts an event with all its fields chosen.';

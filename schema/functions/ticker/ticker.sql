@@ -1,0 +1,94 @@
+-- Function: pgq.ticker(i_queue_name text)
+--
+-- Ticks a queue if PGQ's rule wants it (see tick_is_due).
+--
+-- Returns: the tick's id; null when it is not time yet.
+-- Raises: PQ001 no such queue; PQ011 external tick source, or paused; as insert_tick.
+-- Writes: as insert_tick; nothing, not even an xid, when it is not time yet.
+create or replace function pgq.ticker(i_queue_name text)
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+begin
+    select * into q from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        raise exception 'no such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+    elsif q.queue_external_ticker then
+        raise exception 'This queue has external tick source.' using errcode = 'PQ011', detail = format('queue %s', i_queue_name);
+    elsif q.queue_ticker_paused then
+        raise exception 'Ticker has been paused for this queue' using errcode = 'PQ011', detail = format('queue %s', i_queue_name),
+            hint = format('select pgq.set_queue_config(%L, ''ticker_paused'', ''false'')', i_queue_name);
+    elsif not pgq.tick_is_due(q) then
+        return null;
+    end if;
+    -- another ticker may have been faster: look again when the queue is ours
+    perform from pgq.queue where queue_id = q.queue_id for no key update;
+    if not pgq.tick_is_due(q) then
+        return null;
+    end if;
+    return (select tick_id from pgq.insert_tick(q.queue_id, null, null, null));
+end
+$$;
+comment on function pgq.ticker(text) is 'Ticks a queue if it is time.';
+
+-- Function: pgq.ticker()
+--
+-- Ticks every queue that is not paused and has no external ticker, in the order of their names. A queue that fails
+-- is a WARNING, and the others go on (G7).
+--
+-- Returns: how many were ticked.
+-- Raises: PQ013 not READ COMMITTED.
+-- Writes: as ticker(text).
+create or replace function pgq.ticker()
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_name text;
+    v_ticked bigint := 0;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'a tick needs READ COMMITTED' using errcode = 'PQ013',
+            hint = 'tick in a transaction of its own: begin isolation level read committed';
+    end if;
+    for v_name in
+        select queue_name from pgq.queue where not queue_external_ticker and not queue_ticker_paused order by queue_name
+    loop
+        begin
+            if pgq.ticker(v_name) is not null then
+                v_ticked := v_ticked + 1;
+            end if;
+        exception when others then
+            raise warning 'queue %: %', v_name, sqlerrm using errcode = sqlstate;
+        end;
+    end loop;
+    return v_ticked;
+end
+$$;
+comment on function pgq.ticker() is 'Ticks every queue whose time it is.';
+
+-- Function: pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
+--
+-- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to what it says.
+--
+-- Returns: the tick's id.
+-- Raises: PQ011 queue not found or ticker disabled; PQ009 a tick id not beyond the last; as insert_tick.
+-- Writes: as insert_tick; setval of both sequences.
+create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
+returns bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    q pgq.queue;
+begin
+    select * into q from pgq.queue
+     where queue_name = i_queue_name and queue_external_ticker and not queue_ticker_paused;
+    if not found then
+        raise exception 'queue not found or ticker disabled: %', i_queue_name using errcode = 'PQ011';
+    end if;
+    perform pgq.insert_tick(q.queue_id, i_tick_id, i_orig_timestamp, i_event_seq);
+    perform pgq.seq_setval(q.queue_tick_seq, i_tick_id);
+    perform pgq.seq_setval(q.queue_event_seq, i_event_seq);
+    return i_tick_id;
+end
+$$;
+comment on function pgq.ticker(text, bigint, timestamptz, bigint) is 'A tick that comes from elsewhere.';

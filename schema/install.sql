@@ -1,0 +1,103 @@
+-- The engine of pgqpy, whole: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema print` read this file.
+-- It may be run any number of times, by several sessions at once: one transaction under one lock. What keeps state
+-- (tables/) is applied once, by number; the rest is put in place anew each time.
+\set ON_ERROR_STOP on
+begin isolation level read committed;
+set local client_min_messages = warning;
+set local search_path = pg_catalog;
+do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
+
+\ir setup/preflight.sql
+\ir setup/roles.sql
+
+-- State, in numbered steps
+\ir tables/001_queue.sql
+\ir tables/002_tick.sql
+\ir tables/003_subscription.sql
+\ir tables/004_event.sql
+\ir tables/005_retry.sql
+\ir tables/006_dead.sql
+\ir views/subscription.sql
+
+-- What the rest is made of
+\ir functions/internal/quote_fqname.sql
+\ir functions/internal/seq_getval.sql
+\ir functions/internal/seq_setval.sql
+\ir functions/internal/check_name.sql
+\ir functions/internal/system_identifier.sql
+\ir functions/internal/find_subscription.sql
+\ir functions/internal/slowest_tick.sql
+
+-- Administrators: queues
+\ir functions/internal/check_insert.sql
+\ir functions/internal/build_queue_insert.sql
+\ir functions/internal/build_insert_tree.sql
+\ir functions/internal/build_insert_path.sql
+\ir functions/internal/create_event_table.sql
+\ir functions/internal/grow_queue.sql
+\ir functions/internal/check_extra_maint.sql
+\ir functions/admin/grant_perms.sql
+\ir functions/admin/tune_storage.sql
+\ir functions/admin/create_queue.sql
+\ir functions/admin/drop_queue.sql
+\ir functions/admin/set_queue_config.sql
+\ir functions/admin/repair_queue.sql
+\ir setup/rebuild.sql
+
+-- Producers: events in
+\ir functions/produce/insert_event.sql
+\ir functions/produce/insert_event_raw.sql
+\ir functions/produce/insert_events.sql
+\ir functions/produce/current_event_table.sql
+
+-- The ticker: ticks, retries, rotation
+\ir functions/internal/check_tick_order.sql
+\ir functions/internal/insert_tick.sql
+\ir functions/internal/tick_is_due.sql
+\ir functions/ticker/ticker.sql
+\ir functions/ticker/tick_queue.sql
+\ir functions/ticker/ticker_activity.sql
+\ir functions/ticker/ticker_due.sql
+\ir functions/ticker/force_tick.sql
+\ir functions/maint/maint_retry_events.sql
+\ir functions/maint/maint_rotate_tables_step1.sql
+\ir functions/maint/maint_rotate_tables_step2.sql
+\ir functions/maint/maint_ticks.sql
+\ir functions/maint/maint_positions.sql
+\ir functions/maint/maint_tables_to_vacuum.sql
+\ir functions/maint/maint_operations.sql
+
+-- Consumers: batches out
+\ir functions/consume/register_consumer_at.sql
+\ir functions/consume/register_consumer.sql
+\ir functions/consume/unregister_consumer.sql
+\ir functions/consume/find_tick_helper.sql
+\ir functions/internal/move_position.sql
+\ir functions/consume/next_batch_custom.sql
+\ir functions/consume/next_batch.sql
+\ir functions/consume/next_batch_info.sql
+\ir functions/internal/find_batch.sql
+\ir functions/consume/batch_event_sql.sql
+\ir functions/consume/batch_event_tables.sql
+\ir functions/consume/get_batch_events.sql
+\ir functions/consume/get_batch_cursor.sql
+\ir functions/consume/get_batch_info.sql
+\ir functions/internal/find_batch_events.sql
+\ir functions/consume/event_retry.sql
+\ir functions/consume/batch_retry.sql
+\ir functions/consume/event_retry_raw.sql
+\ir functions/consume/event_dead.sql
+\ir functions/consume/get_dead_events.sql
+\ir functions/consume/revive_dead_events.sql
+\ir functions/consume/delete_dead_events.sql
+\ir functions/consume/finish_batch.sql
+
+-- Everybody: what is going on
+\ir functions/info/get_queue_info.sql
+\ir functions/info/get_consumer_info.sql
+\ir functions/info/version.sql
+\ir functions/info/schema_version.sql
+\ir functions/info/upgrade_schema.sql
+
+\ir setup/grants.sql
+commit;

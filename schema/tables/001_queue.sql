@@ -1,0 +1,54 @@
+-- State, version 1: the installation and its queues.
+--
+-- A migration is one DO block that runs only below its version, so that the manifest can be run whole, again
+-- and again. Columns up to queue_extra_maint are PGQ's (pgq-contract 1.1).
+create schema if not exists pgq;
+create table if not exists pgq.installation (
+    version int not null default 0,
+    installed_at timestamptz not null default now()
+);
+insert into pgq.installation select where not exists (select from pgq.installation);
+
+do $migration$
+begin
+    if (select version from pgq.installation) >= 1 then
+        return;
+    end if;
+
+    create table pgq.queue (
+        queue_id serial primary key,
+        queue_name text not null unique,
+        queue_ntables int not null default 3,
+        queue_cur_table int not null default 0,
+        queue_rotation_period interval not null default '2 hours',
+        queue_switch_step1 bigint not null default txid_current(),
+        queue_switch_step2 bigint default txid_current(),
+        queue_switch_time timestamptz not null default now(),
+        queue_external_ticker boolean not null default false,
+        queue_disable_insert boolean not null default false,
+        queue_ticker_paused boolean not null default false,
+        queue_ticker_max_count int not null default 500,
+        queue_ticker_max_lag interval not null default '3 seconds',
+        queue_ticker_idle_period interval not null default '1 minute',
+        queue_per_tx_limit int,
+        queue_data_pfx text not null,
+        queue_event_seq text not null,
+        queue_tick_seq text not null,
+        queue_extra_maint text[],
+        -- ours: events with an ev_txid up to this one may have been truncated
+        queue_low_txid bigint not null default 0,
+        -- ours: the cluster whose xids the ticks and events carry; null where the server hides it
+        queue_system_id bigint,
+        constraint ntables check (queue_ntables between 2 and 64),
+        constraint rotation_period check (queue_rotation_period > '0'),
+        constraint ticker_max_count check (queue_ticker_max_count > 0),
+        constraint ticker_max_lag check (queue_ticker_max_lag >= '0'),
+        constraint ticker_idle_period check (queue_ticker_idle_period >= '0'),
+        constraint per_tx_limit check (queue_per_tx_limit >= 0)
+    );
+    comment on table pgq.queue is 'One row per queue: its settings and the names of its tables and sequences.';
+    comment on table pgq.installation is 'One row: the version of the engine''s state.';
+
+    update pgq.installation set version = 1;
+end
+$migration$;
