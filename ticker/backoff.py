@@ -1,0 +1,55 @@
+"""Leaving alone for a while what keeps failing, so that it does not hold up the others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FIRST_PAUSE = 0.1  # seconds
+LONGEST_PAUSE = 30.0  # seconds
+
+
+class Failing(NamedTuple):
+    """Something that failed `times` in a row, and when (monotonic seconds) to try it again."""
+
+    times: int
+    retry_at: float
+
+
+class Backoff:
+    """Who failed, how often in a row, and when each may be tried again. Times are monotonic."""
+
+    def __init__(self, *, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
+        """Pause `first` seconds after one failure, twice that after two, at most `longest`."""
+        self._first = first
+        self._longest = longest
+        self._failing: dict[str, Failing] = {}
+
+    def __bool__(self) -> bool:
+        """Say whether anything is failing."""
+        return bool(self._failing)
+
+    def failed(self, name: str, now: float) -> float:
+        """Note a failure and return the pause in seconds."""
+        times = self._failing[name].times + 1 if name in self._failing else 1
+        # The exponent is bounded: a float overflows after a thousand failures.
+        pause = min(self._longest, self._first * 2 ** min(times - 1, 30))
+        self._failing[name] = Failing(times, now + pause)
+        return pause
+
+    def succeeded(self, name: str) -> int:
+        """Note a success and return how many failures in a row it ended (0: none)."""
+        ended = self._failing.pop(name, None)
+        return 0 if ended is None else ended.times
+
+    def pausing(self, name: str, now: float) -> bool:
+        """Say whether to leave it alone now."""
+        failing = self._failing.get(name)
+        return failing is not None and now < failing.retry_at
+
+    def due(self, now: float) -> bool:
+        """Say whether something that failed may be tried again now."""
+        return any(failing.retry_at <= now for failing in self._failing.values())
+
+    def names(self) -> list[str]:
+        """Return what is failing."""
+        return sorted(self._failing)

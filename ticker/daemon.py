@@ -1,0 +1,159 @@
+"""The daemon: one tick loop a database, the timers, the web server, signals."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from functools import partial
+from threading import Event, Thread, current_thread, main_thread
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.metrics import TickerMetrics
+from pgqpy.ticker import logs, session
+from pgqpy.ticker.duties import duties_of
+from pgqpy.ticker.health import Health, overall
+from pgqpy.ticker.loop import TickLoop
+from pgqpy.ticker.notify import notify, watchdog_interval
+from pgqpy.ticker.report import Report
+from pgqpy.ticker.timers import Timers
+from pgqpy.ticker.web import Web
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from structlog.typing import FilteringBoundLogger
+
+    from pgqpy.settings import TickerSettings
+
+STOP_TIMEOUT = 0.5  # seconds for what runs to end by itself
+BREAK_TIMEOUT = 0.3  # seconds more, once its sessions are broken off
+STALE = 60.0  # seconds a loop may go without a sign of life until systemd hears no more of us
+
+
+class Ticker:
+    """The ticker daemon of one or many databases: start, stop, run.
+
+    Stopping twice, or before starting, is safe; a ticker that was stopped is not started again.
+
+        ticker = Ticker(TickerSettings(dsns=("dbname=orders",)))
+        ticker.start()
+        …
+        ticker.stop()
+    """
+
+    def __init__(
+        self, settings: TickerSettings, *, log: FilteringBoundLogger | None = None
+    ) -> None:
+        """Check the connection strings; connect to nothing yet.
+
+        Raises ConnectionFailed if a connection string cannot be parsed.
+        """
+        for dsn in settings.databases:
+            session.check_dsn(dsn)
+        self.settings = settings
+        self.log = log or logs.make_logger(settings)
+        self.metrics = TickerMetrics()
+        self._stopping = Event()
+        self._sessions = session.Sessions()
+        self._healths: list[Health] = []
+        self._threads: list[Thread] = []
+        self._timers = Timers(self._prepare())
+        self._web = self._make_web()
+
+    def start(self) -> None:
+        """Begin to serve every database; returns at once, whether or not they answer.
+
+        Raises OSError if the HTTP address cannot be had.
+        """
+        http = self._web.start() if self._web else None
+        for thread in self._threads:
+            thread.start()
+        self._timers.start()
+        databases = [health.database for health in self._healths]
+        self.log.info("started", pid=os.getpid(), databases=databases, http=http)
+
+    def stop(self) -> None:
+        """Stop within a second: what runs may end, what hangs is broken off."""
+        self._stopping.set()
+        self._timers.stop()
+        if not self._ended(STOP_TIMEOUT):
+            self._sessions.break_off()
+            self._ended(BREAK_TIMEOUT)
+        if self._web:
+            self._web.stop()
+
+    def run(self) -> int:
+        """Serve until SIGTERM or SIGINT (or `stop` in another thread); return the exit code 0."""
+        self._catch_signals()
+        self.start()
+        notify("READY=1")
+        interval = watchdog_interval()
+        while not self._stopping.wait(interval):
+            self._feed_watchdog()
+        notify("STOPPING=1")
+        self.stop()
+        self.log.info("stopped")
+        return 0
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """Return HTTP status and body of /healthz."""
+        return overall(self._healths, time.monotonic(), self.settings.health_limit)
+
+    def _prepare(self) -> list[Any]:
+        """Make loop and duties of every database."""
+        duties = []
+        for dsn in self.settings.databases:
+            health = Health(session.label(dsn))
+            report = Report(health.database, self.log, self.metrics)
+            common: dict[str, Any] = {
+                "health": health,
+                "report": report,
+                "sessions": self._sessions,
+                "stopping": self._stopping,
+            }
+            loop = TickLoop(dsn, self.settings, **common)
+            thread = Thread(target=loop.run, name=f"tick {health.database}", daemon=True)
+            self._healths.append(health)
+            self._threads.append(thread)
+            self.metrics.watch_database(health.database, partial(_age, health))
+            duties += duties_of(dsn, self.settings, **common)
+        return duties
+
+    def _make_web(self) -> Web | None:
+        settings = self.settings
+        if settings.http_port is None:
+            return None
+        registry = self.metrics.registry
+        return Web(settings.http_host, settings.http_port, health=self.health, registry=registry)
+
+    def _ended(self, timeout: float) -> bool:
+        """Wait for loops and duties; say whether all have ended."""
+        deadline = time.monotonic() + timeout
+        for thread in self._threads:
+            if thread.is_alive() and thread is not current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        loops_ended = not any(thread.is_alive() for thread in self._threads)
+        return self._timers.join(deadline) and loops_ended
+
+    def _catch_signals(self) -> None:
+        if current_thread() is main_thread():
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, self._signalled)
+
+    def _signalled(self, _number: int, _frame: FrameType | None) -> None:
+        self._stopping.set()
+
+    def _feed_watchdog(self) -> None:
+        """Tell systemd that no loop is stuck.
+
+        A database that is down is no reason: a restart would not bring it back, and would
+        interrupt the others.
+        """
+        now = time.monotonic()
+        if all(now - health.alive_at < STALE for health in self._healths):
+            notify("WATCHDOG=1")
+
+
+def _age(health: Health) -> float:
+    return health.age(time.monotonic())

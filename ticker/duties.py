@@ -1,0 +1,50 @@
+"""Which duties the timers run on each database."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.ticker.duty import Duty
+from pgqpy.ticker.gauges import gauges
+from pgqpy.ticker.maint import maint
+from pgqpy.ticker.retry import retry
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from pgqpy import Client
+    from pgqpy.settings import TickerSettings
+    from pgqpy.ticker.health import Health
+    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.session import Sessions
+
+
+def duties_of(
+    dsn: str,
+    settings: TickerSettings,
+    *,
+    health: Health,
+    report: Report,
+    sessions: Sessions,
+    stopping: Event,
+) -> list[Duty]:
+    """Return one database's periodic duties."""
+    make = partial(Duty, dsn=dsn, health=health, report=report, sessions=sessions)
+    return [
+        make("retry", partial(_retry, report, stopping), period=settings.retry_period),
+        make("maint", partial(_maint, report, stopping), period=settings.maint_period),
+        make("gauges", partial(_gauges, report), period=settings.gauge_period),
+    ]
+
+
+def _retry(report: Report, stopping: Event, client: Client) -> None:
+    report.retried(retry(client, stopping=stopping.is_set))
+
+
+def _maint(report: Report, stopping: Event, client: Client) -> None:
+    report.maintained(maint(client, stopping=stopping.is_set))
+
+
+def _gauges(report: Report, client: Client) -> Any:
+    report.metrics.readings.put(report.database, gauges(client))

@@ -1,0 +1,72 @@
+"""Run a periodic duty on a session of its own, and only while this daemon is the active one."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from pgqpy import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.ticker.health import Health
+    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.session import Sessions
+
+KEEP_SESSION_UP_TO = 10.0  # seconds: a duty that runs less often connects every time
+
+
+class Duty:
+    """A named function of a client, called by a timer. Never raises: it reports."""
+
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[Client], object],
+        *,
+        period: float,
+        dsn: str,
+        health: Health,
+        report: Report,
+        sessions: Sessions,
+        settings: dict[str, str] | None = None,
+    ) -> None:
+        """Take the function and what to run it on; `period` is in seconds."""
+        self.name = name
+        self.period = period
+        self._run = run
+        self._dsn = dsn
+        self._health = health
+        self._report = report
+        self._sessions = sessions
+        self._settings = settings or {}
+        self._client: Client | None = None
+        self._session = ExitStack()
+
+    def __call__(self) -> None:
+        """Run once, if this daemon is active."""
+        if self._health.role != "active":
+            self._disconnect()
+            return
+        try:
+            self._run(self._connected())
+        except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
+            self._disconnect()
+            # While the loop reconnects, it says so; a second line about the same helps nobody.
+            if self._health.role == "active" and not self._sessions.breaking:
+                self._report.failed(self.name, exc)
+        else:
+            self._report.forget(self.name)
+            if self.period > KEEP_SESSION_UP_TO:
+                self._disconnect()
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            opened: Any = self._sessions.open(self._dsn, **self._settings)
+            self._client = Client(self._session.enter_context(opened))
+        return self._client
+
+    def _disconnect(self) -> None:
+        self._client = None
+        self._session.close()

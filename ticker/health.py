@@ -1,0 +1,60 @@
+"""What the daemon says of each database: role, reason, age of the last good look."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["connecting", "standby", "active", "refused"]
+
+
+@dataclass(slots=True)
+class Health:
+    """One database's state. Its loop's thread writes it, others read; every field is atomic."""
+
+    database: str
+    role: Role = "connecting"
+    reason: str | None = None
+    since: float = field(default_factory=time.monotonic)  # start, or the last good look
+    alive_at: float = field(default_factory=time.monotonic)  # the thread went round its loop
+    failing: tuple[str, ...] = ()
+
+    def looked(self, now: float) -> None:
+        """Note that everything that should be ticked has been (active) or the lock was asked."""
+        self.since = self.alive_at = now
+
+    def change(self, role: Role, reason: str | None = None) -> None:
+        """Take a role; `reason` says why it is not a working one."""
+        self.role, self.reason = role, reason
+        self.alive_at = time.monotonic()
+
+    def age(self, now: float) -> float:
+        """Return the seconds since the last good look (or since the start)."""
+        return max(0.0, now - self.since)
+
+    def healthy(self, now: float, limit: float) -> bool:
+        """Say whether the database is served, by us or by the daemon we stand by for."""
+        return self.role in ("active", "standby") and self.age(now) < limit
+
+    def report(self, now: float, limit: float) -> dict[str, Any]:
+        """Return this database's part of /healthz."""
+        healthy = self.healthy(now, limit)
+        reason = self.reason
+        if not healthy and reason is None:
+            reason = f"no answer from the database for {self.age(now):.1f} s"
+        return {
+            "healthy": healthy,
+            "role": self.role,
+            "last_look_age_seconds": round(self.age(now), 3),
+            "failing_queues": list(self.failing),
+            "reason": reason,
+        }
+
+
+def overall(states: list[Health], now: float, limit: float) -> tuple[int, dict[str, Any]]:
+    """Return the HTTP status and body of /healthz: 200 only if every database is served."""
+    databases = {state.database: state.report(now, limit) for state in states}
+    healthy = all(part["healthy"] for part in databases.values())
+    status = "ok" if healthy else "unhealthy"
+    return 200 if healthy else 503, {"status": status, "databases": databases}

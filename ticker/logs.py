@@ -1,0 +1,55 @@
+"""The daemon's log: structlog on standard error, for people or as JSON."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+    from structlog.typing import FilteringBoundLogger
+
+    from pgqpy.settings import TickerSettings
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
+    """Return the daemon's logger. Configures nothing global: the daemon may run inside an app."""
+    logger: FilteringBoundLogger = structlog.wrap_logger(
+        structlog.PrintLogger(sys.stderr),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            drop_empty,
+            *_renderers(settings.log_format),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
+        cache_logger_on_first_use=True,
+    )
+    return logger
+
+
+def _renderers(log_format: str) -> list[Any]:
+    if log_format == "json":
+        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    colors = sys.stderr.isatty()
+    # Plain: rich's tracebacks print local variables, and with them passwords.
+    plain = structlog.dev.plain_traceback
+    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
+
+
+def drop_empty(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Leave out what is None."""
+    return {name: value for name, value in event.items() if value is not None}

@@ -1,0 +1,199 @@
+"""The tick loop of one database: connect, stand by, tick, and connect again."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_not_exception_type,
+    sleep_using_event,
+    stop_when_event_set,
+    wait_random,
+    wait_random_exponential,
+)
+
+from pgqpy import Client
+from pgqpy.errors import PgqError
+from pgqpy.ticker import fitness
+from pgqpy.ticker.due import tick_due
+from pgqpy.ticker.remedies import brief, remedy
+from pgqpy.ticker.state import TickState, look_interval
+from pgqpy.ticker.statements import LEAD
+from pgqpy.ticker.tick import tick
+
+if TYPE_CHECKING:
+    from threading import Event
+
+    from psycopg import Connection
+
+    from pgqpy.settings import TickerSettings
+    from pgqpy.ticker.health import Health
+    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.session import Sessions
+
+STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
+UNFIT_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
+RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
+
+# synchronous_commit off: a tick that a crash of the server takes back was handed to nobody,
+# because the next_batch that hands it out commits after it, and flushes both.
+# lock_timeout: one queue whose row somebody holds does not keep the others waiting for long.
+TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
+
+
+class Lost(Exception):
+    """A session that had been working is gone."""
+
+
+class TickLoop:
+    """One database's thread."""
+
+    def __init__(
+        self,
+        dsn: str,
+        settings: TickerSettings,
+        *,
+        health: Health,
+        report: Report,
+        sessions: Sessions,
+        stopping: Event,
+    ) -> None:
+        """Take everything needed; connect to nothing yet."""
+        self._dsn = dsn
+        self._settings = settings
+        self._health = health
+        self._report = report
+        self._sessions = sessions
+        self._stopping = stopping
+
+    def run(self) -> None:
+        """Serve the database until `stopping` is set, whatever happens to it."""
+        while not self._stopping.is_set():
+            persist = Retrying(
+                wait=pause,
+                sleep=sleep_using_event(self._stopping),
+                stop=stop_when_event_set(self._stopping),
+                retry=retry_if_not_exception_type(Lost),
+                before_sleep=self._unsuccessful,
+                reraise=True,
+            )
+            try:
+                persist(self._session)
+            except Lost as exc:
+                self._lost(exc.__cause__ or exc)
+            except Exception as exc:  # noqa: BLE001  # only when stopping: anything else is tried again
+                self._report.log.debug("stopped in the middle", error=brief(exc))
+
+    def _session(self) -> None:
+        """Live one connection's life: returns when stopping, raises Lost once it had worked."""
+        self._health.change("connecting", self._health.reason)
+        with self._sessions.open(self._dsn, **TICK_SETTINGS) as connection:
+            installed = fitness.check(connection)
+            try:
+                self._stand_by(connection)
+                if not self._stopping.is_set():
+                    self._become_active(installed.state)
+                    self._serve(connection)
+            except Exception as exc:
+                raise Lost from exc
+            finally:
+                self._report.metrics.active.labels(self._report.database).set(0)
+
+    def _stand_by(self, connection: Connection[Any]) -> None:
+        """Wait until this session holds the ticker's lock, or until stopping.
+
+        It asks again and again rather than waiting for the lock: a statement that waits holds a
+        snapshot, and with it the server's whole clean-up.
+        """
+        while not _leads(connection):
+            if self._health.role != "standby":
+                self._health.change("standby")
+                self._report.forget("connection")
+                self._report.log.info("standby", reason="another ticker serves this database")
+            self._health.looked(time.monotonic())
+            if self._stopping.wait(STANDBY_POLL):
+                return
+
+    def _become_active(self, state: str) -> None:
+        self._report.metrics.active.labels(self._report.database).set(1)
+        self._report.forget("connection")
+        self._health.change("active")
+        if state == "old":
+            self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
+        self._report.log.info("active")
+
+    def _serve(self, connection: Connection[Any]) -> None:
+        state, client = TickState(), Client(connection)
+        last_tick = due_at = time.monotonic()
+        while not self._stopping.is_set():
+            now = time.monotonic()
+            done = tick(connection, state, now=now)
+            if done.ticks:
+                last_tick = now
+            self._report.ticked(done)
+            if now >= due_at:
+                due_at = now + self._settings.due_period
+                self._tick_due(client, state, now)
+                self._health.failing = tuple(state.failing.names())
+            self._health.looked(time.monotonic())
+            self._stopping.wait(max(0.0, now + self._interval(now, last_tick) - time.monotonic()))
+
+    def _tick_due(self, client: Client, state: TickState, now: float) -> None:
+        try:
+            self._report.ticked(tick_due(client, state.failing, now=now))
+        except (psycopg.Error, PgqError) as exc:
+            if client.connection.closed:
+                raise
+            self._report.failed("due", exc)
+
+    def _interval(self, now: float, last_tick: float) -> float:
+        settings = self._settings
+        busy, idle = settings.poll_interval, settings.idle_poll_interval
+        return look_interval(now, last_tick, busy=busy, idle=idle)
+
+    def _unsuccessful(self, attempt: RetryCallState) -> None:
+        """Note an attempt to get a working session that failed; another follows."""
+        exc = _failure(attempt)
+        if isinstance(exc, fitness.UNFIT):
+            self._health.change("refused", brief(exc))
+            if self._report.is_news("connection", brief(exc)):
+                self._report.log.error("database refused", error=brief(exc))
+            return
+        self._disconnected("reconnecting", exc)
+
+    def _lost(self, exc: BaseException) -> None:
+        self._disconnected("connection lost", exc)
+        self._stopping.wait(random.uniform(0.0, 0.1))
+
+    def _disconnected(self, what: str, exc: BaseException) -> None:
+        if self._stopping.is_set():
+            return
+        self._health.change("connecting", brief(exc))
+        self._report.metrics.reconnects.labels(self._report.database).inc()
+        if self._report.is_news("connection", brief(exc)):
+            known = isinstance(exc, (psycopg.Error, PgqError, OSError))
+            self._report.log.warning(
+                what, error=brief(exc), remedy=remedy(exc), exc_info=None if known else exc
+            )
+
+
+def pause(attempt: RetryCallState) -> float:
+    """Return the seconds until the next attempt to get a working session, with jitter."""
+    if isinstance(_failure(attempt), fitness.UNFIT):
+        return UNFIT_PAUSE * random.uniform(0.8, 1.2)
+    return RECONNECT(attempt)
+
+
+def _failure(attempt: RetryCallState) -> BaseException:
+    exc = attempt.outcome.exception() if attempt.outcome else None
+    return exc or RuntimeError("no failure")
+
+
+def _leads(connection: Connection[Any]) -> bool:
+    row = connection.execute(LEAD).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,31 @@
+"""Run the daemon as a process, with exit codes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pgqpy.errors import ConnectionFailed
+from pgqpy.ticker.daemon import Ticker
+
+if TYPE_CHECKING:
+    from pgqpy.settings import TickerSettings
+
+FINE, FAILED, WRONG_USAGE = 0, 1, 2
+
+
+def run(settings: TickerSettings) -> int:
+    """Run the daemon until SIGTERM or SIGINT; return the process's exit code.
+
+    0: stopped as asked; 1: the HTTP address cannot be had; 2: a connection string cannot be
+    parsed. A database that does not answer is no failure: it is tried again.
+    """
+    try:
+        return Ticker(settings).run()
+    except ConnectionFailed as exc:
+        print(f"pgqpy ticker: {exc}", file=sys.stderr)  # noqa: T201  # before there is a log
+        return WRONG_USAGE
+    except OSError as exc:
+        address = f"{settings.http_host}:{settings.http_port}"
+        print(f"pgqpy ticker: cannot listen on {address}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
+        return FAILED

@@ -1,0 +1,85 @@
+"""The duty that keeps the database small: rotation, clean-up, vacuum of the small tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from pgqpy.errors import PgqError
+from pgqpy.ticker.stopping import never
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy import Client
+    from pgqpy.records import MaintOperation
+
+AGAIN = 1  # what an operation returns that wants to be called again at once
+ROTATE = "pgq.maint_rotate_tables_step1"
+
+
+class Maintained(NamedTuple):
+    """What a round of maintenance did."""
+
+    done: tuple[MaintOperation, ...]
+    rotated: tuple[str, ...]  # queues that switched to their next table
+    failures: tuple[tuple[MaintOperation, Exception], ...]
+
+
+def maint(client: Client, *, stopping: Callable[[], bool] = never) -> Maintained:
+    """Run every operation that is due, each in a transaction of its own.
+
+    One that fails is among the failures, and the others go on; a lost connection is raised.
+    The connection is in autocommit mode (VACUUM allows nothing else).
+    """
+    done: list[MaintOperation] = []
+    rotated: list[str] = []
+    failures: list[tuple[MaintOperation, Exception]] = []
+    for operation in client.maint_operations():
+        if stopping():
+            break
+        try:
+            if _run(client, operation, stopping):
+                rotated.append(str(operation.func_arg))
+        except (psycopg.Error, PgqError) as exc:
+            if client.connection.closed:
+                raise
+            failures.append((operation, exc))
+        else:
+            done.append(operation)
+    return Maintained(tuple(done), tuple(rotated), tuple(failures))
+
+
+def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]) -> bool:
+    """Run one operation until it is done; say whether it switched a queue's table."""
+    name, argument = operation
+    if name == "vacuum":
+        client.connection.execute(sql.SQL("vacuum {}").format(_identifier(str(argument))))
+        return False
+    before = _current_table(client, operation)
+    while _call(client, name, argument) == AGAIN and not stopping():
+        pass
+    return _current_table(client, operation) != before
+
+
+def _call(client: Client, name: str, argument: str | None) -> object:
+    arguments = [] if argument is None else [argument]
+    query = sql.SQL("select {}({})").format(
+        _identifier(name), sql.SQL(", ").join(sql.Literal(text) for text in arguments)
+    )
+    row = client.connection.execute(query, prepare=False).fetchone()
+    return row[0] if row else None
+
+
+def _current_table(client: Client, operation: MaintOperation) -> int | None:
+    if operation.func_name != ROTATE:
+        return None
+    queues = client.get_queue_info(operation.func_arg)
+    return queues[0].queue_cur_table if queues else None
+
+
+def _identifier(name: str) -> sql.Identifier:
+    """Quote a name as PGQ's quote_fqname does: at its first dot."""
+    return sql.Identifier(*name.split(".", 1))

@@ -1,0 +1,75 @@
+"""Say what happened to a database's queues, once: in the log and in the metrics."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from pgqpy.ticker.remedies import brief, remedy, sqlstate
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from pgqpy.metrics import TickerMetrics
+    from pgqpy.ticker.maint import Maintained
+    from pgqpy.ticker.tick import Ticked
+
+REPEAT_AFTER = 60.0  # seconds until the same complaint is worth another line
+
+
+class Report:
+    """The log lines and counters of one database. Used by its loop and its duties at once."""
+
+    def __init__(self, database: str, log: FilteringBoundLogger, metrics: TickerMetrics) -> None:
+        """Speak of `database` from now on."""
+        self.database = database
+        self.log = log.bind(database=database)
+        self.metrics = metrics
+        self._said: dict[str, tuple[str, float]] = {}
+
+    def ticked(self, done: Ticked) -> None:
+        """Count ticks; complain about queues that fail, and say when they work again."""
+        for queue, _ in done.ticks:
+            self.metrics.ticks.labels(self.database, queue).inc()
+        for queue, exc in done.failures:
+            self.failed("tick", exc, queue=queue)
+        for queue in done.recovered:
+            self._said.pop(f"tick {queue}", None)
+            self.log.info("queue works again", queue=queue)
+
+    def retried(self, moved: int) -> None:
+        """Count events that came back from the retry queue."""
+        self.metrics.retried_events.labels(self.database).inc(moved)
+        if moved:
+            self.log.debug("events retried", events=moved)
+
+    def maintained(self, done: Maintained) -> None:
+        """Say which queues were rotated, and which operations failed."""
+        for queue in done.rotated:
+            self.metrics.rotations.labels(self.database, queue).inc()
+            self.log.info("rotated", queue=queue)
+        for operation, exc in done.failures:
+            argument = operation.func_arg or ""
+            self.failed("maint", exc, queue=argument, operation=operation.func_name)
+
+    def failed(self, duty: str, exc: BaseException, *, queue: str = "", operation: str = "") -> None:
+        """Count a failure, and log it unless the same was said a moment ago."""
+        self.metrics.errors.labels(self.database, duty).inc()
+        about = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
+        about |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc, queue=queue) or ""}
+        text = "queue failing" if queue else "duty failing"
+        if self.is_news(f"{duty} {operation} {queue}".replace("  ", " "), about["error"]):
+            self.log.error(text, **{name: value for name, value in about.items() if value})
+
+    def is_news(self, subject: str, said: str) -> bool:
+        """Say whether this was not said of the subject during the last minute."""
+        now = time.monotonic()
+        before, when = self._said.get(subject, ("", 0.0))
+        if said == before and now - when < REPEAT_AFTER:
+            return False
+        self._said[subject] = (said, now)
+        return True
+
+    def forget(self, subject: str) -> bool:
+        """Make the next complaint about the subject news; say whether there was one."""
+        return self._said.pop(subject, None) is not None

@@ -1,0 +1,135 @@
+"""The daemon's database sessions: how to open one, name it in logs, and break it off."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgqpy.client._dsn import parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from psycopg import Connection
+
+# A peer that vanished without a word (power cut, firewall) is noticed within about ten seconds,
+# whether we wait for its answer (keepalives) or it owes us an acknowledgement (tcp_user_timeout).
+CONNECT_DEFAULTS: dict[str, Any] = {
+    "application_name": "pgqpy ticker",
+    "connect_timeout": 5,  # seconds
+    "keepalives_idle": 4,  # seconds
+    "keepalives_interval": 2,  # seconds
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,  # milliseconds
+}
+
+# What a role or a database may have set otherwise, and would break the daemon: a tick is only
+# possible in READ COMMITTED, and a timeout meant for web requests would cut rotation short.
+SESSION_SETTINGS: dict[str, str] = {
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "statement_timeout": "0",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "transaction_timeout": "0",
+    "client_min_messages": "warning",
+    "jit": "off",  # it compiles for longer than our statements run
+}
+
+# By way of pg_settings, because not every server has every setting (transaction_timeout: 17).
+_SET = """
+    select set_config(s.name, w.value, false)
+    from unnest(%s::text[], %s::text[]) as w (name, value) join pg_settings as s using (name)
+"""
+
+
+def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
+    """Connect in autocommit mode with the session settings above, and `settings` over them.
+
+    Raises psycopg.Error. What the connection string says itself goes before our defaults.
+    """
+    connection = psycopg.connect(conninfo(dsn), autocommit=True)
+    try:
+        wanted = SESSION_SETTINGS | settings
+        connection.execute(_SET, [list(wanted), list(wanted.values())])
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def conninfo(dsn: str) -> str:
+    """Return the connection string with what `dsn` leaves open filled in."""
+    given = conninfo_to_dict(dsn)
+    if "PGAPPNAME" in os.environ:
+        given.setdefault("application_name", os.environ["PGAPPNAME"])
+    return make_conninfo(**{**CONNECT_DEFAULTS, **given})
+
+
+def check_dsn(dsn: str) -> None:
+    """Raise ConnectionFailed if the connection string cannot be meant; asks no server."""
+    parameters(dsn, {})
+
+
+def label(dsn: str) -> str:
+    """Return host:port/database of a connection string, for logs and metrics: no password.
+
+    What the string leaves open is taken from libpq's own defaults and PG* variables.
+    """
+    known = {
+        option.keyword.decode(): option.val.decode()
+        for option in pq.Conninfo.get_defaults()
+        if option.val is not None
+    }
+    known.update({name: str(value) for name, value in conninfo_to_dict(dsn).items()})
+    user = known.get("user", "")
+    host = known.get("host") or known.get("hostaddr") or "local"
+    return f"{host}:{known.get('port', '5432')}/{known.get('dbname') or user}"
+
+
+class Sessions:
+    """The open sessions of one daemon, so that stopping can break off those that hang."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._open: set[Connection[Any]] = set()
+        self.breaking = False
+
+    @contextmanager
+    def open(self, dsn: str, **settings: str) -> Iterator[Connection[tuple[Any, ...]]]:
+        """Open a session for as long as the block lasts (see `open_session`)."""
+        connection = open_session(dsn, **settings)
+        self.add(connection)
+        try:
+            yield connection
+        finally:
+            self._open.discard(connection)
+            connection.close()
+
+    def add(self, connection: Connection[Any]) -> None:
+        """Keep a session in mind; one that comes while breaking off is broken off too."""
+        self._open.add(connection)
+        if self.breaking:
+            break_off(connection)
+
+    def break_off(self) -> None:
+        """Make every call that waits for the server, now and later, fail at once."""
+        self.breaking = True
+        for connection in list(self._open):
+            break_off(connection)
+
+
+def break_off(connection: Connection[Any]) -> None:
+    """Shut the connection's socket down: whoever waits on it, in any thread, gets an error.
+
+    Closing it would leave that thread waiting, and a cancel request waits for a server
+    that may hang itself.
+    """
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)

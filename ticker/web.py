@@ -1,0 +1,105 @@
+"""/healthz and /metrics, by the standard library's HTTP server."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+REQUEST_TIMEOUT = 10  # seconds: a client that says nothing does not keep its thread
+
+
+class Web:
+    """The HTTP server: start, stop. Stopping twice or before starting is safe."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        health: Callable[[], tuple[int, dict[str, Any]]],
+        registry: CollectorRegistry,
+    ) -> None:
+        """Take where to listen, and what to answer with; listens to nothing yet."""
+        self._address = (host, port)
+        self._health = health
+        self._registry = registry
+        self._server: ThreadingHTTPServer | None = None
+
+    def start(self) -> str:
+        """Listen, and return host:port; OSError if the address cannot be had."""
+        answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
+            "/healthz": self._healthz,
+            "/metrics": self._metrics,
+        }
+        server = self._server = Server(self._address, answers)
+        Thread(target=server.serve_forever, name="http", daemon=True).start()
+        host, port = server.server_address[:2]
+        return f"{host!s}:{port}"
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+
+    def _healthz(self) -> tuple[int, str, bytes]:
+        status, body = self._health()
+        return status, "application/json", json.dumps(body).encode() + b"\n"
+
+    def _metrics(self) -> tuple[int, str, bytes]:
+        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+
+
+class Server(ThreadingHTTPServer):
+    """A server that answers from a table of paths."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        address: tuple[str, int],
+        answers: dict[str, Callable[[], tuple[int, str, bytes]]],
+    ) -> None:
+        """Listen on the address."""
+        self.answers = answers
+        super().__init__(address, Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep quiet about a client that hung up."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+    timeout = REQUEST_TIMEOUT
+
+    def do_GET(self) -> None:  # noqa: N802  # the name http.server looks for
+        """Answer /healthz or /metrics."""
+        answer = self.server.answers.get(self.path.partition("?")[0])
+        if answer is None:
+            self.send_error(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics")
+            return
+        status, content_type, body = answer()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET  # noqa: N815  # as do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
+        """Log no line per request."""
