@@ -93,9 +93,9 @@ def _told(exc: BaseException) -> tuple[str, str]:
 
 
 def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
-    by_server = exc.__cause__ is not None and _told_by_server(exc.__cause__)
-    if by_server:
-        return by_server
+    by_server = _told_by_server(exc.__cause__) if exc.__cause__ else None
+    if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
+        return by_server  # the same, with the server's detail apart from its hint
     remedy = str(getattr(exc, "what_to_do", ""))
     return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
 

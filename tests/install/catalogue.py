@@ -1,0 +1,60 @@
+"""All that the catalogue says about the schema pgq, as text that can be compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+# Neither oids nor the order of grants belong to what is compared.
+_ACL = "(select array_agg(a::text order by a::text) from unnest({}) a)"
+
+QUERIES = {
+    "schema": f"""
+        select nspname, {_ACL.format("nspacl")}::text, obj_description(oid, 'pg_namespace')
+        from pg_namespace where nspname = 'pgq'""",
+    "function": f"""
+        select p.oid::regprocedure::text, pg_get_functiondef(p.oid), {_ACL.format("proacl")}::text,
+            pg_get_userbyid(proowner), obj_description(p.oid, 'pg_proc')
+        from pg_proc p where pronamespace = 'pgq'::regnamespace and prokind = 'f'""",
+    "relation": f"""
+        select relname, relkind, relpersistence, reloptions::text, {_ACL.format("relacl")}::text,
+            pg_get_userbyid(relowner), relrowsecurity, obj_description(oid, 'pg_class'),
+            case when relkind = 'v' then pg_get_viewdef(oid) end
+        from pg_class where relnamespace = 'pgq'::regnamespace""",
+    "column": f"""
+        select c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+            a.attidentity, a.attstattarget, {_ACL.format("a.attacl")}::text, a.attisdropped,
+            pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum)
+        from pg_attribute a join pg_class c on c.oid = a.attrelid
+            left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where c.relnamespace = 'pgq'::regnamespace and a.attnum > 0""",
+    "constraint": """
+        select conrelid::regclass::text, conname, pg_get_constraintdef(oid), convalidated
+        from pg_constraint where connamespace = 'pgq'::regnamespace""",
+    "index": """
+        select indrelid::regclass::text, pg_get_indexdef(indexrelid), indisvalid
+        from pg_index i join pg_class c on c.oid = i.indexrelid
+        where c.relnamespace = 'pgq'::regnamespace""",
+    "trigger": """
+        select pg_get_triggerdef(t.oid) from pg_trigger t join pg_class c on c.oid = t.tgrelid
+        where c.relnamespace = 'pgq'::regnamespace and not tgisinternal""",
+    "type": """
+        select typname, typtype, typcategory from pg_type
+        where typnamespace = 'pgq'::regnamespace""",
+    "sequence": "select * from pg_sequences where schemaname = 'pgq'",
+    "default grant": """
+        select defaclobjtype, defaclacl::text from pg_default_acl
+        where defaclnamespace = 'pgq'::regnamespace""",
+    "version": "select version from pgq.installation",
+}
+
+
+def catalogue(connection: psycopg.Connection[Any]) -> list[str]:
+    """Return one line for each thing of the schema pgq, sorted."""
+    lines = [
+        f"{kind}: {row}"
+        for kind, query in QUERIES.items()
+        for row in connection.execute(query.encode()).fetchall()
+    ]
+    return sorted(lines)
