@@ -1,7 +1,7 @@
 """Every error that is pgqpy's own. The docstring is the message, the attributes are its data.
 
-Errors of PostgreSQL that say nothing about queues (a lost connection, a lock timeout, a missing right)
-reach the caller as psycopg raised them.
+Errors of PostgreSQL that say nothing about queues (a lost connection, a lock timeout, a missing
+right) reach the caller as psycopg raised them.
 """
 
 from __future__ import annotations
@@ -191,6 +191,15 @@ class ConsumerRunning(PgqError):
     """
 
 
+class TransactionEnded(PgqError):
+    """A handler ended the transaction in which its batch is processed.
+
+    Data: none.
+    """
+
+    what_to_do = "commit and rollback are the consumer's; to undo an event, raise an exception"
+
+
 class MissingExtra(PgqError):
     """An optional package is missing."""
 
@@ -247,7 +256,7 @@ def _missing(code: str, function: str) -> SchemaMissing:
     if code == "42883":
         message = (
             f"function pgq.{function} is not installed in this database: "
-            "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than this pgqpy"
+            "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
         )
         return SchemaMissing(message, function=function, sqlstate=code)
     return SchemaMissing(function=function, sqlstate=code)

@@ -1,10 +1,12 @@
-"""What the queue hands out: plain, immutable records with no behaviour beyond reading themselves."""
+"""What the queue hands out: plain, immutable records."""
 
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
 
 
 class Event(NamedTuple):
@@ -31,7 +33,7 @@ class Event(NamedTuple):
     extra3: str | None = None
     extra4: str | None = None
 
-    def json(self) -> Any:  # noqa: ANN401  # JSON may hold any of these
+    def json(self) -> Any:  # JSON may hold any of these
         """Parse `data` as JSON; None if there is none.
 
         Raises:

@@ -35,7 +35,7 @@ class Call(Generic[T]):
     beside: bool = False
 
 
-def value(rows: list[Row]) -> Any:  # noqa: ANN401  # the caller's Call names the type
+def value(rows: list[Row]) -> Any:  # the caller's Call names the type
     """Read the one column of the one row."""
     return rows[0][0]
 
@@ -43,6 +43,11 @@ def value(rows: list[Row]) -> Any:  # noqa: ANN401  # the caller's Call names th
 def column(rows: list[Row]) -> list[Any]:
     """Read one column of every row."""
     return [row[0] for row in rows]
+
+
+def pairs(rows: list[Row]) -> dict[Any, Any]:
+    """Read two columns as keys and values."""
+    return {key: value for key, value in rows}  # noqa: C416  # dict(rows) has no type that fits
 
 
 def records(kind: type[T]) -> Callable[[list[Row]], list[T]]:

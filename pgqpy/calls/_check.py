@@ -8,7 +8,9 @@ from datetime import datetime, timedelta
 from pgqpy.errors import InvalidArgument
 from pgqpy.records import Batch, Event
 
-LONGEST = timedelta(days=36_500)  # a century: what lies beyond is a mistake, and overflows timestamps
+LONGEST = timedelta(
+    days=36_500
+)  # a century: what lies beyond is a mistake, and overflows timestamps
 
 Interval = timedelta | float
 """A span of time: a timedelta, or seconds."""

@@ -36,7 +36,7 @@ def set_queue_config(queue: str, param: str, setting: Setting) -> Call[int]:
     return Call("set_queue_config", sql, params, value, {"queue": queue, "parameter": param})
 
 
-def _setting(setting: str | int | bool | timedelta) -> str:
+def _setting(setting: Setting) -> str:
     if isinstance(setting, bool):
         return "true" if setting else "false"
     if isinstance(setting, timedelta):
@@ -59,7 +59,9 @@ def grant_perms(queue: str) -> Call[int]:
 def repair_queue(queue: str) -> Call[int]:
     """Make a queue usable again after a restore where transaction ids are smaller."""
     sql = "select pgq.repair_queue(%s::text)"
-    return Call("repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, beside=True)
+    return Call(
+        "repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, beside=True
+    )
 
 
 _QUEUE_INFO: LiteralString = """
@@ -94,7 +96,9 @@ def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[Cons
 
 def quote_fqname(text: str) -> Call[str]:
     """Quote a name at its first dot, in schema public if it has none. PGQ quote_fqname, 1.2."""
-    return Call("quote_fqname", "select pgq.quote_fqname(%s::text)", (check.name("text", text),), value)
+    return Call(
+        "quote_fqname", "select pgq.quote_fqname(%s::text)", (check.name("text", text),), value
+    )
 
 
 def seq_getval(sequence: str) -> Call[int]:
@@ -132,5 +136,5 @@ _ENGINE = """
 
 
 def engine() -> Call[tuple[bool, bool]]:
-    """Tell whether a schema pgq is there, and whether it is pgqpy's own rather than the extension's."""
+    """Tell whether there is a schema pgq, and whether it is ours rather than the extension's."""
     return Call("schema_version", _ENGINE, (), lambda rows: (rows[0][0], rows[0][1]))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
+REQUIRED = FIELDS[:2]
 BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
 
 # COPY reads 'now' as the transaction's now(), which is what insert_event stores.
@@ -34,7 +35,8 @@ def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
     """Write one event as a line of COPY text.
 
     Args:
-        event: (type, data[, extra1..4]), a mapping with these keys, or an object with these attributes.
+        event: (type, data[, extra1..4]), a mapping with these keys, or an object with these
+            attributes.
         limit: octets of each field at most.
 
     Raises:
@@ -77,7 +79,7 @@ def _from_mapping(event: Mapping[Any, Any]) -> tuple[Any, ...]:
     if unknown:
         msg = f"{unknown[0]!r} is not a field of an event: they are {', '.join(FIELDS)}"
         raise InvalidEvent(msg, field=str(unknown[0]))
-    for field in FIELDS[:2]:
+    for field in REQUIRED:
         if field not in event:
             msg = f"the event has no {field}: give type and data, None if there is none"
             raise InvalidEvent(msg, field=field)
@@ -85,8 +87,8 @@ def _from_mapping(event: Mapping[Any, Any]) -> tuple[Any, ...]:
 
 
 def _from_sequence(event: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
-    if not 2 <= len(event) <= len(FIELDS):
-        msg = f"an event has 2 to {len(FIELDS)} fields ({', '.join(FIELDS)}), not {len(event)}"
+    if not len(REQUIRED) <= len(event) <= len(FIELDS):
+        msg = f"an event has 2 to 6 fields ({', '.join(FIELDS)}), not {len(event)}"
         raise InvalidEvent(msg)
     return tuple(event)
 

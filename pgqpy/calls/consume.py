@@ -92,7 +92,9 @@ _BATCH_INFO = """
 def get_batch_info(batch: Batch | int) -> Call[BatchInfo | None]:
     """Tell what an open batch is; None if there is no such batch. PGQ get_batch_info, 1.4."""
     batch_id = check.batch_id(batch)
-    return Call("get_batch_info", _BATCH_INFO, (batch_id,), record(BatchInfo), {"batch_id": batch_id})
+    return Call(
+        "get_batch_info", _BATCH_INFO, (batch_id,), record(BatchInfo), {"batch_id": batch_id}
+    )
 
 
 def batch_event_sql(batch: Batch | int) -> Call[str]:
@@ -133,7 +135,9 @@ def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
     span = check.interval("after", after)
     seconds = -int(-span.total_seconds() // 1) if span else 0
     sql = "select pgq.batch_retry(%s::bigint, %s::integer)"
-    return Call("batch_retry", sql, (batch_id, min(seconds, 2**31 - 1)), value, {"batch_id": batch_id})
+    return Call(
+        "batch_retry", sql, (batch_id, min(seconds, 2**31 - 1)), value, {"batch_id": batch_id}
+    )
 
 
 def finish_batch(batch: Batch | int) -> Call[bool]:

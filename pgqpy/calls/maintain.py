@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, column, record, records, value
+from pgqpy.calls._call import Call, column, pairs, record, records, value
 from pgqpy.records import MaintOperation, NextTick, Tick
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def tick_queue(queue: str) -> Call[Tick | None]:
 
 
 def force_tick(queue: str) -> Call[int | None]:
-    """Make the next ticker run tick this queue; the last tick's id until then. PGQ force_tick, 1.5."""
+    """Make the queue due for the next ticker run; its last tick's id. PGQ force_tick, 1.5."""
     sql = "select pgq.force_tick(%s::text)"
     return Call("force_tick", sql, (check.name("queue", queue),), value, {"queue": queue})
 
@@ -46,7 +46,7 @@ def force_tick(queue: str) -> Call[int | None]:
 def ticker_activity() -> Call[dict[str, int]]:
     """Return the last event id of every queue that is ticked here. Writes nothing, takes no xid."""
     sql = "select queue_name, event_seq from pgq.ticker_activity()"
-    return Call("ticker_activity", sql, (), lambda rows: {name: seq for name, seq in rows}, beside=True)
+    return Call("ticker_activity", sql, (), pairs, beside=True)
 
 
 def ticker_due() -> Call[list[str]]:
@@ -54,7 +54,7 @@ def ticker_due() -> Call[list[str]]:
     return Call("ticker_due", "select * from pgq.ticker_due()", (), column, beside=True)
 
 
-def find_tick_helper(  # noqa: PLR0913  # the SQL function's arguments
+def find_tick_helper(
     queue_id: int,
     prev_tick_id: int,
     prev_tick_time: datetime,
@@ -80,7 +80,9 @@ def maint_retry_events() -> Call[int]:
 def maint_rotate_tables_step1(queue: str) -> Call[int]:
     """Switch a queue to its next table if that is due and safe. PGQ 1.7."""
     sql = "select pgq.maint_rotate_tables_step1(%s::text)"
-    return Call("maint_rotate_tables_step1", sql, (check.name("queue", queue),), value, {"queue": queue})
+    return Call(
+        "maint_rotate_tables_step1", sql, (check.name("queue", queue),), value, {"queue": queue}
+    )
 
 
 def maint_rotate_tables_step2() -> Call[int]:

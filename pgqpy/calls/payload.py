@@ -43,7 +43,10 @@ def octets(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> bytes | No
     else:
         encoded = _json(field, value)
     if b"\0" in encoded:
-        raise _invalid(field, "contains a NUL, which PostgreSQL's text cannot hold: take it out, or send base64")
+        raise _invalid(
+            field,
+            "contains a NUL, which PostgreSQL's text cannot hold: take it out, or send base64",
+        )
     if len(encoded) > limit:
         raise _invalid(
             field,
@@ -57,7 +60,9 @@ def _encode(field: str, value: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError as exc:
-        reason = f"contains a lone surrogate at position {exc.start}, which is not text: take it out"
+        reason = (
+            f"contains a lone surrogate at position {exc.start}, which is not text: take it out"
+        )
         raise _invalid(field, reason) from None
 
 
@@ -77,7 +82,9 @@ def _json(field: str, value: object) -> bytes:
         reason = f"cannot be written as JSON ({exc}): send str, bytes, or what json.dumps takes"
         raise _invalid(field, reason) from exc
     if "\\u0000" in dumped and _JSON_NUL.search(dumped):
-        raise _invalid(field, "contains a NUL (\\u0000), which PostgreSQL's jsonb cannot hold: take it out")
+        raise _invalid(
+            field, "contains a NUL (\\u0000), which PostgreSQL's jsonb cannot hold: take it out"
+        )
     return _encode(field, dumped)
 
 

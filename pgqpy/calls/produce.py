@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pgqpy.calls.payload import Payload
 
 
-def insert_event(  # noqa: PLR0913  # the columns of an event
+def insert_event(
     queue: str,
-    type: str | None,  # noqa: A002  # the event's own field name
+    type: str | None,
     data: Payload,
     extra1: Payload = None,
     extra2: Payload = None,
@@ -35,17 +35,19 @@ def insert_event(  # noqa: PLR0913  # the columns of an event
         payload.text("extra3", extra3, limit),
         payload.text("extra4", extra4, limit),
     )
-    sql = "select pgq.insert_event(%s::text, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
+    sql = """
+        select pgq.insert_event(%s::text, %s::text, %s::text,
+                                %s::text, %s::text, %s::text, %s::text)"""
     return Call("insert_event", sql, params, value, {"queue": queue})
 
 
-def insert_event_raw(  # noqa: PLR0913  # the columns of an event
+def insert_event_raw(
     queue: str,
-    id: int | None,  # noqa: A002  # the event's own field name
+    id: int | None,
     time: datetime | None,
     owner: int | None,
     retry: int | None,
-    type: str | None,  # noqa: A002  # the event's own field name
+    type: str | None,
     data: Payload,
     extra1: Payload = None,
     extra2: Payload = None,
@@ -68,10 +70,10 @@ def insert_event_raw(  # noqa: PLR0913  # the columns of an event
         payload.text("extra3", extra3, limit),
         payload.text("extra4", extra4, limit),
     )
-    sql = (
-        "select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer, %s::integer, "
-        "%s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
-    )
+    sql = """
+        select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer,
+                                    %s::integer, %s::text, %s::text,
+                                    %s::text, %s::text, %s::text, %s::text)"""
     return Call("insert_event_raw", sql, params, value, {"queue": queue})
 
 
@@ -87,6 +89,6 @@ def current_event_table(queue: str) -> Call[str]:
 def transaction_id() -> Call[int]:
     """Give the transaction its id.
 
-    A bulk load takes it before it asks for the table: a tick or rotation in between then knows of it.
+    A bulk load takes it before it asks for the table: a tick or rotation in between knows of it.
     """
     return Call("txid_current", "select txid_current()", (), value)

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 FETCH_SIZE = 1000  # events held by the client at a time
 
-_COLUMNS: LiteralString = (
-    "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
-)
+_COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+    ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
 _cursors = itertools.count(1)
 
 OPEN_CURSORS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
@@ -57,12 +56,10 @@ def declare_held(name: str) -> sql.Composed:
     return query.format(sql.Identifier(name), sql.SQL(_COLUMNS))
 
 
-def open_cursor() -> sql.SQL:
-    """Open a cursor inside the running transaction and read its first events. PGQ get_batch_cursor."""
-    return sql.SQL(
-        "select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 "
-        "from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)"
-    )
+def open_cursor() -> sql.Composed:
+    """Open a cursor in the running transaction; its first events. PGQ get_batch_cursor, 1.4."""
+    query = sql.SQL("select {} from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)")
+    return query.format(sql.SQL(_COLUMNS))
 
 
 def fetch(name: str, size: int) -> sql.Composed:

@@ -78,14 +78,14 @@ def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | Non
     return Call("delete_dead_events", sql, params, value, about, beside=True)
 
 
-def event_retry_raw(  # noqa: PLR0913  # the columns of an event
+def event_retry_raw(
     queue: str,
     consumer: str,
     after: datetime,
-    id: int | None,  # noqa: A002  # the event's own field name
+    id: int | None,
     time: datetime | None,
     retry: int | None,
-    type: str | None,  # noqa: A002  # the event's own field name
+    type: str | None,
     data: Payload,
     extra1: Payload = None,
     extra2: Payload = None,
@@ -94,7 +94,7 @@ def event_retry_raw(  # noqa: PLR0913  # the columns of an event
     *,
     limit: int = payload.PAYLOAD_LIMIT,
 ) -> Call[int]:
-    """Put an event of any content into one consumer's retry queue; its id. PGQ event_retry_raw, 1.4."""
+    """Put any event into one consumer's retry queue; its id. PGQ event_retry_raw, 1.4."""
     params = (
         check.name("queue", queue),
         check.name("consumer", consumer),
@@ -109,10 +109,10 @@ def event_retry_raw(  # noqa: PLR0913  # the columns of an event
         payload.text("extra3", extra3, limit),
         payload.text("extra4", extra4, limit),
     )
-    sql = (
-        "select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint, %s::timestamptz, "
-        "%s::integer, %s::text, %s::text, %s::text, %s::text, %s::text, %s::text)"
-    )
+    sql = """
+        select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint,
+                                   %s::timestamptz, %s::integer, %s::text, %s::text,
+                                   %s::text, %s::text, %s::text, %s::text)"""
     about = {"queue": queue, "consumer": consumer, "event_id": id}
     return Call("event_retry_raw", sql, params, value, about)
 
@@ -131,7 +131,7 @@ def _span(after: After) -> timedelta:
 
 
 def _reason(reason: str | None) -> str | None:
-    """A reason is often an exception's text: what PostgreSQL cannot hold becomes visible escapes."""
+    """Write what PostgreSQL cannot hold as escapes: a reason is often the text of an exception."""
     if reason is None:
         return None
     return reason.replace("\0", "\\0").encode(errors="backslashreplace").decode()

@@ -24,8 +24,8 @@ def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords for psycopg's connect: the caller's, and ours where it named none.
 
     Raises:
-        ConnectionFailed: the DSN cannot be read. Libpq's own message is withheld, as it quotes the part
-            it stumbled over, which may be the password.
+        ConnectionFailed: the DSN cannot be read. Libpq's own message is withheld: it quotes the
+            part it stumbled over, which may be the password.
     """
     if not isinstance(dsn, str):
         msg = f"the DSN must be a str, not {type(dsn).__name__}"
@@ -40,7 +40,7 @@ def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _suspicious(named: dict[str, Any]) -> None:
-    """Refuse a URL whose password was not percent-encoded: libpq would print the rest of it as a host."""
+    """Refuse a password that was not percent-encoded: libpq would print its rest as a host."""
     host, dbname, port = (str(named.get(key) or "") for key in ("host", "dbname", "port"))
     if "@" in host.lstrip("@") or "@" in dbname:
         raise ConnectionFailed(_unreadable("the host or database contains an @"))
@@ -50,8 +50,9 @@ def _suspicious(named: dict[str, Any]) -> None:
 
 def _unreadable(reason: str) -> str:
     return (
-        f"the DSN is not valid, {reason}: write postgresql://user@host:port/dbname (special characters of a "
-        "password percent-encoded) or 'host=… port=… dbname=… user=…' (values with spaces in quotes)"
+        f"the DSN is not valid, {reason}: write postgresql://user@host:port/dbname "
+        "(special characters of a password percent-encoded) "
+        "or 'host=… port=… dbname=… user=…' (values with spaces in quotes)"
     )
 
 
@@ -66,5 +67,5 @@ def _remedy(exc: psycopg.Error) -> str:
     if attempt is not None and attempt.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"
     if attempt is not None and attempt.used_password:
-        return "check user, password and database in the DSN or the PG* variables"
-    return "check that the server runs, and host, port, user and database in the DSN or the PG* variables"
+        return "check user, password and database, in the DSN or the PG* variables"
+    return "check that the server runs, and host, port, user and database"

@@ -9,16 +9,19 @@ from pgqpy.errors import InvalidEvent
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 
+    Events = Iterable[object]
+    AsyncEvents = Iterable[object] | AsyncIterable[object]
 
-def each(events: Iterable[object]) -> Iterator[object]:
+
+def each(events: Events) -> Iterator[object]:
     """Iterate; a single event given by mistake for many is refused."""
     if isinstance(events, (str, bytes, dict)) or not hasattr(events, "__iter__"):
-        msg = f"insert_events needs an iterable of events, not {type(events).__name__}: put it in a list"
+        msg = f"insert_events needs an iterable of events, not {type(events).__name__}"
         raise InvalidEvent(msg)
     return iter(events)
 
 
-async def each_async(events: Iterable[object] | AsyncIterable[object]) -> AsyncIterator[object]:
+async def each_async(events: AsyncEvents) -> AsyncIterator[object]:
     """Iterate over either kind."""
     if hasattr(events, "__aiter__"):
         async for event in events:

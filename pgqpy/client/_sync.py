@@ -1,5 +1,4 @@
-# Generated from _async.py by tools/unasync.py: edit that file, not this one.
-"""The client, whole."""
+"""[Generated from _async.py by tools/unasync.py: edit that file, not this one.] The client, whole."""
 
 from __future__ import annotations
 
@@ -22,12 +21,14 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Client(Producing, Consuming, SettingAside, Managing, Maintaining):
+class Client(
+    Producing, Consuming, SettingAside, Managing, Maintaining
+):
     """Every SQL function of the queue as a method of the same name.
 
     `Client(connection)` rides on a psycopg connection that the application has: what it does
-    commits, or rolls back, with the application's own work. It never commits, and changes no setting.
-    `connect(dsn)` brings a connection of its own, in autocommit.
+    commits, or rolls back, with the application's own work. It never commits, and changes no
+    setting. `connect(dsn)` brings a connection of its own, in autocommit.
 
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
     """
@@ -42,7 +43,7 @@ class Client(Producing, Consuming, SettingAside, Managing, Maintaining):
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the connection that `connect` opened; leave one of the application's alone."""
+        """Close the connection if `connect` opened it; leave the application's alone."""
         self.close()
 
 

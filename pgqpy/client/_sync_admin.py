@@ -1,5 +1,4 @@
-# Generated from _async_admin.py by tools/unasync.py: edit that file, not this one.
-"""The client of who manages queues, and of who asks about them."""
+"""[Generated from _async_admin.py by tools/unasync.py: edit that file, not this one.] The client of who manages queues, and of who asks about them."""
 
 from __future__ import annotations
 
@@ -47,8 +46,8 @@ class Managing(Base):
 
         Args:
             queue: the queue's name.
-            param: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, rotation_period,
-                external_ticker, and so on: a column of pgq.queue without `queue_`.
+            param: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
+                rotation_period, external_ticker, …: a column of pgq.queue without `queue_`.
             value: SQL text, or the int, bool or timedelta that says the same.
 
         Raises:
@@ -112,11 +111,11 @@ class Managing(Base):
         return self._run(calls.admin.seq_setval(sequence, value))
 
     def version(self) -> str | None:
-        """Return the version of PGQ's contract that the schema keeps. PGQ version, pgq-contract 1.2."""
+        """Return the version of the contract that the schema keeps. PGQ version, 1.2."""
         return self._run(calls.admin.version())
 
     def upgrade_schema(self) -> int:
-        """Bring the tables to the state that the code expects. PGQ upgrade_schema, pgq-contract 1.2."""
+        """Bring the tables to the state that the code expects. PGQ upgrade_schema, 1.2."""
         return self._run(calls.admin.upgrade_schema())
 
     def schema_version(self) -> int | None:
@@ -125,6 +124,6 @@ class Managing(Base):
         Raises:
             SchemaMissing: there is no schema pgq at all.
         """
-        if self._extension():
+        if self._link.is_extension():
             return None
         return self._run(calls.admin.schema_version())

@@ -1,5 +1,4 @@
-# Generated from _async_consume.py by tools/unasync.py: edit that file, not this one.
-"""The client of who reads events."""
+"""[Generated from _async_consume.py by tools/unasync.py: edit that file, not this one.] The client of who reads events."""
 
 from __future__ import annotations
 
@@ -33,7 +32,8 @@ class Consuming(Reading):
     def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
         """Register a consumer at a tick that the queue still keeps, or move it there.
 
-        Moving drops its open batch. Its retry events stay. None is the latest tick, and moves nothing.
+        Moving drops its open batch, and leaves its retry events. None is the latest tick, and moves
+        nothing.
 
         Returns:
             1 new, 0 registered already.
@@ -101,7 +101,7 @@ class Consuming(Reading):
         min_count: int | None,
         min_interval: Interval | None,
     ) -> Batch | None:
-        """Open the consumer's next batch: `next_batch` as PGQ spells its limits, pgq-contract 1.4."""
+        """Open the consumer's next batch: `next_batch` as PGQ spells it, pgq-contract 1.4."""
         call = calls.consume.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
         return self._run(call)
 

@@ -1,5 +1,4 @@
-# Generated from _async_maintain.py by tools/unasync.py: edit that file, not this one.
-"""The client of the ticker daemon."""
+"""[Generated from _async_maintain.py by tools/unasync.py: edit that file, not this one.] The client of the ticker daemon."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ class Maintaining(Base):
         return self._run(calls.maintain.ticker_external(queue, tick, time, event_seq))
 
     def tick_queue(self, queue: str) -> Tick | None:
-        """Tick one queue now, whatever its settings; None if it is gone, paused or ticked elsewhere.
+        """Tick one queue now, due or not; None if it is gone, paused or ticked elsewhere.
 
         Raises:
             DatabaseRestored, WrongIsolation; NotSupported: on the real extension.
@@ -85,7 +84,7 @@ class Maintaining(Base):
         """
         return self._run(calls.maintain.ticker_due())
 
-    def find_tick_helper(  # noqa: PLR0913  # the SQL function's arguments
+    def find_tick_helper(
         self,
         queue_id: int,
         prev_tick_id: int,
@@ -127,9 +126,9 @@ class Maintaining(Base):
         return self._run(calls.maintain.maint_tables_to_vacuum())
 
     def maint_operations(self) -> list[MaintOperation]:
-        """List the duties that are due, in order. A function that returns 1 wants to be called again.
+        """List the duties that are due, in order.
 
-        PGQ maint_operations, pgq-contract 1.7.
+        A function that returns 1 wants to be called again at once. PGQ, pgq-contract 1.7.
         """
         return self._run(calls.maintain.maint_operations())
 

@@ -1,33 +1,31 @@
-# Generated from _async_produce.py by tools/unasync.py: edit that file, not this one.
-"""The client of who inserts events."""
+"""[Generated from _async_produce.py by tools/unasync.py: edit that file, not this one.] The client of who inserts events."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
-
 from pgqpy import calls
-from pgqpy.client._sync_base import Base, _ours
+from pgqpy.client._sync_base import Base
 from pgqpy.client._iterables import each
+from pgqpy.client._translate import translated
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterable
     from datetime import datetime
 
     from psycopg import Copy
 
     from pgqpy.calls import Payload
+    from pgqpy.client._iterables import Events
 
 
 class Producing(Base):
     """Inserts events. Needs the role pgq_writer."""
 
-    def insert_event(  # noqa: PLR0913  # the columns of an event
+    def insert_event(
         self,
         queue: str,
-        type: str | None,  # noqa: A002  # the event's own field name
+        type: str | None,
         data: Payload,
         extra1: Payload = None,
         extra2: Payload = None,
@@ -40,7 +38,10 @@ class Producing(Base):
             queue: the queue's name.
             type: what kind of event it is, in the application's words.
             data: str, UTF-8 bytes, None, or anything JSON can hold, which is stored as JSON.
-            extra1: like data, free for the application, as are extra2, extra3 and extra4.
+            extra1: like data, and free for the application.
+            extra2: as extra1.
+            extra3: as extra1.
+            extra4: as extra1.
 
         Raises:
             InvalidEvent: a field cannot be stored; nothing was sent.
@@ -51,45 +52,44 @@ class Producing(Base):
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
         limit = self._payload_limit
-        call = calls.produce.insert_event(queue, type, data, extra1, extra2, extra3, extra4, limit=limit)
-        return self._run(call)
+        extras = (extra1, extra2, extra3, extra4)
+        return self._run(calls.produce.insert_event(queue, type, data, *extras, limit=limit))
 
-    def insert_events(self, queue: str, events: Iterable[object] | Iterable[object]) -> int:
+    def insert_events(self, queue: str, events: Events) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
 
         Args:
             queue: the queue's name.
-            events: an iterable of events, each (type, data[, extra1..4]), a dict with these keys, or an
-                object with these attributes, such as an Event.
+            events: an iterable of events, each (type, data[, extra1..4]), a dict with these keys,
+                or an object with these attributes, such as an Event.
 
         Raises:
-            InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was inserted,
-                and a transaction of the application goes on.
+            InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
+                inserted, and a transaction of the application goes on.
             QueueNotFound, InsertDisabled: the queue refused.
 
         PGQ current_event_table, pgq-contract 1.3.
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
-        if self._idle():
-            with self._connection.transaction():
+        if self._link.alone():
+            with self.connection.transaction():
                 self._run(calls.produce.transaction_id())
                 return self._copy(queue, events)
-        # This statement begins the application's transaction if none is open, so that transaction()
-        # below is a savepoint and never commits.
+        # This statement begins the application's transaction if none is open, so that
+        # transaction() below is a savepoint and never commits.
         self._run(calls.produce.transaction_id())
-        with self._connection.transaction():
+        with self.connection.transaction():
             return self._copy(queue, events)
 
-    def _copy(self, queue: str, events: Iterable[object] | Iterable[object]) -> int:
+    def _copy(self, queue: str, events: Events) -> int:
         table = self._run(calls.produce.current_event_table(queue))
-        try:
-            with self._cursor() as cursor, cursor.copy(calls.bulk.copy_into(table)) as copy:
+        statement = calls.bulk.copy_into(table)
+        with translated("current_event_table", {"queue": queue}):
+            with self._link.cursor() as cursor, cursor.copy(statement) as copy:
                 return self._write(copy, events)
-        except psycopg.Error as exc:
-            raise _ours(exc, "current_event_table", {"queue": queue}) from exc
 
-    def _write(self, copy: Copy, events: Iterable[object] | Iterable[object]) -> int:
+    def _write(self, copy: Copy, events: Events) -> int:
         index = -1
         buffer = bytearray()
         for event in each(events):
@@ -105,14 +105,14 @@ class Producing(Base):
             copy.write(bytes(buffer))
         return index + 1
 
-    def insert_event_raw(  # noqa: PLR0913  # the columns of an event
+    def insert_event_raw(
         self,
         queue: str,
-        id: int | None,  # noqa: A002  # the event's own field name
+        id: int | None,
         time: datetime | None,
         owner: int | None,
         retry: int | None,
-        type: str | None,  # noqa: A002  # the event's own field name
+        type: str | None,
         data: Payload,
         extra1: Payload = None,
         extra2: Payload = None,
@@ -127,7 +127,12 @@ class Producing(Base):
             time: None is now.
             owner: None is every consumer; else only the subscription with this sub_id sees it.
             retry: how often it was retried; None is never.
-            type: as in insert_event, as are data and extra1 to extra4.
+            type: as in insert_event.
+            data: as in insert_event.
+            extra1: as in insert_event.
+            extra2: as in insert_event.
+            extra3: as in insert_event.
+            extra4: as in insert_event.
 
         Raises:
             InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded.

@@ -1,5 +1,4 @@
-# Generated from _async_setaside.py by tools/unasync.py: edit that file, not this one.
-"""The client's retries of many events, and its dead events."""
+"""[Generated from _async_setaside.py by tools/unasync.py: edit that file, not this one.] The client's retries of many events, and its dead events."""
 
 from __future__ import annotations
 
@@ -25,7 +24,8 @@ class SettingAside(Base):
     ) -> int:
         """Give many events of an open batch again, each after its own time. All or none.
 
-        One call, whose cost does not depend on the batch. On the real extension, one `event_retry` each.
+        One call, whose cost does not depend on the batch. On the real extension, one `event_retry`
+        each.
 
         Args:
             batch: the batch or its id.
@@ -38,17 +38,15 @@ class SettingAside(Base):
             BatchNotFound, EventNotFound; InvalidArgument: a negative span.
         """
         pairs = list(retries)
-        if not self._extension():
+        if not self._link.is_extension():
             return self._run(calls.setaside.event_retry_many(batch, pairs))
         queued = 0
-        with self._connection.transaction() if self._idle() else nullcontext():
+        with self.connection.transaction() if self._link.alone() else nullcontext():
             for event, after in pairs:
                 queued += self._run(calls.consume.event_retry(batch, event, after))
         return queued
 
-    def event_dead(
-        self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]
-    ) -> int:
+    def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
         """Give events of an open batch up: they are kept, with the reason, but not delivered again.
 
         Args:
@@ -59,7 +57,7 @@ class SettingAside(Base):
             How many were new.
 
         Raises:
-            BatchNotFound, EventNotFound; NotSupported: on the real extension, which has no dead events.
+            BatchNotFound, EventNotFound; NotSupported: on the real extension.
         """
         return self._run(calls.setaside.event_dead(batch, dead))
 
@@ -101,22 +99,22 @@ class SettingAside(Base):
         """
         return self._run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
 
-    def event_retry_raw(  # noqa: PLR0913  # the columns of an event
+    def event_retry_raw(
         self,
         queue: str,
         consumer: str,
         after: datetime,
-        id: int | None,  # noqa: A002  # the event's own field name
+        id: int | None,
         time: datetime | None,
         retry: int | None,
-        type: str | None,  # noqa: A002  # the event's own field name
+        type: str | None,
         data: Payload,
         extra1: Payload = None,
         extra2: Payload = None,
         extra3: Payload = None,
         extra4: Payload = None,
     ) -> int:
-        """Put an event of any content into one consumer's retry queue: a delayed event for it alone.
+        """Put an event of any content into one consumer's retry queue, for it alone, for later.
 
         Args:
             queue: the queue's name.
@@ -125,7 +123,12 @@ class SettingAside(Base):
             id: None takes the next of the queue's sequence.
             time: the event's time; None is now.
             retry: how often it was retried already.
-            type: as in insert_event, as are data and extra1 to extra4.
+            type: as in insert_event.
+            data: as in insert_event.
+            extra1: as in insert_event.
+            extra2: as in insert_event.
+            extra3: as in insert_event.
+            extra4: as in insert_event.
 
         Returns:
             The event's id.

@@ -1,0 +1,116 @@
+"""[Generated from _async_link.py by tools/unasync.py: edit that file, not this one.] One connection, and the ways to talk over it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from psycopg import Connection, Cursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqpy import calls, errors
+from pgqpy.client._translate import translated
+from pgqpy.records import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from psycopg.abc import Params
+
+    from pgqpy.calls import Call, Row
+    from pgqpy.calls.read import Statement
+
+T = TypeVar("T")
+
+# Half the cost of Event._make, which a million events notice.
+_to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
+
+
+def _event_row(_cursor: object) -> Callable[[Sequence[Any]], Event]:
+    """Make rows events: a row factory of psycopg."""
+    return _to_event
+
+
+class Link:
+    """A connection that may be the application's: its settings are left as they are.
+
+    Cursors are of our own kind, whatever factories the application set. Results are binary, so
+    they do not depend on its DateStyle and IntervalStyle.
+    """
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        """Take the connection as it is."""
+        if not isinstance(connection, Connection):
+            msg = (
+                f"a psycopg Connection is needed, not {type(connection).__name__}: "
+                "with SQLAlchemy it is session.connection().connection.driver_connection"
+            )
+            raise TypeError(msg)
+        self.connection = connection
+        self._is_extension: bool | None = None
+        self._left_open: set[str] = set()
+
+    def status(self) -> TransactionStatus:
+        """Return the state of the connection's transaction."""
+        return self.connection.info.transaction_status
+
+    def alone(self) -> bool:
+        """Whether a statement now would be a transaction of its own."""
+        return self.connection.autocommit and self.status() == TransactionStatus.IDLE
+
+    def cursor(self) -> Cursor[Row]:
+        """Open a cursor that returns tuples."""
+        return Cursor(self.connection, row_factory=tuple_row)
+
+    def run(self, call: Call[T]) -> T:
+        """Send one call and read its answer."""
+        if call.beside and self.is_extension():
+            msg = f"the extension pgq in this database lacks {call.function}: pgqpy's schema has it"
+            raise errors.NotSupported(msg, function=call.function)
+        with translated(call.function, call.about):
+            with self.cursor() as cursor:
+                cursor.execute(call.sql, call.params, binary=True)
+                return call.decode(cursor.fetchall())
+
+    def is_extension(self) -> bool:
+        """Whether schema pgq is the real extension's. Asked once."""
+        if self._is_extension is None:
+            installed, own = self.run(calls.admin.engine())
+            if not installed:
+                raise errors.SchemaMissing
+            self._is_extension = not own
+        return self._is_extension
+
+    def read(
+        self, batch_id: int, query: Statement, params: Params, *, prepare: bool | None = None
+    ) -> list[Event]:
+        """Run a statement of a reader; its rows, if it has any, are events."""
+        with translated("get_batch_events", {"batch_id": batch_id}):
+            with Cursor(self.connection, row_factory=_event_row) as cursor:
+                cursor.execute(query, params, binary=True, prepare=prepare)
+                return cursor.fetchall() if cursor.description else []
+
+    def close_cursor(self, name: str) -> None:
+        """Close a server-side cursor."""
+        with self.cursor() as cursor:
+            cursor.execute(calls.read.close(name), prepare=False)
+
+    def abandon_cursor(self, name: str, *, held: bool) -> None:
+        """Close a server-side cursor that may be gone, in whatever state the connection is.
+
+        Closing what a rollback took away would fail the application's transaction.
+        """
+        status = self.status()
+        if held and status == TransactionStatus.INERROR:
+            self._left_open.add(name)  # it outlives the failed transaction
+        elif status == TransactionStatus.INTRANS or (held and status == TransactionStatus.IDLE):
+            with self.cursor() as cursor:
+                cursor.execute(calls.read.OPEN_CURSORS, (name,))
+                if cursor.rowcount:
+                    cursor.execute(calls.read.close(name), prepare=False)
+
+    def close_left_open(self) -> None:
+        """Close the cursors that a failed transaction did not let go."""
+        while self._left_open:
+            self.abandon_cursor(self._left_open.pop(), held=True)

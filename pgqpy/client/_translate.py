@@ -1,0 +1,25 @@
+"""From PostgreSQL's errors to ours."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from pgqpy import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@contextmanager
+def translated(function: str, about: Mapping[str, object]) -> Iterator[None]:
+    """Raise ours for what `pgq.function` raised, where it is about queues."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        found = errors.from_database(exc, function, about)
+        if found is None:
+            raise
+        raise found from exc
