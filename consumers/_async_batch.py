@@ -1,0 +1,69 @@
+"""The batch that handlers see: its events as a stream, and the way to set some aside."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.retry import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from datetime import timedelta
+
+    from pgqpy.consumers._async_failures import AsyncFailures
+    from pgqpy.consumers._async_session import AsyncSession
+    from pgqpy.records import Batch, Event
+
+
+class AsyncOpenBatch:
+    """An open batch. Iterate over it for its events, as often as you like: it reads as it goes.
+
+    Whatever its size, `fetch_size` events are in memory. `info` tells its ticks and its id.
+    """
+
+    def __init__(
+        self, session: AsyncSession, info: Batch, failures: AsyncFailures, fetch_size: int
+    ) -> None:
+        self.info = info
+        self.failures = failures
+        self.begun = False
+        self.complete = False
+        self.error: Exception | None = None  # of ours, while reading; never a handler's
+        self._session = session
+        self._fetch_size = fetch_size
+        self._streams: list[AsyncGenerator[Event, None]] = []
+
+    @property
+    def unread(self) -> bool:
+        """Whether somebody began to read the events and did not get to the end."""
+        return self.begun and not self.complete
+
+    def retry(self, event: Event, after: float | timedelta) -> None:
+        """Give this event of the batch again, after some seconds or a timedelta."""
+        self.failures.retry(event, seconds(after))
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        stream = self._read()
+        self._streams.append(stream)
+        return stream
+
+    async def close(self) -> None:
+        """End what is still being read, before anything else is done with the connection."""
+        for stream in self._streams:
+            await stream.aclose()
+        self._streams.clear()
+
+    async def _read(self) -> AsyncGenerator[Event, None]:
+        self.begun = True
+        events = self._session.events(self.info, self._fetch_size)
+        async with aclosing(events):
+            try:
+                async for event in events:
+                    yield event
+                    if self.failures.full:
+                        await self.failures.flush()
+            except Exception as error:
+                self.error = error
+                raise
+        self.complete = True

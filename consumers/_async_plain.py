@@ -1,0 +1,98 @@
+"""At-least-once: no transaction is open while handlers run; their effects are elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqpy.calls import consume
+from pgqpy.consumers._async_loop import AsyncLoop
+from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.loss import is_collision
+from pgqpy.consumers.retry import backoff
+from pgqpy.errors import BatchLost, PgqError
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Call
+    from pgqpy.consumers._async_batch import AsyncOpenBatch
+    from pgqpy.records import Batch
+
+COLLISION_BASE = 0.01  # seconds
+COLLISION_MAX = 1.0  # seconds
+
+
+class AsyncPlainLoop(AsyncLoop):
+    """Takes a batch, hands out its events, finishes it, takes the next."""
+
+    async def run(self) -> None:
+        """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
+        found = await self._next()
+        while not self.stop.is_set:
+            if found is None:
+                await self.wait()
+                found = await self._next()
+            else:
+                found = await self._work(found)
+
+    async def _next(self) -> Batch | None:
+        found: Batch | None = (await self._call(self.next_call))[0]
+        return found
+
+    async def _work(self, info: Batch) -> Batch | None:
+        batch = self.open(info)
+        try:
+            handled = await (self._events(batch) if self.by_event else self.handle_batch(batch))
+            return await self._finish(batch) if handled else None
+        except PgqError as error:
+            if not await self.lost(info, error):
+                raise
+        except HandlerFailed as failure:
+            if self.by_event or self.wants_stop(failure.error):
+                raise
+            await self.back_off(info, failure.error)
+        return await self._next()
+
+    async def _events(self, batch: AsyncOpenBatch) -> bool:
+        """Hand out the events one by one; False if `stop` came before the last one."""
+        handle, stop = self.consumer.process_event, self.stop
+        events = self.session.events(batch.info, self.consumer.fetch_size)
+        async with aclosing(events):
+            async for event in events:
+                if stop.is_set:
+                    return False
+                try:
+                    await handle(event)
+                except Exception as error:
+                    if self.wants_stop(error):
+                        raise HandlerFailed(error) from error
+                    batch.failures.judge(event, error)
+                    if batch.failures.full:
+                        await batch.failures.flush()
+        return True
+
+    async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:
+        """Write the failures, finish and take the next batch, all in one round trip."""
+        wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        if self.stop.is_set:
+            finished = (await self._call(*wanted))[-1]
+            found = None
+        else:
+            *_, finished, found = await self._call(*wanted, self.next_call)
+        if not finished:
+            await self.lost(batch.info, BatchLost(batch_id=batch.info.id))
+        else:
+            self.finished()
+        return found
+
+    async def _call(self, *wanted: Call[Any]) -> list[Any]:
+        """Run calls in a transaction of their own, again if they collide with another's."""
+        for attempt in range(10):
+            try:
+                return await self.session.run(*wanted)
+            except psycopg.Error as error:
+                if not is_collision(error):
+                    raise
+                await self.stop.wait(backoff(attempt, base=COLLISION_BASE, maximum=COLLISION_MAX))
+        return await self.session.run(*wanted)

@@ -1,0 +1,98 @@
+"""One event inside a batch's transaction: set apart, and watched for a handler that ends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.errors import InvalidSavepointSpecification
+from psycopg.pq import TransactionStatus
+
+from pgqpy.calls import Call
+from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.loss import is_collision
+from pgqpy.errors import TransactionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.consumers._async_session import AsyncSession
+    from pgqpy.records import Event
+
+
+def _flag(rows: list[tuple[Any, ...]]) -> bool:
+    return bool(rows[0][0])
+
+
+def _nothing(_rows: list[tuple[Any, ...]]) -> None:
+    return None
+
+
+# A setting that ends with the transaction: gone means that a handler ended it, even if it then
+# began another one.
+MARK = Call("set_config", "select set_config('pgqpy.transaction', '1', true)", (), _nothing)
+MARKED = Call(
+    "current_setting", "select current_setting('pgqpy.transaction', true) = '1'", (), _flag
+)
+
+# Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are
+# checked after each event; going back to the inner savepoint restores how they are deferred.
+SETTLE = tuple(
+    Call("savepoint", statement, (), _nothing)
+    for statement in (
+        "savepoint pgqpy_check",
+        "set constraints all immediate",
+        "rollback to savepoint pgqpy_check",
+        "release savepoint pgqpy_event",
+    )
+)
+UNDO = tuple(
+    Call("savepoint", statement, (), _nothing)
+    for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
+)
+
+
+class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
+    """The connection that transactional handlers get: the transaction is the consumer's."""
+
+    async def commit(self) -> None:
+        """Raise TransactionEnded: the consumer commits, together with finish_batch."""
+        raise TransactionEnded
+
+    async def rollback(self) -> None:
+        """Raise TransactionEnded: to undo an event, raise an exception."""
+        raise TransactionEnded
+
+
+def check_open(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise TransactionEnded if no transaction is open any more."""
+    if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+        raise TransactionEnded
+
+
+async def attempt(
+    session: AsyncSession, handler: Callable[..., Any], event: Event
+) -> Exception | None:
+    """Run the handler in a savepoint; if it fails, undo what it did and return its exception.
+
+    What concerns the whole transaction (a collision, its end, a lost connection) is raised.
+    """
+    connection = session.connection
+    await connection.execute("savepoint pgqpy_event")
+    try:
+        await handler(event, connection)
+        check_open(connection)
+        await session.run(*SETTLE)
+    except Exception as error:
+        if session.lost or is_collision(error) or isinstance(error, TransactionEnded):
+            raise HandlerFailed(error) from error
+        await _undo(session)
+        return error
+    return None
+
+
+async def _undo(session: AsyncSession) -> None:
+    try:
+        await session.run(*UNDO)
+    except InvalidSavepointSpecification as error:
+        raise HandlerFailed(TransactionEnded()) from error

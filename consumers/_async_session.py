@@ -1,0 +1,129 @@
+"""One connection of a running consumer: opened, set up, and talked over in few round trips."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from pgqpy.calls import Call
+from pgqpy.client import AsyncClient, _dsn
+from pgqpy.consumers._async_savepoint import AsyncHandlerConnection
+from pgqpy.consumers.waiting import take_notifications
+from pgqpy.errors import QueueNotFound, from_database
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.records import Batch, Event
+
+CONNECT_TIMEOUT = 10  # seconds
+
+# Handlers may take as long as they like, whatever the role's timeouts say. The server's own
+# keepalives let it notice our death, and free the running lock for the next process.
+SET_UP = """
+    set statement_timeout = 0; set lock_timeout = 0; set idle_session_timeout = 0;
+    set idle_in_transaction_session_timeout = 0;
+    set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;
+"""
+SET_UP_17 = "set transaction_timeout = 0"
+PG_17 = 170000
+
+
+class AsyncSession:
+    """A connection (autocommit) with the consumer's calls and notifications."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.client = AsyncClient(connection)
+        self.extension = False  # the real extension pgq, not ours
+        self._notified = False
+        connection.add_notify_handler(self._note)
+
+    @classmethod
+    async def open(cls, dsn: str, application: str) -> AsyncSession:
+        """Connect and set up the session; ConnectionFailed if there is no way."""
+        keywords = _dsn.parameters(dsn, {})
+        if keywords.get("fallback_application_name"):
+            keywords["fallback_application_name"] = application
+        keywords = {"connect_timeout": CONNECT_TIMEOUT, **keywords}
+        try:
+            connection = await AsyncHandlerConnection.connect(dsn, autocommit=True, **keywords)
+        except psycopg.OperationalError as error:
+            raise _dsn.failed(error) from error
+        session = cls(connection)
+        await connection.execute(SET_UP)
+        if connection.info.server_version >= PG_17:
+            await connection.execute(SET_UP_17)
+        session.extension = await session.client.schema_version() is None
+        return session
+
+    async def close(self) -> None:
+        """Close the connection; closing twice is safe."""
+        await self.connection.close()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the connection is of no use any more."""
+        return self.connection.closed
+
+    async def register(self, queue: str, consumer: str) -> None:
+        """Register the consumer unless it is; QueueNotFound if there is no such queue.
+
+        The real extension has one SQLSTATE for every error: so the queue is looked up first.
+        """
+        (known,) = await self.run(_known(queue))
+        if not known:
+            raise QueueNotFound(f"no queue {queue!r}: create it with create_queue", queue=queue)
+        await self.client.register_consumer(queue, consumer)
+
+    async def listen(self, queue: str) -> None:
+        """Ask for a notification at every tick of the queue."""
+        await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
+
+    async def wait(self, seconds: float, stop: AsyncWakeup) -> None:
+        """Wait for a notification, for `stop`, or at most some seconds."""
+        if not self._take_notifications():
+            await stop.wait(seconds, self.connection.fileno())
+            self._take_notifications()
+
+    def events(self, batch: Batch, fetch_size: int) -> AsyncGenerator[Event, None]:
+        """Read the events of a batch as they are asked for; close it when you stop early."""
+        events = self.client.get_batch_events(batch, fetch_size=fetch_size)
+        return cast("AsyncGenerator[Event, None]", events)
+
+    async def run(self, *wanted: Call[Any]) -> list[Any]:
+        """Run the calls in one round trip; outside a transaction they are one of their own."""
+        cursors = [self.connection.cursor(row_factory=tuple_row) for _ in wanted]
+        try:
+            async with self.connection.pipeline():
+                for call, cursor in zip(wanted, cursors, strict=True):
+                    await cursor.execute(call.sql, call.params, binary=True)
+        except psycopg.Error as error:
+            about = {key: value for call in wanted for key, value in call.about.items()}
+            ours = from_database(error, wanted[0].function, about)
+            if ours is None:
+                raise
+            raise ours from error
+        pairs = zip(wanted, cursors, strict=True)
+        return [call.decode(await _rows(cursor)) for call, cursor in pairs]
+
+    def _note(self, _notification: object) -> None:
+        self._notified = True
+
+    def _take_notifications(self) -> bool:
+        notified = take_notifications(self.connection.pgconn) or self._notified
+        self._notified = False
+        return notified
+
+
+async def _rows(cursor: psycopg.AsyncCursor[Any]) -> list[Any]:
+    return await cursor.fetchall() if cursor.description else []
+
+
+def _known(queue: str) -> Call[bool]:
+    query = "select 1 from pgq.queue where queue_name = %s::text"
+    return Call("register_consumer", query, (queue,), bool, {"queue": queue})

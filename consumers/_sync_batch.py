@@ -1,0 +1,69 @@
+"""[Generated from _async_batch.py by tools/unasync.py: edit that file, not this one.] The batch that handlers see: its events as a stream, and the way to set some aside."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.retry import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from datetime import timedelta
+
+    from pgqpy.consumers._sync_failures import Failures
+    from pgqpy.consumers._sync_session import Session
+    from pgqpy.records import Batch, Event
+
+
+class OpenBatch:
+    """An open batch. Iterate over it for its events, as often as you like: it reads as it goes.
+
+    Whatever its size, `fetch_size` events are in memory. `info` tells its ticks and its id.
+    """
+
+    def __init__(
+        self, session: Session, info: Batch, failures: Failures, fetch_size: int
+    ) -> None:
+        self.info = info
+        self.failures = failures
+        self.begun = False
+        self.complete = False
+        self.error: Exception | None = None  # of ours, while reading; never a handler's
+        self._session = session
+        self._fetch_size = fetch_size
+        self._streams: list[Generator[Event, None, None]] = []
+
+    @property
+    def unread(self) -> bool:
+        """Whether somebody began to read the events and did not get to the end."""
+        return self.begun and not self.complete
+
+    def retry(self, event: Event, after: float | timedelta) -> None:
+        """Give this event of the batch again, after some seconds or a timedelta."""
+        self.failures.retry(event, seconds(after))
+
+    def __iter__(self) -> Iterator[Event]:
+        stream = self._read()
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """End what is still being read, before anything else is done with the connection."""
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
+
+    def _read(self) -> Generator[Event, None, None]:
+        self.begun = True
+        events = self._session.events(self.info, self._fetch_size)
+        with closing(events):
+            try:
+                for event in events:
+                    yield event
+                    if self.failures.full:
+                        self.failures.flush()
+            except Exception as error:
+                self.error = error
+                raise
+        self.complete = True

@@ -1,0 +1,172 @@
+"""[Generated from _async_consumer.py by tools/unasync.py: edit that file, not this one.] `Consumer`: what applications subclass, and the life of one run."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from tenacity import Retrying, retry_if_exception, wait_random_exponential
+
+from pgqpy.consumers import forking
+from pgqpy.consumers._sync_lock import RunningLock
+from pgqpy.consumers._sync_plain import PlainLoop
+from pgqpy.consumers._sync_session import Session
+from pgqpy.consumers._sync_transactional import TransactionalLoop
+from pgqpy.consumers.definition import Definition, where_to_connect
+from pgqpy.consumers.handling import HandlerFailed, StopRequested
+from pgqpy.consumers.loss import is_loss
+from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.consumers.waiting import Wakeup
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+logger = logging.getLogger("pgqpy.consumers")
+
+RECONNECT_BASE = 0.1  # seconds
+RECONNECT_MAX = 10.0  # seconds
+
+
+class Consumer(Definition):
+    """Processes the events of a queue, one consumer's position after the other.
+
+    Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
+    `process_batch(self, batch)` for a whole batch at a time. What a handler raises puts the event
+    through the retry queue with growing delays, and after `max_retries` makes it a dead event;
+    `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends `run()`
+    and leaves the batch unfinished.
+
+    Events are given at least once. With `transactional = True` the handler also gets the
+    connection, `process_event(self, event, connection)`, and what it writes there is committed
+    together with the batch: each event's effect happens once (G9).
+
+        class Billing(Consumer):
+            queue = "orders"
+            name = "billing"
+
+            def process_event(self, event):
+                send_invoice(event.json())
+
+        Billing("dbname=shop").run()
+    """
+
+    def __init__(self, dsn: str | None = None, **settings: Any) -> None:
+        super().__init__(dsn, **settings)
+        self._stop = Wakeup()
+        self._lock = RunningLock(self.queue, self.name)
+        self._session: Session | None = None
+        self._running = False
+        self._worked = False  # a session of this run got as far as taking batches
+        self._forked = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called: a handler that takes long may look here and give up."""
+        return self._stop.is_set
+
+    def stop(self) -> None:
+        """Ask `run()` to return; from any thread, before or during it, as often as you like.
+
+        The event at hand is finished. A batch that is not through stays unfinished and is given
+        again; with `process_batch` the batch at hand is finished.
+        """
+        self._stop.set()
+
+    def run(self) -> None:
+        """Register the consumer and process events until `stop()`, SIGTERM or SIGINT.
+
+        A lost connection is made again, as often as it takes, and the unfinished batch comes
+        again. Raises ConsumerRunning if another process runs this consumer, QueueNotFound,
+        SchemaMissing and ConnectionFailed when it cannot start, and with `on_error = "stop"`
+        what the handler raised.
+        """
+        self._begin()
+        error: Exception | None = None
+        try:
+            with drain_on_signals(self.stop):
+                self._keep_going()
+        except StopRequested:
+            pass
+        except HandlerFailed as failure:
+            error = failure.error
+        finally:
+            self._end()
+        if error is not None:
+            raise error
+
+    def _begin(self) -> None:
+        if self._running:
+            raise RuntimeError(f"this {type(self).__name__} runs already")
+        self._running, self._worked, self._forked = True, False, False
+        self._stop.open()
+        forking.watch(self)
+
+    def _end(self) -> None:
+        forking.unwatch(self)
+        self._running = False
+        self._stop.close()
+        if self._forked:
+            raise RuntimeError(FORKED)
+
+    def _keep_going(self) -> None:
+        attempts = Retrying(
+            retry=retry_if_exception(self._may_come_back),
+            wait=wait_random_exponential(multiplier=RECONNECT_BASE, max=RECONNECT_MAX),
+            sleep=self._stop.wait,
+            before_sleep=self._say_lost,
+            reraise=True,
+        )
+        for attempt in attempts:
+            with attempt:
+                self._serve(attempt.retry_state)
+
+    def _serve(self, state: RetryCallState) -> None:
+        """Live one session: connect, take the lock, process until stopped or lost."""
+
+        def progress() -> None:
+            state.attempt_number = 1  # the next loss is a new one: no long delay for it
+
+        if self._stop.is_set:
+            return
+        session = Session.open(where_to_connect(self.dsn), f"pgqpy consumer {self.name}")
+        self._session = session
+        try:
+            self._prepare(session)
+            kind = TransactionalLoop if self.transactional else PlainLoop
+            kind(self, session, self._stop, progress).run()
+            logger.info("consumer %s of queue %s stops", self.name, self.queue)
+        finally:
+            self._session = None
+            session.close()
+
+    def _prepare(self, session: Session) -> None:
+        session.register(self.queue, self.name)
+        self._lock.take(session, self._stop)
+        session.listen(self.queue)
+        again = " again: the batch that was not finished is given again" if self._worked else ""
+        logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
+        self._worked = True
+
+    def _may_come_back(self, error: BaseException) -> bool:
+        # What fails before anything worked is a mistake to be told, not an outage to sit out.
+        return self._worked and not self._forked and is_loss(error)
+
+    def _say_lost(self, state: RetryCallState) -> None:
+        delay = state.next_action.sleep if state.next_action else 0.0
+        error = state.outcome.exception() if state.outcome else None
+        text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
+        reason = " ".join(str(error).split())
+        logger.warning(text, self.name, self.queue, reason, delay)
+
+    def after_fork(self) -> int | None:
+        """Stop being a consumer: this is a forked child."""
+        self._forked = True
+        self._stop.abandon()
+        session = self._session
+        return None if session is None or session.lost else session.connection.fileno()
+
+
+FORKED = (
+    "this process was forked from a running consumer, whose connection it must not use: "
+    "end the child in the handler, or make a consumer of its own in it"
+)

@@ -1,0 +1,128 @@
+"""[Generated from _async_loop.py by tools/unasync.py: edit that file, not this one.] What both transaction shapes share: getting batches, waiting, calling handlers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.calls import consume
+from pgqpy.consumers._sync_batch import OpenBatch
+from pgqpy.consumers._sync_failures import Failures
+from pgqpy.consumers.definition import handler_name
+from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.retry import Retry, backoff
+from pgqpy.errors import BatchNotFound, PgqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.calls import Call
+    from pgqpy.consumers._sync_session import Session
+    from pgqpy.consumers.definition import Definition
+    from pgqpy.consumers.waiting import Wakeup
+    from pgqpy.records import Batch
+
+logger = logging.getLogger("pgqpy.consumers")
+
+
+class Loop:
+    """One session's work: batch after batch until `stop`. `progress` is called for each."""
+
+    def __init__(
+        self,
+        consumer: Definition,
+        session: Session,
+        stop: Wakeup,
+        progress: Callable[[], None],
+    ) -> None:
+        self.consumer = consumer
+        self.session = session
+        self.stop = stop
+        self.progress = progress
+        self.by_event = handler_name(consumer) == "process_event"
+        self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
+        self._failed_batches = 0  # in a row
+
+    @property
+    def next_call(self) -> Call[Batch | None]:
+        """The call that opens the next batch, or gives the open one again."""
+        consumer = self.consumer
+        limits = (consumer.min_lag, consumer.min_count, consumer.min_interval)
+        if limits == (None, None, None):
+            return consume.next_batch_info(consumer.queue, consumer.name)
+        return consume.next_batch_custom(consumer.queue, consumer.name, *limits)
+
+    def open(self, info: Batch) -> OpenBatch:
+        """Make of a batch what handlers see."""
+        size = self.consumer.fetch_size
+        failures = Failures(self.session, info, self.policy, size)
+        return OpenBatch(self.session, info, failures, size)
+
+    def wait(self) -> None:
+        """Wait for a tick; at most poll_interval, should no notification come."""
+        self.session.wait(self.consumer.poll_interval, self.stop)
+        self.progress()
+
+    def handle_batch(self, batch: OpenBatch, *more: Any) -> bool:
+        """Call process_batch; False if it left off because of `stop`."""
+        try:
+            self.consumer.process_batch(batch, *more)
+            if batch.unread and not self.stop.is_set:
+                raise RuntimeError(UNREAD)  # noqa: TRY301  # it is the handler's error like any other
+        except Exception as error:
+            if batch.error is not None:
+                raise batch.error from None
+            raise HandlerFailed(error) from error
+        finally:
+            batch.close()
+        return not batch.unread
+
+    def lost(self, batch: Batch, error: PgqError) -> bool:
+        """Say whether `error` means that the batch is not ours any more; log it if so (G5)."""
+        gone = isinstance(error, BatchNotFound)
+        if not gone and self.session.extension and not self.session.lost:
+            (gone,) = [
+                found is None for found in self.session.run(consume.get_batch_info(batch))
+            ]
+        if gone:
+            logger.warning(
+                "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "
+                "moved the consumer. Going on with the next batch",
+                batch.id,
+                batch.queue,
+                batch.consumer,
+            )
+        return gone
+
+    def wants_stop(self, error: Exception) -> bool:
+        """Say whether this error of a handler is to end run()."""
+        return self.consumer.on_error == "stop" and not isinstance(error, Retry)
+
+    def finished(self) -> None:
+        """Note that a batch was finished."""
+        self._failed_batches = 0
+        self.progress()
+
+    def back_off(self, batch: Batch, error: Exception) -> None:
+        """Log that a whole batch failed, and wait before it is given again."""
+        if isinstance(error, Retry):
+            delay = error.after
+        else:
+            policy = self.policy
+            delay = backoff(self._failed_batches, base=policy.base, maximum=policy.maximum)
+        self._failed_batches += 1
+        logger.error(
+            "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s",
+            batch.id,
+            batch.queue,
+            batch.consumer,
+            delay,
+            exc_info=error,
+        )
+        self.stop.wait(delay)
+
+
+UNREAD = (
+    "process_batch returned without having read the whole batch: its other events would be lost. "
+    "Read to the end, or raise Retry to get the batch again"
+)

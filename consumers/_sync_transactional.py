@@ -1,0 +1,138 @@
+"""[Generated from _async_transactional.py by tools/unasync.py: edit that file, not this one.] Exactly once at home (G9): handlers work in the transaction that finishes the batch.
+
+Optimistic: no savepoint per event. If a handler raises, everything is rolled back and the batch
+done again with a savepoint around each event, so that only the failing one goes to the retry
+queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqpy.calls import consume
+from pgqpy.consumers import _sync_savepoint as savepoint
+from pgqpy.consumers._sync_loop import Loop
+from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.loss import is_collision, is_loss
+from pgqpy.consumers.retry import backoff
+from pgqpy.errors import BatchLost, BatchNotFound, TransactionEnded
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._sync_batch import OpenBatch
+    from pgqpy.records import Batch, Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+COLLISION_BASE = 0.01  # seconds
+COLLISION_MAX = 5.0  # seconds
+
+
+class TransactionalLoop(Loop):
+    """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._info: Batch | None = None  # of the transaction at hand
+        self._careful = False
+        self._collisions = 0  # in a row
+
+    def run(self) -> None:
+        """Work until `stop`; the batch at hand is then rolled back unless all was handled."""
+        while not self.stop.is_set:
+            if not self._turn():
+                self.wait()
+
+    def _turn(self) -> bool:
+        """Do one batch; False if there was none."""
+        self._info = None
+        try:
+            with self.session.connection.transaction() as transaction:
+                handled = self._work()
+                transaction.force_rollback = not handled
+        except BatchNotFound as error:
+            if self._info is None or not self.lost(self._info, error):
+                raise
+        except (HandlerFailed, psycopg.Error) as error:
+            self._settle(error)
+        else:
+            if handled and self._info is not None:
+                self._careful, self._collisions = False, 0
+                self.finished()
+        return self._info is not None
+
+    def _work(self) -> bool:
+        """Handle and finish the next batch, if there is one; False if `stop` came before."""
+        _, info = self.session.run(savepoint.MARK, self.next_call)
+        self._info = info
+        if info is None:
+            return True
+        batch = self.open(info)
+        connection = self.session.connection
+        if not (
+            self._events(batch) if self.by_event else self.handle_batch(batch, connection)
+        ):
+            return False
+        savepoint.check_open(connection)
+        batch.failures.flush()
+        marked, finished = self.session.run(savepoint.MARKED, consume.finish_batch(info))
+        if not marked:
+            raise TransactionEnded
+        if not finished:
+            raise BatchLost(batch_id=info.id)
+        return True
+
+    def _events(self, batch: OpenBatch) -> bool:
+        events = self.session.events(batch.info, self.consumer.fetch_size)
+        handle = self._carefully if self._careful else self._boldly
+        with closing(events):
+            for event in events:
+                if self.stop.is_set:
+                    return False
+                handle(batch, event)
+        return True
+
+    def _boldly(self, _batch: OpenBatch, event: Event) -> None:
+        connection = self.session.connection
+        try:
+            self.consumer.process_event(event, connection)
+            savepoint.check_open(connection)
+        except Exception as error:
+            raise HandlerFailed(error) from error
+
+    def _carefully(self, batch: OpenBatch, event: Event) -> None:
+        error = savepoint.attempt(self.session, self.consumer.process_event, event)
+        if error is None:
+            return
+        if self.wants_stop(error):
+            raise HandlerFailed(error)
+        batch.failures.judge(event, error)
+        if batch.failures.full:
+            batch.failures.flush()
+
+    def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
+        """Decide what follows a transaction that was rolled back: another try, or the end."""
+        cause = error.error if isinstance(error, HandlerFailed) else error
+        if self._info is None or isinstance(cause, TransactionEnded):
+            raise error
+        if self.session.lost:
+            raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
+        if is_collision(cause):
+            self._collided()
+        elif cause is error and is_loss(cause):
+            raise error
+        elif self.by_event and not self._careful and not self.wants_stop(cause):
+            self._careful = True
+        elif self.wants_stop(cause) or self.by_event:
+            raise error
+        else:
+            self.back_off(self._info, cause)
+
+    def _collided(self) -> None:
+        delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+        self._collisions += 1
+        logger.info("the transaction collided with another one, again in %.2f s", delay)
+        self.stop.wait(delay)

@@ -1,0 +1,138 @@
+"""What a consumer class says about itself, and whether it makes sense: no I/O."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Literal
+
+from pgqpy.consumers.retry import RetryPolicy, seconds
+from pgqpy.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
+
+HANDLERS = ("process_event", "process_batch")
+MAX_FETCH_SIZE = 1_000_000  # events
+
+
+class Definition:
+    """The class attributes of a consumer.
+
+    Set them in the class, or for one instance by keyword: `Billing(dsn, fetch_size=100)`.
+    """
+
+    queue: str = ""
+    name: str = ""  # of the consumer: one name, one position
+    transactional: bool = False  # handlers get the connection on which the batch is finished
+    fetch_size: int = 1000  # events in memory at a time
+    poll_interval: float = 1.0  # seconds; the guarantee, should a notification be missed
+    min_count: int | None = None  # events; merges ticks until a batch has so many
+    min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
+    min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
+    on_error: Literal["retry", "stop"] = "retry"
+    max_retries: int = 20  # after so many an event that fails again is dead
+    retry_base: float = 1.0  # seconds before the first retry; doubles each time
+    retry_max: float = 3600.0  # seconds
+
+    if TYPE_CHECKING:
+        # Exactly one of them is written by the subclass; its arguments depend on transactional.
+        process_event: Callable[..., Any]
+        process_batch: Callable[..., Any]
+
+    def __init__(self, dsn: str | None = None, **settings: Any) -> None:
+        """Take where to connect (None: PGQPY_DSN, else libpq's PG*) and settings of one instance.
+
+        Raises TypeError for a class that is not a whole consumer or a setting that does not
+        exist, ValueError for a value that makes no sense.
+        """
+        self.dsn = dsn
+        for key, value in settings.items():
+            if key not in SETTINGS:
+                raise TypeError(f"{type(self).__name__} has no setting {key!r}")
+            setattr(self, key, value)
+        check(self)
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        """When a failing event comes again (only with `on_error = "retry"`)."""
+        return RetryPolicy(self.max_retries, self.retry_base, self.retry_max)
+
+
+SETTINGS = tuple(key for key in Definition.__annotations__ if key[0] != "_" and key not in HANDLERS)
+
+
+def where_to_connect(dsn: str | None) -> str:
+    """Return the DSN: the one given, else what the command line reads too."""
+    return Settings().dsn if dsn is None else dsn
+
+
+def handler_name(consumer: Definition) -> str:
+    """Return which of the two handlers the class has; TypeError unless exactly one."""
+    written = [name for name in HANDLERS if callable(getattr(consumer, name, None))]
+    if len(written) != 1:
+        raise TypeError(
+            f"{type(consumer).__name__} needs process_event or process_batch, one of them"
+        )
+    return written[0]
+
+
+def check(consumer: Definition) -> None:
+    """Raise TypeError or ValueError, naming the class and the attribute that is wrong."""
+    _check_handler(consumer)
+    for key, (right, wanted) in CHECKS.items():
+        value = getattr(consumer, key)
+        if not right(value):
+            raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
+    if consumer.retry_max < consumer.retry_base:
+        raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
+
+
+def _check_handler(consumer: Definition) -> None:
+    name = handler_name(consumer)
+    handler = getattr(consumer, name)
+    owner = type(consumer).__name__
+    asynchronous = inspect.iscoroutinefunction(getattr(consumer, "run", None))
+    if inspect.iscoroutinefunction(handler) != asynchronous:
+        kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
+        raise TypeError(f"{owner}.{name} must be {kind}")
+    arguments = [name.removeprefix("process_"), *(["connection"] if consumer.transactional else [])]
+    try:
+        inspect.signature(handler).bind(*arguments)
+    except TypeError:
+        raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)})") from None
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _is_delay(value: Any) -> bool:
+    try:
+        return not isinstance(value, (bool, str)) and seconds(value) >= 0
+    except (TypeError, ValueError):
+        return False
+
+
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "queue": (_is_name, "the name of a queue"),
+    "name": (_is_name, "the name of the consumer"),
+    "transactional": (_is_flag, "True or False"),
+    "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
+    "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
+    "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
+    "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
+    "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
+    "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
+    "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
+    "retry_base": (_is_delay, "a number of seconds, 0 or more"),
+    "retry_max": (_is_delay, "a number of seconds, 0 or more"),
+}

@@ -1,0 +1,92 @@
+"""When a failing event comes again, and when it is given up: pure decisions, no I/O."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.records import Event
+
+LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval overflows
+REASON_LENGTH = 1000  # characters
+
+
+class Retry(Exception):
+    """Raise it in a handler to get this event again after a while.
+
+    `after` is in seconds, or a timedelta. It is a request and no failure: an event may ask for
+    it as often as it likes, only other exceptions lead to a dead event.
+
+        raise Retry(after=30, reason="the bank is closed")
+    """
+
+    def __init__(self, after: float | timedelta, reason: str = "") -> None:
+        """Raise ValueError if `after` is negative or no number."""
+        self.after = seconds(after)
+        self.reason = reason
+        super().__init__(f"again in {self.after:g} s" + (f": {reason}" if reason else ""))
+
+
+class Again(NamedTuple):
+    """The verdict: through the retry queue, after a delay."""
+
+    after: float  # seconds
+
+
+class Dead(NamedTuple):
+    """The verdict: given up, kept as a dead event with the reason."""
+
+    reason: str
+
+
+class RetryPolicy(NamedTuple):
+    """How often and how fast a failing event is retried: exponential backoff with jitter."""
+
+    max_retries: int = 20
+    base: float = 1.0  # seconds
+    maximum: float = 3600.0  # seconds
+    dead_events: bool = True  # False: nowhere to keep dead events, so retry for ever
+
+    def judge(
+        self, event: Event, error: Exception, jitter: Callable[[], float] = random.random
+    ) -> Again | Dead:
+        """Say what becomes of an event whose handler raised `error`."""
+        if isinstance(error, Retry):
+            return Again(error.after)
+        retries = event.retry or 0
+        if retries >= self.max_retries and self.dead_events:
+            return Dead(reason(error))
+        return Again(backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter))
+
+
+def backoff(
+    attempt: int, *, base: float, maximum: float, jitter: Callable[[], float] = random.random
+) -> float:
+    """Return the seconds to wait after failed attempt number `attempt` (from 0).
+
+    It doubles each time up to `maximum`. Half of it is random, so that what failed together
+    does not come back together.
+    """
+    full = min(maximum, base * 2.0 ** min(attempt, 64))
+    return full * (0.5 + 0.5 * jitter())
+
+
+def reason(error: BaseException) -> str:
+    """Return the exception's type and text as one text that PostgreSQL can store."""
+    text = f"{type(error).__qualname__}: {error}".replace("\0", "")
+    text = text.encode(errors="replace").decode()
+    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+
+
+def seconds(value: float | timedelta) -> float:
+    """Return a delay in seconds; ValueError if it is negative, endless or absurd."""
+    number = value.total_seconds() if isinstance(value, timedelta) else float(value)
+    if not math.isfinite(number) or not 0 <= number <= LONGEST:
+        message = f"a delay is from 0 to {LONGEST:.0f} seconds, not {number:g}"
+        raise ValueError(message)
+    return number

@@ -1,0 +1,43 @@
+"""SIGTERM and SIGINT ask a running consumer to stop; a second one is not held up."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DRAIN_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def drain_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first SIGTERM or SIGINT; put back what was there before at the end.
+
+    Only the main thread can have signal handlers: elsewhere this does nothing. The second
+    signal of a kind does what it would do without us, for somebody who won't wait.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in DRAIN_SIGNALS}
+
+    def drain(number: int, _frame: Any) -> None:
+        _restore(number, before[signal.Signals(number)])
+        stop()
+
+    for number in DRAIN_SIGNALS:
+        signal.signal(number, drain)
+    try:
+        yield
+    finally:
+        for number in DRAIN_SIGNALS:
+            _restore(number, before[number])
+
+
+def _restore(number: int, handler: Any) -> None:
+    # None is a handler that was not installed from Python: it can't be put back from here.
+    signal.signal(number, signal.SIG_DFL if handler is None else handler)

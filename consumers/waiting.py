@@ -1,0 +1,105 @@
+"""Wait for the server, for `stop()` or for time to pass, whichever comes first.
+
+psycopg's own `notifies()` can only be interrupted by its timeout. A consumer that waits must
+also see `stop()`, called from another thread or a signal handler, at once: so `stop()` writes
+into a socket, and we wait for that one and for the connection's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg import pq
+
+
+class Wakeup:
+    """A wait that `set()` ends, from any thread; once set, it stays set until `close()`."""
+
+    def __init__(self) -> None:
+        """Hold no sockets yet: `open()` does, in the process that will wait."""
+        self.is_set = False
+        self._receiver: socket.socket | None = None
+        self._sender: socket.socket | None = None
+
+    def open(self) -> None:
+        """Make it possible to wait; a `set()` before counts."""
+        receiver, sender = socket.socketpair()
+        sender.setblocking(False)  # noqa: FBT003  # the standard library's signature
+        self._receiver, self._sender = receiver, sender
+
+    def set(self) -> None:
+        """End every wait, now and later; safe in signal handlers, and when done twice."""
+        sender = self._sender
+        self.is_set = True
+        if sender is not None:
+            with suppress(OSError):  # full, so it is awake; or closed by run()'s end
+                sender.send(b"x")
+
+    def close(self) -> None:
+        """Close the sockets and forget that it was set."""
+        self._close()
+        self.is_set = False
+
+    def abandon(self) -> None:
+        """Stay set and let go of sockets that belong to the parent process, unused."""
+        self.is_set = True
+        self._close()
+
+    def wait(self, seconds: float, *others: int) -> None:
+        """Wait until it is set, one of the other files is readable, or the seconds pass."""
+        if self.is_set:
+            return
+        with selectors.DefaultSelector() as selector:
+            for fd in self._files(others):
+                selector.register(fd, selectors.EVENT_READ)
+            selector.select(seconds)
+
+    def _files(self, others: Sequence[int]) -> list[int]:
+        mine = [] if self._receiver is None else [self._receiver.fileno()]
+        return [*mine, *others]
+
+    def _close(self) -> None:
+        for end in (self._receiver, self._sender):
+            if end is not None:
+                end.close()
+        self._receiver = self._sender = None
+
+
+class AsyncWakeup(Wakeup):
+    """The same for asyncio."""
+
+    async def wait(self, seconds: float, *others: int) -> None:  # type: ignore[override]  # awaited
+        """Wait until it is set, one of the other files is readable, or the seconds pass."""
+        if self.is_set:
+            return
+        loop = asyncio.get_running_loop()
+        readable = asyncio.Event()
+        files = self._files(others)
+        for fd in files:
+            loop.add_reader(fd, readable.set)
+        timer = loop.call_later(seconds, readable.set)
+        try:
+            await readable.wait()
+        finally:
+            timer.cancel()
+            for fd in files:
+                loop.remove_reader(fd)
+
+
+def take_notifications(pgconn: pq.abc.PGconn) -> bool:
+    """Read what the server has sent and say whether a notification was among it; never waits.
+
+    OperationalError if the connection is lost.
+    """
+    pgconn.consume_input()
+    taken = False
+    while pgconn.notifies() is not None:
+        taken = True
+    return taken
