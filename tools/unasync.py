@@ -1,10 +1,11 @@
-"""Generate the sync twins (`_sync*.py`) of the async sources (`_async*.py`), line for line.
+"""Generate the sync twins of the async sources, line for line.
 
     python tools/unasync.py            write them
     python tools/unasync.py --check    exit 1 if one is stale or left over, or a rule is idle
 
-Line for line, so that tracebacks of both name the same lines. RULES is the whole translation:
-regular expressions, applied in order to every file; one that matches nowhere is a failure.
+`_async*.py` gives `_sync*.py`, a folder `_async/` gives `_sync/`. Line for line, so that tracebacks
+of both name the same lines. RULES is the whole translation: regular expressions, applied in
+order to every file; one that matches nowhere is a failure.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("pgqpy/client", "consumers")
 
-# Stands in the twin's docstring, so that no line moves.
+# Stands in the twin's docstring, or for a comment on its first line, so that no line moves.
 GENERATED = "[Generated from {source} by tools/unasync.py: edit that file, not this one.]"
 
 RULES = (
@@ -37,25 +38,36 @@ RULES = (
 
 def translate(text: str, source: str, used: set[str]) -> str:
     """Return the sync twin of an async source; note the rules that matched."""
-    if not text.startswith('"""'):
-        raise SystemExit(
-            f"{source}: it must begin with a docstring, where the twin says its origin"
-        )
     for pattern, replacement in RULES:
         text, hits = re.subn(pattern, replacement, text)
         if hits:
             used.add(pattern)
-    return text.replace('"""', f'"""{GENERATED.format(source=source)} ', 1)
+    note = GENERATED.format(source=source)
+    if text.startswith("#"):
+        return f"# {note}\n" + text.partition("\n")[2]
+    return text.replace('"""', f'"""{note} ', 1)
+
+
+def files(package: Path, stem: str) -> list[Path]:
+    """Return the files of a package named `stem…py` or in its folder `stem/`."""
+    return sorted([*package.glob(f"{stem}*.py"), *package.glob(f"{stem}/**/*.py")])
+
+
+def twin(package: Path, source: Path) -> Path:
+    """Return the path of a source's twin."""
+    first, *rest = source.relative_to(package).parts
+    return package.joinpath(first.replace("_async", "_sync", 1), *rest)
 
 
 def twins(root: Path) -> tuple[dict[Path, str], set[str]]:
     """Return what every generated file should hold, and the rules that were used."""
     used: set[str] = set()
     wanted = {}
-    for package in PACKAGES:
-        for source in sorted((root / package).glob("_async*.py")):
-            target = source.with_name(source.name.replace("_async", "_sync", 1))
-            wanted[target] = translate(source.read_text(encoding="utf-8"), source.name, used)
+    for package in (root / name for name in PACKAGES):
+        for source in files(package, "_async"):
+            text = source.read_text(encoding="utf-8")
+            name = source.relative_to(package).as_posix()
+            wanted[twin(package, source)] = translate(text, name, used)
     return wanted, used
 
 
@@ -65,10 +77,10 @@ def problems(root: Path, wanted: dict[Path, str], used: set[str]) -> list[str]:
     for target, text in wanted.items():
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             found.append(f"{target.relative_to(root)} is stale: run python tools/unasync.py")
-    for package in PACKAGES:
+    for package in (root / name for name in PACKAGES):
         found += [
             f"{left.relative_to(root)} has no source: delete it"
-            for left in sorted((root / package).glob("_sync*.py"))
+            for left in files(package, "_sync")
             if left not in wanted
         ]
     return found
@@ -77,6 +89,7 @@ def problems(root: Path, wanted: dict[Path, str], used: set[str]) -> list[str]:
 def write(wanted: dict[Path, str]) -> None:
     """Write the files that differ."""
     for target, text in wanted.items():
+        target.parent.mkdir(exist_ok=True)
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.write_text(text, encoding="utf-8")
 
