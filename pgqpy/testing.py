@@ -223,10 +223,13 @@ def _reachable(programs: Path, place: Path, user: str | None) -> Path:
     folders = [programs, *programs.parents]
     if user is None or all(folder.stat().st_mode & everybody for folder in folders):
         return programs
-    copy = place / "postgresql"
+    package, copy = programs.parents[1], place / "programs"
     if not copy.exists():
-        shutil.copytree(programs.parent, copy, symlinks=True)
-    return copy / "bin"
+        shutil.copytree(programs.parent, copy / package.name / programs.parent.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # found by a path relative to bin
+        if libraries.exists():
+            shutil.copytree(libraries, copy / libraries.name)
+    return copy / package.name / programs.parent.name / programs.name
 
 
 def _port(*, tcp: bool) -> int | None:

