@@ -6,11 +6,12 @@ STAMP := $(VENV)/.installed
 JOBS ?= 2
 TESTS ?= tests
 DEMO ?=
+COMPOSE ?= docker compose
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench clean
+.PHONY: help setup demo test check fix bench compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +54,14 @@ fix: $(STAMP)  ## Let the tools repair what they can: lint, format, generated fi
 
 bench: $(STAMP)  ## Measure latency from insert to process_event, and what the ticker costs
 	@$(BIN)/python benchmarks/latency.py
+
+compose: .secrets/postgres_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
+	$(COMPOSE) up --build
+
+# The folder is closed to others; the file in it is open, for the containers read it as other users.
+.secrets/postgres_password:
+	@mkdir -p -m 700 .secrets
+	@$(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(24))' >$@ && chmod 644 $@
 
 clean:  ## Remove .venv and what tools left behind
 	rm -rf $(VENV) build dist .coverage* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
