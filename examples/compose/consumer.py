@@ -1,0 +1,37 @@
+"""The demo's consumer: sums up the orders, each exactly once.
+
+`pgqpy consumer run consumer:Sales`, in this folder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from shop import ALIVE, CONSUMER, QUEUE
+
+from pgqpy.consumers import Consumer
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgqpy import Event
+
+ADD = """
+    insert into sale (product, orders, cents) values (%s, 1, %s)
+    on conflict (product) do update
+        set orders = sale.orders + 1, cents = sale.cents + excluded.cents
+"""
+
+
+class Sales(Consumer):
+    """Keeps a table of sales; what it writes commits together with the end of the batch."""
+
+    queue = QUEUE
+    name = CONSUMER
+    transactional = True
+
+    def process_event(self, event: Event, connection: psycopg.Connection) -> None:
+        """Add one order to its product's sums."""
+        order = event.json()
+        connection.execute(ADD, [order["product"], order["cents"]])
+        ALIVE.touch()

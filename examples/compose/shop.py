@@ -1,0 +1,27 @@
+"""What the demo's producer and consumer share: names, tables, and a sign of life."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+QUEUE = "orders"
+CONSUMER = "sales"
+PRODUCTS = ("apples", "bread", "cheese")
+
+TABLES = """
+    create table if not exists placed (
+        id bigint generated always as identity primary key,
+        product text not null,
+        cents bigint not null
+    );
+    create table if not exists sale (
+        product text primary key,
+        orders bigint not null,
+        cents bigint not null
+    )
+"""
+
+# Touched after each piece of work: a health check looks at its age.
+ALIVE = Path(os.environ.get("ALIVE_FILE", Path(tempfile.gettempdir()) / "alive"))

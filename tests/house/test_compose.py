@@ -1,0 +1,82 @@
+"""What docker-compose.yml runs, run without Docker."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.tree import ROOT
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.processes import PythonProcess
+
+DEMO = ROOT / "examples" / "compose"
+PLACED = "select count(*), sum(cents) from placed"
+SOLD = "select sum(orders), sum(cents) from sale"
+
+
+@pytest.fixture
+def environment(empty_dsn: str, tmp_path: Path) -> dict[str, str]:
+    """What the compose file sets: libpq's variables, and here a place for the sign of life."""
+    given = {f"PG{key.upper()}": str(value) for key, value in conninfo_to_dict(empty_dsn).items()}
+    given["PGDATABASE"] = given.pop("PGDBNAME")
+    return {**given, "ALIVE_FILE": str(tmp_path / "alive"), "PRODUCER_PERIOD": "0.01"}
+
+
+def test_every_order_of_the_demo_is_summed_once(
+    environment: dict[str, str],
+    empty_dsn: str,
+    connect: Callable[..., psycopg.Connection[Any]],
+    spawn: Callable[..., PythonProcess],
+) -> None:
+    prepare = spawn(str(DEMO / "prepare.py"), env=environment)
+    assert prepare.wait() == 0, prepare.output()
+    ticker = spawn("-m", "pgqpy", "ticker", "run", env=environment)
+    consumer = _consumer(spawn, environment)
+    producer = spawn(str(DEMO / "producer.py"), env=environment)
+    connection = connect(dsn=empty_dsn)
+    eventually(lambda: _row(connection, SOLD)[0])
+    consumer.kill()
+    consumer = _consumer(spawn, environment)
+    assert producer.terminate() == 0, producer.output()
+    eventually(lambda: _row(connection, SOLD) == _row(connection, PLACED))
+    assert consumer.terminate() == 0, consumer.output()
+    assert ticker.terminate() == 0, ticker.output()
+
+
+def test_the_entrypoint_hands_the_password_over_by_environment(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("open sesame\n")
+    done = subprocess.run(
+        [ROOT / "tools" / "docker-entrypoint.sh", sys.executable, "-c", SAY_PASSWORD],
+        env={**os.environ, "PGPASSWORD_FILE": str(secret)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "open sesame\n"
+
+
+SAY_PASSWORD = "import os; print(os.environ['PGPASSWORD'])"
+
+
+def _consumer(spawn: Callable[..., PythonProcess], env: dict[str, str]) -> PythonProcess:
+    return spawn(
+        "-m", "pgqpy", "consumer", "run", "consumer:Sales", env={**env, "PYTHONPATH": str(DEMO)}
+    )
+
+
+def _row(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return tuple(row)
