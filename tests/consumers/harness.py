@@ -1,0 +1,195 @@
+"""Run consumers of both kinds in a thread, and drive the queue they read from."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.consumers import AsyncConsumer, Consumer
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pgqpy
+
+QUEUE = "orders"
+CONSUMER = "billing"
+JOIN_TIMEOUT = 30  # seconds
+
+
+class Queue:
+    """A queue with one consumer registered, ticked by hand."""
+
+    def __init__(self, client: pgqpy.Client, name: str = QUEUE) -> None:
+        """Create the queue and register the consumer."""
+        self.client = client
+        self.name = name
+        client.create_queue(name)
+        client.register_consumer(name, CONSUMER)
+
+    def tick(self) -> None:
+        """Take a tick now: ours by tick_queue, the real extension's by its own rules."""
+        if self.client.schema_version() is not None:
+            self.client.tick_queue(self.name)
+            return
+        last = self.client.force_tick(self.name)
+        eventually(lambda: self.client.ticker(self.name) or self.client.force_tick(self.name) != last)
+
+    def insert(self, *datas: str) -> list[int]:
+        """Insert events with these data, take a tick, return their ids."""
+        ids = [self.client.insert_event(self.name, "test", data) for data in datas]
+        self.tick()
+        return ids
+
+    def fill(self, count: int, size: int = 10) -> None:
+        """Insert many events of some characters each, as one batch."""
+        self.client.insert_events(self.name, (("test", f"{n:0{size}}") for n in range(count)))
+        self.tick()
+
+    def retry_now(self) -> int:
+        """Put what waits in the retry queue back at once; how many events."""
+        self.client.connection.execute("update pgq.retry_queue set ev_retry_after = now()")
+        moved = sum(iter(self.client.maint_retry_events, 0))
+        if moved:
+            self.tick()
+        return moved
+
+    def retry_delays(self) -> list[float]:
+        """Return the seconds until each event in the retry queue comes again."""
+        rows = self.client.connection.execute(
+            "select extract(epoch from ev_retry_after - now())::float8 from pgq.retry_queue"
+        ).fetchall()
+        return [row[0] for row in rows]
+
+    def open_batch(self) -> int | None:
+        """Return the batch that the consumer has open."""
+        return self.client.get_consumer_info(self.name, CONSUMER)[0].current_batch
+
+    def pending(self) -> int:
+        """Return the ticks that the consumer has not finished."""
+        info = self.client.get_consumer_info(self.name, CONSUMER)[0]
+        return self.client.get_queue_info(self.name)[0].last_tick_id - info.last_tick
+
+    def wait_until_finished(self) -> None:
+        """Wait until the consumer has finished every tick."""
+        eventually(lambda: self.pending() == 0 and self.open_batch() is None)
+
+
+class Running:
+    """A consumer that runs in a thread."""
+
+    def __init__(self, consumer: Any) -> None:
+        """Start it."""
+        self.consumer = consumer
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            outcome = self.consumer.run()
+            if inspect.iscoroutine(outcome):
+                asyncio.run(outcome)
+        except BaseException as error:  # noqa: BLE001  # reported by join()
+            self.error = error
+
+    def join(self) -> None:
+        """Wait until run() ends, and raise what it raised."""
+        self.thread.join(JOIN_TIMEOUT)
+        assert not self.thread.is_alive(), "run() does not end"
+        if self.error is not None:
+            raise self.error
+
+    def stop(self) -> None:
+        """Stop it and wait until run() ends."""
+        self.consumer.stop()
+        self.join()
+
+
+class Maker:
+    """Make consumers of one kind out of plain functions.
+
+    A handler of a transactional consumer is a generator: it yields the statements to execute on
+    the connection, and they are awaited where that is needed.
+    """
+
+    _numbers = itertools.count(1)
+
+    def __init__(self, dsn: str, *, asynchronous: bool) -> None:
+        """Choose the kind."""
+        self.dsn = dsn
+        self.asynchronous = asynchronous
+        self.base: type[Any] = AsyncConsumer if asynchronous else Consumer
+        self.started: list[Running] = []
+
+    def consumer(
+        self,
+        process_event: Callable[..., Any] | None = None,
+        *,
+        process_batch: Callable[..., Any] | None = None,
+        **attributes: Any,
+    ) -> Any:
+        """Make a consumer with this handler, which is called with what handlers get."""
+        transactional = attributes.get("transactional", False)
+        members: dict[str, Any] = {"queue": QUEUE, "name": CONSUMER, **attributes}
+        if process_event is not None:
+            members["process_event"] = self._handler(process_event, transactional)
+        if process_batch is not None:
+            members["process_batch"] = process_batch
+        return type(f"Consumer{next(self._numbers)}", (self.base,), members)(self.dsn)
+
+    def start(self, *args: Any, **kwargs: Any) -> Running:
+        """Make a consumer and run it in a thread; it is stopped when the test ends."""
+        return self.run(self.consumer(*args, **kwargs))
+
+    def run(self, consumer: Any) -> Running:
+        """Run a consumer in a thread; it is stopped when the test ends."""
+        running = Running(consumer)
+        self.started.append(running)
+        return running
+
+    def close(self) -> None:
+        """Stop what still runs."""
+        for running in self.started:
+            running.consumer.stop()
+        for running in self.started:
+            running.thread.join(JOIN_TIMEOUT)
+
+    def _handler(self, function: Callable[..., Any], transactional: bool) -> Callable[..., Any]:
+        if self.asynchronous:
+            return _async_transactional(function) if transactional else _async_plain(function)
+        return _sync_transactional(function) if transactional else _sync_plain(function)
+
+
+def _sync_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    def process_event(self: Any, event: Any) -> None:
+        function(event)
+
+    return process_event
+
+
+def _async_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    async def process_event(self: Any, event: Any) -> None:
+        function(event)
+
+    return process_event
+
+
+def _sync_transactional(function: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
+    def process_event(self: Any, event: Any, connection: Any) -> None:
+        for statement in function(event):
+            connection.execute(*statement)
+
+    return process_event
+
+
+def _async_transactional(function: Callable[..., Iterator[Any]]) -> Callable[..., Any]:
+    async def process_event(self: Any, event: Any, connection: Any) -> None:
+        for statement in function(event):
+            await connection.execute(*statement)
+
+    return process_event

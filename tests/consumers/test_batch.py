@@ -1,0 +1,211 @@
+"""Handlers of whole batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.consumers import AsyncConsumer, Consumer, Retry
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+
+class Collecting(Consumer):
+    """Reads every batch to its end; `then` is called after it."""
+
+    queue, name = QUEUE, CONSUMER
+    poll_interval = 0.2
+
+    def __init__(self, dsn, then=lambda batch, events: None, **settings):
+        super().__init__(dsn, **settings)
+        self.batches = []
+        self.then = then
+
+    def process_batch(self, batch):
+        events = list(batch)
+        self.batches.append([event.data for event in events])
+        self.then(batch, events)
+
+
+class AsyncCollecting(AsyncConsumer):
+    """The same for asyncio."""
+
+    queue, name = QUEUE, CONSUMER
+    poll_interval = 0.2
+
+    def __init__(self, dsn, then=lambda batch, events: None, **settings):
+        super().__init__(dsn, **settings)
+        self.batches = []
+        self.then = then
+
+    async def process_batch(self, batch):
+        events = [event async for event in batch]
+        self.batches.append([event.data for event in events])
+        self.then(batch, events)
+
+
+@pytest.fixture
+def collect(make, dsn):
+    """Run a consumer that collects batches."""
+    kind = AsyncCollecting if make.asynchronous else Collecting
+
+    def start(*args, **settings):
+        return make.run(kind(dsn, *args, **settings))
+
+    return start
+
+
+def test_a_batch_is_iterated_and_finished(queue, collect):
+    running = collect()
+    queue.insert("a", "b")
+    queue.insert("c")
+    queue.wait_until_finished()
+    assert [batch for batch in running.consumer.batches if batch] == [["a", "b"], ["c"]]
+
+
+def test_a_batch_tells_its_ticks(queue, client, collect):
+    infos = []
+    collect(lambda batch, events: infos.append(batch.info))
+    queue.insert("a")
+    queue.wait_until_finished()
+    (info,) = [info for info in infos if info.tick_id == client.get_queue_info(QUEUE)[0].last_tick_id]
+    assert (info.queue, info.consumer) == (QUEUE, CONSUMER)
+
+
+def test_an_event_can_be_set_aside(queue, collect):
+    def retry_b(batch, events):
+        for event in events:
+            if event.data == "b" and not event.retry:
+                batch.retry(event, after=1000)
+
+    running = collect(retry_b)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    (delay,) = queue.retry_delays()
+    assert 900 < delay <= 1000
+    queue.retry_now()
+    queue.wait_until_finished()
+    assert [data for batch in running.consumer.batches for data in batch] == ["a", "b", "c", "b"]
+
+
+def test_a_failing_batch_stays_unfinished_and_is_given_again(queue, collect, caplog):
+    def fail_once(batch, events):
+        if events and len(ids) < 2:
+            ids.append(batch.info.id)
+            raise ValueError("not this time")
+        ids.append(batch.info.id)
+
+    ids = []
+    running = collect(fail_once, retry_base=0.01)
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert [batch for batch in running.consumer.batches if batch] == [["a"]] * 3
+    assert len(set(ids[:3])) == 1
+    assert "stays unfinished" in caplog.text
+
+
+def test_stop_during_the_backoff_ends_run(queue, collect):
+    def fail(batch, events):
+        raise ValueError("never")
+
+    running = collect(fail, retry_base=3600)
+    queue.insert("a")
+    eventually(lambda: running.consumer.batches)
+    running.stop()
+    assert queue.open_batch() is not None
+
+
+def test_retry_raised_for_a_batch_sets_the_delay(queue, collect):
+    def fail_once(batch, events):
+        if len(running.consumer.batches) == 1:
+            raise Retry(after=0.01)
+
+    running = collect(fail_once, retry_base=3600, on_error="stop")
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert running.consumer.batches[:2] == [["a"]] * 2
+
+
+def test_on_error_stop_raises_what_process_batch_raised(queue, collect):
+    failure = ValueError("stop")
+
+    def fail(batch, events):
+        raise failure
+
+    queue.insert("a")
+    with pytest.raises(ValueError) as caught:
+        collect(fail, on_error="stop").join()
+    assert caught.value is failure
+    assert queue.open_batch() is not None
+
+
+class Peeking(Consumer):
+    """Returns in the middle of a batch."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+
+    def process_batch(self, batch):
+        for _event in batch:
+            return
+
+
+class AsyncPeeking(AsyncConsumer):
+    """The same for asyncio."""
+
+    queue, name, on_error = QUEUE, CONSUMER, "stop"
+
+    async def process_batch(self, batch):
+        async for _event in batch:
+            return
+
+
+@pytest.mark.parametrize("fetch_size", [1, 10])
+def test_a_half_read_batch_is_not_finished(queue, make, dsn, fetch_size):
+    queue.insert("a", "b", "c")
+    kind = AsyncPeeking if make.asynchronous else Peeking
+    with pytest.raises(RuntimeError, match="whole batch"):
+        make.run(kind(dsn, fetch_size=fetch_size)).join()
+    assert queue.open_batch() is not None
+
+
+class Transferring(Consumer):
+    """Writes a whole batch in its transaction."""
+
+    queue, name, transactional = QUEUE, CONSUMER, True
+    fail = False
+
+    def process_batch(self, batch, connection):
+        for event in batch:
+            connection.execute("insert into effect values (%s)", [event.data])
+        if self.fail:
+            self.fail = False
+            raise ValueError("once")
+
+
+class AsyncTransferring(AsyncConsumer):
+    """The same for asyncio."""
+
+    queue, name, transactional = QUEUE, CONSUMER, True
+    fail = False
+
+    async def process_batch(self, batch, connection):
+        async for event in batch:
+            await connection.execute("insert into effect values (%s)", [event.data])
+        if self.fail:
+            self.fail = False
+            raise ValueError("once")
+
+
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("fetch_size", [2, 10])
+def test_a_transactional_batch_has_its_effects_once(
+    queue, make, dsn, connection, fail, fetch_size
+):
+    connection.execute("create table effect (data text)")
+    kind = AsyncTransferring if make.asynchronous else Transferring
+    consumer = kind(dsn, fetch_size=fetch_size, retry_base=0.01)
+    consumer.fail = fail
+    make.run(consumer)
+    queue.insert("a", "b", "c", "d", "e")
+    queue.wait_until_finished()
+    rows = connection.execute("select data from effect").fetchall()
+    assert rows == [(data,) for data in "abcde"]

@@ -1,0 +1,283 @@
+"""Consumers whose effects are elsewhere: every event is given at least once."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.consumers import Retry
+from pgqpy.errors import QueueNotFound
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+
+def test_events_come_in_order_and_the_batch_is_finished(queue, make):
+    seen = []
+    make.start(lambda event: seen.append(event.data))
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert seen == ["a", "b", "c"]
+
+
+def test_run_registers_the_consumer_but_creates_no_queue(client, make):
+    with pytest.raises(QueueNotFound) as caught:
+        make.start(lambda event: None).join()
+    assert caught.value.queue == QUEUE
+    client.create_queue(QUEUE)
+    make.start(lambda event: None)
+    eventually(lambda: client.get_consumer_info(QUEUE, CONSUMER))
+
+
+def test_events_of_many_batches_come_once_each(queue, make):
+    for n in range(5):
+        queue.insert(str(n), str(n))
+    seen = []
+    make.start(lambda event: seen.append(event.data))
+    queue.wait_until_finished()
+    assert seen == [str(n) for n in range(5) for _ in range(2)]
+
+
+def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make):
+    seen = []
+    make.start(lambda event: seen.append(event.data), poll_interval=3600)
+    for text in ("a", "b", "c"):
+        queue.insert(text)
+        eventually(lambda text=text: seen[-1:] == [text])
+
+
+def test_a_failing_event_comes_again_through_the_retry_queue(queue, make):
+    seen = []
+
+    def handler(event):
+        seen.append((event.data, event.retry))
+        if event.data == "b" and not event.retry:
+            raise ValueError("not yet")
+
+    make.start(handler)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert queue.retry_now() == 1
+    queue.wait_until_finished()
+    assert seen == [("a", None), ("b", None), ("c", None), ("b", 1)]
+
+
+def test_delays_grow_with_the_events_own_retries(queue, make):
+    def handler(event):
+        raise ValueError("never")
+
+    make.start(handler, retry_base=100.0)
+    queue.insert("a")
+    for n in range(4):
+        queue.wait_until_finished()
+        (delay,) = queue.retry_delays()
+        assert 50 * 2**n - 30 <= delay <= 100 * 2**n
+        queue.retry_now()
+
+
+def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.retry)
+        raise Retry(after=1000, reason="later")
+
+    make.start(handler, max_retries=0)
+    queue.insert("a")
+    queue.wait_until_finished()
+    (delay,) = queue.retry_delays()
+    assert 900 < delay <= 1000
+    queue.retry_now()
+    queue.wait_until_finished()
+    assert seen == [None, 1]
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
+
+
+def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.retry)
+        raise ValueError("bad \0 thing")
+
+    make.start(handler, max_retries=2, retry_base=0)
+    (event_id,) = queue.insert("a")
+    queue.wait_until_finished()
+    while queue.retry_now():
+        queue.wait_until_finished()
+    assert seen == [None, 1, 2]
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert (dead.ev_id, dead.ev_data) == (event_id, "a")
+    assert dead.dead_reason == "ValueError: bad  thing"
+
+
+def test_a_revived_dead_event_comes_again(queue, client, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        if len(seen) == 1:
+            raise ValueError("once")
+
+    make.start(handler, max_retries=0)
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert client.revive_dead_events(QUEUE, CONSUMER) == 1
+    queue.retry_now()
+    queue.wait_until_finished()
+    assert seen == ["a", "a"]
+
+
+def test_on_error_stop_raises_the_original_and_leaves_the_batch_unfinished(queue, make):
+    failure = ValueError("stop here")
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        if event.data == "b":
+            raise failure
+
+    queue.insert("a", "b", "c")
+    with pytest.raises(ValueError) as caught:
+        make.start(handler, on_error="stop").join()
+    assert caught.value is failure
+    assert queue.open_batch() is not None
+    assert seen == ["a", "b"]
+    del seen[:]
+    make.start(lambda event: seen.append(event.data))
+    queue.wait_until_finished()
+    assert seen == ["a", "b", "c"]
+
+
+def test_retry_does_not_stop_a_consumer_that_stops_on_errors(queue, make):
+    def handler(event):
+        raise Retry(after=1000)
+
+    make.start(handler, on_error="stop")
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert len(queue.retry_delays()) == 1
+
+
+def test_stop_leaves_the_batch_unfinished_and_it_is_given_again(queue, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        running.consumer.stop()
+
+    queue.insert("a", "b")
+    running = make.start(handler)
+    running.join()
+    assert seen == ["a"]
+    assert queue.open_batch() is not None
+    make.start(lambda event: seen.append(event.data))
+    queue.wait_until_finished()
+    assert seen == ["a", "a", "b"]
+
+
+def test_stop_in_the_last_event_finishes_the_batch(queue, make):
+    def handler(event):
+        if event.data == "b":
+            running.consumer.stop()
+
+    queue.insert("a", "b")
+    running = make.start(handler)
+    running.join()
+    assert (queue.open_batch(), queue.pending()) == (None, 0)
+
+
+def test_stop_ends_a_long_wait_at_once(queue, make):
+    running = make.start(lambda event: None, poll_interval=3600)
+    queue.insert("a")
+    queue.wait_until_finished()
+    running.stop()
+
+
+def test_stop_before_run_and_twice_is_safe_and_run_works_again(queue, make):
+    seen = []
+    consumer = make.consumer(lambda event: seen.append(event.data))
+    consumer.stop()
+    consumer.stop()
+    make.run(consumer).join()
+    queue.insert("a")
+    make.run(consumer)
+    queue.wait_until_finished()
+    assert seen == ["a"]
+
+
+def test_no_transaction_is_open_while_a_handler_runs(queue, client, make):
+    states = []
+    query = (
+        "select state, backend_xmin from pg_stat_activity where application_name like 'pgqpy cons%'"
+    )
+
+    def handler(event):
+        states.append(tuple(client.connection.execute(query).fetchone()))
+
+    make.start(handler, fetch_size=2)
+    queue.insert(*"abcdefg")
+    queue.wait_until_finished()
+    assert set(states) == {("idle", None)}
+    assert len(states) == 7
+
+
+def test_many_failures_are_written_in_parts(queue, client, make):
+    def handler(event):
+        raise ValueError("all of them")
+
+    make.start(handler, fetch_size=10, retry_base=1000)
+    queue.fill(55)
+    queue.wait_until_finished()
+    assert len(queue.retry_delays()) == 55
+
+
+def test_a_batch_taken_over_is_left_alone_and_the_next_one_processed(queue, client, make, caplog):
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        if event.data == "a":
+            tick = client.get_queue_info(QUEUE)[0].last_tick_id
+            client.register_consumer_at(QUEUE, CONSUMER, tick)
+
+    make.start(handler)
+    queue.insert("a")
+    eventually(lambda: "not ours any more" in caplog.text)
+    queue.insert("b")
+    queue.wait_until_finished()
+    assert seen == ["a", "b"]
+
+
+def test_a_retry_for_a_lost_batch_is_no_silent_success(queue, client, make, caplog):
+    def handler(event):
+        if event.data == "a":
+            tick = client.get_queue_info(QUEUE)[0].last_tick_id
+            client.register_consumer_at(QUEUE, CONSUMER, tick)
+            raise ValueError("and it fails too")
+
+    make.start(handler)
+    queue.insert("a")
+    eventually(lambda: "not ours any more" in caplog.text)
+    queue.insert("b")
+    queue.wait_until_finished()
+    assert queue.retry_delays() == []
+
+
+def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
+    """It must not be taken for a loss of the consumer's connection."""
+    other = connect()
+
+    def handler(event):
+        if not event.retry:
+            other.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    make.start(handler)
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert len(queue.retry_delays()) == 1
+
+
+def test_the_same_object_runs_once_at_a_time(queue, make):
+    running = make.start(lambda event: None)
+    eventually(lambda: running.consumer._worked)
+    with pytest.raises(RuntimeError):
+        make.run(running.consumer).join()

@@ -1,0 +1,295 @@
+"""Consumers whose effects are in the queue's database: each happens once (G9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.consumers import AsyncConsumer, Consumer, Retry
+from pgqpy.errors import TransactionEnded
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+NOTE = "insert into effect (data) values (%s)"
+
+
+@pytest.fixture
+def effects(queue, connect):
+    """A table for effects, and a function that reads it."""
+    connection = connect()
+    connection.execute("create table effect (no serial, data text)")
+
+    def read():
+        return [row[0] for row in connection.execute("select data from effect order by no")]
+
+    return read
+
+
+def note(event):
+    yield NOTE, [event.data]
+
+
+def test_effects_are_committed_with_the_batch(queue, make, effects):
+    make.start(note, transactional=True)
+    queue.insert("a", "b")
+    queue.insert("c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "b", "c"]
+
+
+def test_effects_are_invisible_until_the_batch_is_finished(queue, make, effects):
+    seen = []
+
+    def handler(event):
+        yield NOTE, [event.data]
+        seen.append(effects())
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert seen == [[], []]
+
+
+def test_only_the_failing_event_goes_to_the_retry_queue(queue, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "b" and not event.retry:
+            raise ValueError("not yet")
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "c"]
+    assert queue.retry_now() == 1
+    queue.wait_until_finished()
+    assert effects() == ["a", "c", "b"]
+
+
+def test_an_event_whose_statement_fails_is_set_apart_too(queue, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        yield f"select 1 / {event.data}", []
+
+    make.start(handler, transactional=True)
+    queue.insert("1", "0", "2")
+    queue.wait_until_finished()
+    assert effects() == ["1", "2"]
+    assert len(queue.retry_delays()) == 1
+
+
+def test_a_swallowed_database_error_is_a_failure_of_that_event(queue, dsn, effects, make):
+    """The transaction is broken then, whatever the handler thinks of it."""
+
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "b":
+            yield "do $$ begin raise exception 'x'; end $$", []
+
+    class Swallowing(Consumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        def process_event(self, event, connection):
+            try:
+                for statement in handler(event):
+                    connection.execute(*statement)
+            except Exception:
+                pass
+
+    class AsyncSwallowing(AsyncConsumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        async def process_event(self, event, connection):
+            try:
+                for statement in handler(event):
+                    await connection.execute(*statement)
+            except Exception:
+                pass
+
+    make.run((AsyncSwallowing if make.asynchronous else Swallowing)(dsn))
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "c"]
+    assert len(queue.retry_delays()) == 1
+
+
+def test_a_deferred_constraint_fails_its_own_event_only(queue, make, effects, connection):
+    connection.execute(
+        "create table paid (data text unique deferrable initially deferred);"
+        "insert into paid values ('b')"
+    )
+
+    def handler(event):
+        yield NOTE, [event.data]
+        yield "insert into paid values (%s)", [event.data]
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "c"]
+    assert len(queue.retry_delays()) == 1
+
+
+def test_deferred_constraints_stay_deferred_across_events(queue, make, effects, connection):
+    connection.execute("create table paid (data text unique deferrable initially deferred)")
+
+    def handler(event):
+        if event.data == "bad":
+            raise ValueError("so that every event gets a savepoint")
+        yield "insert into paid values ('x')", []
+        yield "delete from paid where ctid in (select max(ctid) from paid)", []
+        yield NOTE, [event.data]
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "bad", "b")
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+
+
+def test_retry_and_dead_events_are_in_the_same_transaction(queue, client, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "later":
+            raise Retry(after=1000)
+        if event.data == "never":
+            raise ValueError("no")
+
+    make.start(handler, transactional=True, max_retries=0)
+    queue.insert("a", "later", "never")
+    queue.wait_until_finished()
+    assert effects() == ["a"]
+    assert len(queue.retry_delays()) == 1
+    assert [dead.ev_data for dead in client.get_dead_events(QUEUE, CONSUMER)] == ["never"]
+
+
+def test_on_error_stop_rolls_everything_back(queue, make, effects):
+    failure = ValueError("stop here")
+
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "b":
+            raise failure
+
+    queue.insert("a", "b")
+    with pytest.raises(ValueError) as caught:
+        make.start(handler, transactional=True, on_error="stop").join()
+    assert caught.value is failure
+    assert effects() == []
+    make.start(note, transactional=True)
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+
+
+def test_stop_rolls_the_batch_back_and_it_is_given_again(queue, make, effects):
+    def handler(event):
+        running.consumer.stop()
+        yield NOTE, [event.data]
+
+    queue.insert("a", "b")
+    running = make.start(handler, transactional=True)
+    running.join()
+    assert effects() == []
+    make.start(note, transactional=True)
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+
+
+@pytest.mark.parametrize("statement", ["commit", "rollback", "rollback; begin", "commit; begin"])
+@pytest.mark.parametrize("bad_before", [False, True])
+def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
+    queue, make, effects, statement, bad_before
+):
+    def handler(event):
+        if event.data == "bad":
+            raise ValueError("so that every event gets a savepoint")
+        yield NOTE, [event.data]
+        yield statement, None
+
+    queue.insert(*(["bad"] if bad_before else []), "a", "b")
+    with pytest.raises(TransactionEnded):
+        make.start(handler, transactional=True).join()
+
+
+@pytest.mark.parametrize("method", ["commit", "rollback"])
+def test_a_handler_that_calls_commit_or_rollback_ends_run(queue, make, dsn, effects, method):
+    class Committing(Consumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        def process_event(self, event, connection):
+            connection.execute(NOTE, [event.data])
+            getattr(connection, method)()
+
+    class AsyncCommitting(AsyncConsumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        async def process_event(self, event, connection):
+            await connection.execute(NOTE, [event.data])
+            await getattr(connection, method)()
+
+    queue.insert("a")
+    with pytest.raises(TransactionEnded):
+        make.run((AsyncCommitting if make.asynchronous else Committing)(dsn)).join()
+    assert effects() == []
+
+
+def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect):
+    other = connect()
+    calls = []
+
+    def handler(event):
+        calls.append(event.data)
+        yield "select count(*) from effect", []
+        yield NOTE, [event.data]
+        if len(calls) == 1:
+            yield "do $$ begin raise exception 'x' using errcode = '40001'; end $$", []
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert calls == ["a", "a", "b"]
+    assert effects() == ["a", "b"]
+    assert queue.retry_delays() == []
+    assert other.closed is False
+
+
+def test_a_batch_larger_than_fetch_size_is_one_transaction(queue, make, effects):
+    make.start(note, transactional=True, fetch_size=7)
+    queue.fill(50, size=3)
+    queue.wait_until_finished()
+    assert effects() == [f"{n:03}" for n in range(50)]
+
+
+def test_failures_in_a_large_batch_are_written_in_parts(queue, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        if int(event.data) % 2:
+            raise ValueError("odd")
+
+    make.start(handler, transactional=True, fetch_size=7)
+    queue.fill(50, size=3)
+    queue.wait_until_finished()
+    assert effects() == [f"{n:03}" for n in range(0, 50, 2)]
+    assert len(queue.retry_delays()) == 25
+
+
+def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects):
+    from psycopg.rows import dict_row
+
+    class Rows(Consumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        def process_event(self, event, connection):
+            connection.row_factory = dict_row
+            connection.execute(NOTE, [event.data])
+
+    make.run(Rows(dsn))
+    queue.insert("a")
+    queue.insert("b")
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+
+
+def test_nothing_is_open_while_it_waits(queue, client, make, effects):
+    make.start(note, transactional=True, poll_interval=0.05)
+    queue.insert("a")
+    queue.wait_until_finished()
+    query = "select state from pg_stat_activity where application_name like 'pgqpy cons%'"
+    eventually(lambda: client.connection.execute(query).fetchone() == ("idle",))
