@@ -56,11 +56,11 @@ class AsyncOpenBatch:
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         self.begun = True
-        events = self._session.events(self.info, self._fetch_size)
-        async with aclosing(events):
+        async with aclosing(self._session.events(self.info, self._fetch_size)) as fetched:
             try:
-                async for event in events:
-                    yield event
+                async for events in fetched:
+                    for event in events:
+                        yield event
                     if self.failures.full:
                         await self.failures.flush()
             except Exception as error:

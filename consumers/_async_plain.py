@@ -17,7 +17,7 @@ from pgqpy.errors import BatchLost, PgqError
 if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._async_batch import AsyncOpenBatch
-    from pgqpy.records import Batch
+    from pgqpy.records import Batch, Event
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 1.0  # seconds
@@ -56,20 +56,26 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         """Hand out the events one by one; False if `stop` came before the last one."""
-        handle, stop = self.consumer.process_event, self.stop
-        events = self.session.events(batch.info, self.consumer.fetch_size)
-        async with aclosing(events):
-            async for event in events:
-                if stop.is_set:
+        async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            async for events in fetched:
+                if not await self._some(batch, events):
                     return False
-                try:
-                    await handle(event)
-                except Exception as error:
-                    if self.wants_stop(error):
-                        raise HandlerFailed(error) from error
-                    batch.failures.judge(event, error)
-                    if batch.failures.full:
-                        await batch.failures.flush()
+                if batch.failures.full:
+                    await batch.failures.flush()
+        return True
+
+    async def _some(self, batch: AsyncOpenBatch, events: list[Event]) -> bool:
+        # The path of every event: local names, no call but the handler's.
+        handle, stop = self.consumer.process_event, self.stop
+        for event in events:
+            if stop.is_set:
+                return False
+            try:
+                await handle(event)
+            except Exception as error:
+                if self.wants_stop(error):
+                    raise HandlerFailed(error) from error
+                batch.failures.judge(event, error)
         return True
 
     async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:

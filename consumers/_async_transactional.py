@@ -86,13 +86,15 @@ class AsyncTransactionalLoop(AsyncLoop):
         return True
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
-        events = self.session.events(batch.info, self.consumer.fetch_size)
         handle = self._carefully if self._careful else self._boldly
-        async with aclosing(events):
-            async for event in events:
-                if self.stop.is_set:
-                    return False
-                await handle(batch, event)
+        async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            async for events in fetched:
+                for event in events:
+                    if self.stop.is_set:
+                        return False
+                    await handle(batch, event)
+                if batch.failures.full:
+                    await batch.failures.flush()
         return True
 
     async def _boldly(self, _batch: AsyncOpenBatch, event: Event) -> None:
@@ -110,8 +112,6 @@ class AsyncTransactionalLoop(AsyncLoop):
         if self.wants_stop(error):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
-        if batch.failures.full:
-            await batch.failures.flush()
 
     async def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""

@@ -56,11 +56,11 @@ class OpenBatch:
 
     def _read(self) -> Generator[Event, None, None]:
         self.begun = True
-        events = self._session.events(self.info, self._fetch_size)
-        with closing(events):
+        with closing(self._session.events(self.info, self._fetch_size)) as fetched:
             try:
-                for event in events:
-                    yield event
+                for events in fetched:
+                    for event in events:
+                        yield event
                     if self.failures.full:
                         self.failures.flush()
             except Exception as error:

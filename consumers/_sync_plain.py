@@ -17,7 +17,7 @@ from pgqpy.errors import BatchLost, PgqError
 if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._sync_batch import OpenBatch
-    from pgqpy.records import Batch
+    from pgqpy.records import Batch, Event
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 1.0  # seconds
@@ -56,20 +56,26 @@ class PlainLoop(Loop):
 
     def _events(self, batch: OpenBatch) -> bool:
         """Hand out the events one by one; False if `stop` came before the last one."""
-        handle, stop = self.consumer.process_event, self.stop
-        events = self.session.events(batch.info, self.consumer.fetch_size)
-        with closing(events):
-            for event in events:
-                if stop.is_set:
+        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            for events in fetched:
+                if not self._some(batch, events):
                     return False
-                try:
-                    handle(event)
-                except Exception as error:
-                    if self.wants_stop(error):
-                        raise HandlerFailed(error) from error
-                    batch.failures.judge(event, error)
-                    if batch.failures.full:
-                        batch.failures.flush()
+                if batch.failures.full:
+                    batch.failures.flush()
+        return True
+
+    def _some(self, batch: OpenBatch, events: list[Event]) -> bool:
+        # The path of every event: local names, no call but the handler's.
+        handle, stop = self.consumer.process_event, self.stop
+        for event in events:
+            if stop.is_set:
+                return False
+            try:
+                handle(event)
+            except Exception as error:
+                if self.wants_stop(error):
+                    raise HandlerFailed(error) from error
+                batch.failures.judge(event, error)
         return True
 
     def _finish(self, batch: OpenBatch) -> Batch | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -90,10 +90,9 @@ class Session:
             stop.wait(seconds, self.connection.fileno())
             self._take_notifications()
 
-    def events(self, batch: Batch, fetch_size: int) -> Generator[Event, None, None]:
-        """Read the events of a batch as they are asked for; close it when you stop early."""
-        events = self.client.get_batch_events(batch, fetch_size=fetch_size)
-        return cast("Generator[Event, None, None]", events)
+    def events(self, batch: Batch, fetch_size: int) -> Generator[list[Event], None, None]:
+        """Read the events of a batch, a list at a time; close it when you stop early."""
+        return self.client.fetch_batch_events(batch, fetch_size)
 
     def run(self, *wanted: Call[Any]) -> list[Any]:
         """Run the calls in one round trip; outside a transaction they are one of their own."""

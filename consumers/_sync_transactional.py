@@ -86,13 +86,15 @@ class TransactionalLoop(Loop):
         return True
 
     def _events(self, batch: OpenBatch) -> bool:
-        events = self.session.events(batch.info, self.consumer.fetch_size)
         handle = self._carefully if self._careful else self._boldly
-        with closing(events):
-            for event in events:
-                if self.stop.is_set:
-                    return False
-                handle(batch, event)
+        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            for events in fetched:
+                for event in events:
+                    if self.stop.is_set:
+                        return False
+                    handle(batch, event)
+                if batch.failures.full:
+                    batch.failures.flush()
         return True
 
     def _boldly(self, _batch: OpenBatch, event: Event) -> None:
@@ -110,8 +112,6 @@ class TransactionalLoop(Loop):
         if self.wants_stop(error):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
-        if batch.failures.full:
-            batch.failures.flush()
 
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""

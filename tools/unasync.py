@@ -24,7 +24,7 @@ GENERATED = "[Generated from {source} by tools/unasync.py: edit that file, not t
 RULES = (
     # Names of ours and of psycopg: AsyncClient, AsyncConnection, abc.AsyncIterator, ...
     (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
-    (r"\bAsyncGenerator\[(\w+), None\]", r"Generator[\1, None, None]"),
+    (r"\bAsyncGenerator\[([\w\[\]]+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsync([A-Z]\w*)", r"\1"),
     (r"\b_async(_\w+)?\b", r"_sync\1"),
     (r"\b(\w+?)_async\b", r"\1"),

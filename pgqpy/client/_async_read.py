@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
@@ -39,18 +40,28 @@ class AsyncReading(AsyncBase):
             for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())
         """
+        async with aclosing(self.fetch_batch_events(batch, fetch_size)) as fetched:
+            async for events in fetched:
+                for event in events:
+                    yield event
+
+    async def fetch_batch_events(
+        self, batch: Batch | int, fetch_size: int
+    ) -> abc.AsyncGenerator[list[Event], None]:
+        """Iterate over the same events as lists of at most `fetch_size`, for who counts every step.
+
+        Close it if you stop early.
+        """
         size = calls.read.fetch_size(fetch_size)
         few = await self._few(batch, size)
         if few is not None:
-            for event in few:
-                yield event
+            yield few
             return
         cursor = AsyncBatchCursor(self._link, calls.batch_id(batch), size)
         try:
             events = await cursor.first()
             while events:
-                for event in events:
-                    yield event
+                yield events
                 events = await cursor.next()
         finally:
             await cursor.close()
