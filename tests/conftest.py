@@ -12,7 +12,7 @@ from pgqpy.testing import embedded_server
 from tests.support import debian
 from tests.support.databases import new_database, template_database
 from tests.support.processes import PythonProcess
-from tests.support.servers import SETTINGS, NamedServer, SharedServer, other_programs
+from tests.support.servers import SETTINGS, chosen_server, other_programs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,28 +21,16 @@ if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
     from tests.support.servers import Server
 
-SHARED = pytest.StashKey[SharedServer]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Have the server stopped at the end of the run, however the run ends."""
-    config.stash[SHARED] = SharedServer()
-    config.add_cleanup(config.stash[SHARED].close)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Give each xdist process the one server, which the process that started them owns."""
-    node.workerinput["server_dsn"] = node.config.stash[SHARED].get().dsn()
-
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest) -> Server:
-    """The server of this run (PGQPY_TEST_DSN, PGQPY_TEST_PG: see tests/support/servers.py)."""
-    given = getattr(request.config, "workerinput", {})
-    if "server_dsn" in given:
-        return NamedServer(given["server_dsn"])
-    return request.config.stash[SHARED].get()
+def server() -> Iterator[Server]:
+    """The server of this run (PGQPY_TEST_DSN, PGQPY_TEST_PG: see tests/support/servers.py).
+
+    Each xdist process has its own: a transaction that one test holds open holds the snapshots of
+    all databases of a server back, and another test would wait for a rotation in vain.
+    """
+    with chosen_server() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

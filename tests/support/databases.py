@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.support.servers import Server
 
 _numbers = itertools.count(1)
-# Roles belong to the whole cluster: pytest processes on one server install one after another.
+# Roles belong to the whole cluster: pytest processes on one server install in turn.
 INSTALL_LOCK = 7366599
 
 

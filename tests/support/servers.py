@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -44,26 +44,6 @@ class NamedServer:
     def dsn(self, dbname: str = "postgres") -> str:
         """Return the connection string of another database of the same server."""
         return make_conninfo(self._dsn, dbname=dbname)
-
-
-class SharedServer:
-    """The one server of a pytest run: started when first asked for, stopped at its end."""
-
-    def __init__(self) -> None:
-        """Start nothing yet."""
-        self._stack = ExitStack()
-        self._server: Server | None = None
-
-    def get(self) -> Server:
-        """Return the server, started by the first call."""
-        if self._server is None:
-            self._server = self._stack.enter_context(chosen_server())
-        return self._server
-
-    def close(self) -> None:
-        """Stop the server if it was started; closing twice is safe."""
-        self._server = None
-        self._stack.close()
 
 
 @contextmanager
@@ -125,7 +105,7 @@ def _accepts(path: str) -> bool:
 
 @contextmanager
 def _docker_server() -> Iterator[Server]:
-    from testcontainers.postgres import PostgresContainer
+    from testcontainers.community.postgres import PostgresContainer
 
     options = [word for name, value in FAST.items() for word in ("-c", f"{name}={value}")]
     container: Any = PostgresContainer(POSTGRES_IMAGE, username="postgres", driver=None)
