@@ -35,8 +35,9 @@ begin
         queue_event_seq text not null,
         queue_tick_seq text not null,
         queue_extra_maint text[],
-        -- ours: events with an ev_txid up to this one may have been truncated
-        queue_low_txid bigint not null default 0,
+        -- ours: the last tick at the last rotation, and the first tick after which no event is truncated
+        queue_switch_tick bigint not null default 0,
+        queue_low_tick bigint not null default 0,
         -- ours: the cluster whose xids the ticks and events carry; null where the server hides it
         queue_system_id bigint,
         constraint ntables check (queue_ntables between 2 and 64),

@@ -63,7 +63,8 @@ begin
       from unnest(v_ticks) with ordinality k (id, j)
      where t.tick_queue = q.queue_id and t.tick_id = k.id;
     update pgq.queue
-       set queue_cur_table = 0, queue_low_txid = 2, queue_switch_time = now(), queue_switch_step1 = txid_current(),
+       set queue_cur_table = 0, queue_low_tick = v_ticks[1], queue_switch_tick = v_ticks[1],
+           queue_switch_time = now(), queue_switch_step1 = txid_current(),
            queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
      where queue_id = q.queue_id;
     return v_kept;

@@ -1,4 +1,8 @@
--- Function: pgq.next_batch_info(i_queue_name text, i_consumer_name text). As next_batch, with the batch's ticks.
+-- Function: pgq.next_batch_info(i_queue_name text, i_consumer_name text)
+--
+-- As next_batch, with the batch's ticks.
+--
+-- Returns, raises, writes: as next_batch_custom.
 create or replace function pgq.next_batch_info(
     i_queue_name text, i_consumer_name text,
     out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,

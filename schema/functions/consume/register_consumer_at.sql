@@ -29,11 +29,11 @@ begin
         if v_tick is null then
             raise exception 'No ticks for this queue.  Please run ticker on database.' using errcode = 'PQ005';
         end if;
-    elsif not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_tick
-                         and txid_snapshot_xmin(tick_snapshot) > q.queue_low_txid) then
+    elsif v_tick < q.queue_low_tick
+            or not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_tick) then
         raise exception 'cannot reposition, tick not found: %', v_tick using errcode = 'PQ005',
-            hint = format('the queue keeps ticks %s to %s', (select min(tick_id) from pgq.tick where tick_queue = q.queue_id
-                and txid_snapshot_xmin(tick_snapshot) > q.queue_low_txid), (select max(tick_id) from pgq.tick where tick_queue = q.queue_id));
+            hint = (select format('the queue keeps ticks %s to %s', min(tick_id), max(tick_id))
+                      from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
     insert into pgq.consumer (co_name) values (x_consumer_name) on conflict do nothing;
     insert into pgq.registration (sub_queue, sub_consumer)

@@ -5,8 +5,11 @@
 -- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch only in the tables
 -- that this xid allows. A producer that learned the table before the switch and got its xid, or its snapshot, on the
 -- other side of it makes both wrong: a committed event is never delivered. Here the events themselves decide. The
--- table is locked against writers, and truncated only if its largest ev_txid is below the xmin of the slowest consumer's
--- last tick, so that every consumer has seen all of it (G1). Without consumers the queue's last tick stands for them.
+-- table is locked against writers, and truncated only if the slowest consumer's last tick sees every event in it, so
+-- that every consumer has had them all (G1). Without consumers the queue's last tick stands for them.
+--
+-- A consumer may be moved back to any tick from queue_low_tick on: the last tick of the rotation before, if that sees
+-- all that is truncated now, which leaves at least one period to choose from; else the slowest consumer's.
 --
 -- The lock is NOWAIT: behind a waiting ACCESS EXCLUSIVE lock all readers would queue up. It fails beside a pg_dump, a
 -- writer or a reader of that table; the next call tries again.
@@ -19,10 +22,10 @@ returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
-    slowest record;
+    v_slowest bigint;
+    v_low bigint;
     v_next int;
     v_table text;
-    v_max_txid bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'a rotation needs READ COMMITTED' using errcode = 'PQ013';
@@ -36,9 +39,9 @@ begin
         raise exception 'queue % maint failure: step1=%, current=%', i_queue_name, q.queue_switch_step1, txid_current()
             using errcode = 'PQ012', hint = format('select pgq.repair_queue(%L)', i_queue_name);
     end if;
-    select * into slowest from pgq.slowest_tick(q.queue_id);
-    if slowest.tick_snapshot is null then
-        raise exception 'queue % maint failure: tick % not found', i_queue_name, slowest.tick_id using errcode = 'PQ015';
+    v_slowest := pgq.slowest_tick(q.queue_id);
+    if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
+        raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest using errcode = 'PQ015';
     end if;
     v_next := (q.queue_cur_table + 1) % q.queue_ntables;
     v_table := pgq.quote_fqname(q.queue_data_pfx || '_' || v_next);
@@ -47,14 +50,18 @@ begin
     exception when lock_not_available then
         return 0;
     end;
-    execute format('select max(ev_txid) from %s', v_table) into v_max_txid;
-    if v_max_txid >= txid_snapshot_xmin(slowest.tick_snapshot) then
+    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_table) then
         return 0;
+    end if;
+    v_low := least(q.queue_switch_tick, v_slowest);
+    if not pgq.tick_sees_table(q.queue_id, v_low, v_table) then
+        v_low := v_slowest;
     end if;
     execute format('truncate %s', v_table);
     update pgq.queue
        set queue_cur_table = v_next, queue_switch_time = now(), queue_switch_step1 = txid_current(), queue_switch_step2 = null,
-           queue_low_txid = greatest(queue_low_txid, v_max_txid)
+           queue_switch_tick = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id),
+           queue_low_tick = greatest(queue_low_tick, v_low)
      where queue_id = q.queue_id;
     return 0;
 end

@@ -1,8 +1,7 @@
 -- Function: pgq.maint_ticks(i_queue_name text)
 --
--- Deletes ticks that nobody needs: behind the slowest consumer, and either older than a rotation period before the last
--- switch (younger ones are for repositioning), or from before events that are truncated. 2,000 at once, so that the
--- ticker, which needs the queue's row too, waits for milliseconds at most.
+-- Deletes ticks that nobody needs: behind the slowest consumer and behind the first tick that a consumer may still be
+-- moved to. 2,000 at once, so that the ticker, which needs the queue's row too, waits for milliseconds at most.
 --
 -- Returns: 1 call again at once, 0 done.
 -- Raises: PQ001.
@@ -13,22 +12,17 @@ security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_chunk constant int := 2000;
     q pgq.queue;
-    v_slowest bigint;
+    v_keep bigint;
     v_deleted int;
 begin
     select * into q from pgq.queue where queue_name = i_queue_name for update;
     if not found then
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
     end if;
-    v_slowest := (select tick_id from pgq.slowest_tick(q.queue_id));
+    v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
     delete from pgq.tick
      where tick_queue = q.queue_id
-       and tick_id in (
-            select tick_id from pgq.tick
-             where tick_queue = q.queue_id and tick_id < v_slowest
-               and (txid_snapshot_xmin(tick_snapshot) <= q.queue_low_txid
-                    or tick_time < q.queue_switch_time - q.queue_rotation_period)
-             order by tick_id limit v_chunk);
+       and tick_id in (select tick_id from pgq.tick where tick_queue = q.queue_id and tick_id < v_keep order by tick_id limit v_chunk);
     get diagnostics v_deleted = row_count;
     return (v_deleted = v_chunk)::int;
 end

@@ -1,0 +1,52 @@
+"""What every contract test uses: one call that runs SQL and returns its value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+@pytest.fixture
+def sql(connection: psycopg.Connection[Any]) -> Callable[..., Any]:
+    """Run a statement: `sql("select pgq.create_queue(%s)", "q")` returns the first value."""
+
+    def run(statement: str, *params: object) -> Any:
+        cursor = connection.execute(statement, params or None)
+        row = cursor.fetchone() if cursor.description else None
+        return row[0] if row else None
+
+    return run
+
+
+@pytest.fixture
+def rows(connection: psycopg.Connection[Any]) -> Callable[..., list[tuple[Any, ...]]]:
+    """Run a query and return its rows."""
+
+    def run(statement: str, *params: object) -> list[tuple[Any, ...]]:
+        return connection.execute(statement, params or None).fetchall()
+
+    return run
+
+
+@pytest.fixture
+def queue(sql: Callable[..., Any]) -> str:
+    """A queue with one consumer, "c"."""
+    sql("select pgq.create_queue('q')")
+    sql("select pgq.register_consumer('q', 'c')")
+    return "q"
+
+
+@pytest.fixture
+def batch(queue: str, sql: Callable[..., Any]) -> Callable[..., int]:
+    """Tick the queue and open the consumer's next batch: `batch()` returns its id."""
+
+    def open_batch(consumer: str = "c") -> int:
+        sql("select pgq.tick_queue('q')")
+        return int(sql("select pgq.next_batch('q', %s)", consumer))
+
+    return open_batch

@@ -1,0 +1,157 @@
+"""Contract 1.2: queues are made, set and dropped."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+OBJECTS = """
+    select (select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace
+             where nspname = 'pgq' and relname like 'event\\_%%' and relname <> 'event_template')
+         + (select count(*) from pg_proc p join pg_namespace n on n.oid = pronamespace
+             where nspname = 'pgq' and proname ~ '^event_[0-9]+_insert$')
+"""
+
+
+def error(sql, statement, *params):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(statement, *params)
+    return caught.value
+
+
+def test_create_queue_says_one_for_new_and_zero_for_existing(sql):
+    assert sql("select pgq.create_queue('q')") == 1
+    assert sql("select pgq.create_queue('q')") == 0
+    assert sql("select count(*) from pgq.tick") == 1, "a new queue has its first tick"
+
+
+@pytest.mark.parametrize("name", [None, "", "a\nb", "a\x7f", "ä" * 30])
+def test_unusable_queue_name_is_refused_and_nothing_is_made(sql, name):
+    assert error(sql, "select pgq.create_queue(%s)", name).sqlstate == "PQ009"
+    assert sql(OBJECTS) == 0
+
+
+@pytest.mark.parametrize("name", ["'; drop schema pgq; --", 'a"b', "a.b", "%s", "Ä Ö", "q" * 59])
+def test_any_printable_queue_name_works(sql, name):
+    assert sql("select pgq.create_queue(%s)", name) == 1
+    sql("select pgq.register_consumer(%s, %s)", name, name)
+    sql("select pgq.insert_event(%s, 't', 'd')", name)
+    assert sql("select tick_id from pgq.tick_queue(%s)", name) == 2
+    batch = sql("select pgq.next_batch(%s, %s)", name, name)
+    assert sql("select ev_data from pgq.get_batch_events(%s)", batch) == "d"
+    assert sql("select pgq.drop_queue(%s, true)", name) == 1
+
+
+def test_drop_queue_leaves_nothing_behind(sql):
+    sql("select pgq.create_queue('q')")
+    sql("select pgq.register_consumer('q', 'c')")
+    assert sql("select pgq.drop_queue('q', true)") == 1
+    assert sql(OBJECTS) == 0
+    tables = "queue tick registration position consumer retry_queue dead_event".split()
+    assert [sql(f"select count(*) from pgq.{table}") for table in tables] == [0] * len(tables)
+
+
+def test_drop_queue_without_force_keeps_one_with_consumers(sql):
+    sql("select pgq.create_queue('q')")
+    sql("select pgq.register_consumer('q', 'c')")
+    assert error(sql, "select pgq.drop_queue('q')").sqlstate == "PQ008"
+    assert sql("select count(*) from pgq.get_consumer_info('q')") == 1
+
+
+def test_drop_of_an_unknown_queue_is_an_error(sql):
+    assert error(sql, "select pgq.drop_queue('nope')").sqlstate == "PQ001"
+
+
+@pytest.mark.parametrize(
+    ("param", "value", "column"),
+    [
+        ("ticker_max_count", "7", 7),
+        ("ticker_paused", "true", True),
+        ("external_ticker", "true", True),
+        ("disable_insert", "on", True),
+        ("per_tx_limit", "5", 5),
+        ("per_tx_limit", "", None),
+        ("ntables", "5", 5),
+        ("extra_maint", "{pgq.maint_ticks}", ["pgq.maint_ticks"]),
+    ],
+)
+def test_every_parameter_is_settable(sql, param, value, column):
+    sql("select pgq.create_queue('q')")
+    assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
+    assert sql(f"select queue_{param} from pgq.queue") == column
+
+
+@pytest.mark.parametrize("param", ["ticker_max_lag", "ticker_idle_period", "rotation_period"])
+def test_every_period_is_settable(sql, param):
+    sql("select pgq.create_queue('q')")
+    assert sql("select pgq.set_queue_config('q', %s, '7 minutes')", param) == 1
+    assert sql(f"select queue_{param} = interval '7 minutes' from pgq.queue")
+
+
+@pytest.mark.parametrize(
+    ("param", "value"),
+    [
+        ("ticker_max_count", "0"),
+        ("ticker_max_count", "x"),
+        ("ticker_max_count", ""),
+        ("ticker_max_lag", "-1 s"),
+        ("ticker_idle_period", "soon"),
+        ("rotation_period", "0"),
+        ("per_tx_limit", "-1"),
+        ("ntables", "2"),
+        ("ntables", "65"),
+        ("ntables", "x"),
+        ("ticker_paused", "perhaps"),
+        ("extra_maint", "{no.such_function}"),
+        ("extra_maint", "{"),
+    ],
+)
+def test_absurd_value_is_refused_by_parameter_name(sql, param, value):
+    sql("select pgq.create_queue('q')")
+    before = sql("select q::text from pgq.queue q")
+    failure = error(sql, "select pgq.set_queue_config('q', %s, %s)", param, value)
+    assert failure.sqlstate == "PQ009"
+    assert sql("select q::text from pgq.queue q") == before
+
+
+def test_unknown_parameter_is_refused_by_name(sql):
+    sql("select pgq.create_queue('q')")
+    failure = error(sql, "select pgq.set_queue_config('q', 'data_pfx', 'x')")
+    assert failure.sqlstate == "PQ010"
+    assert '"data_pfx"' in str(failure)
+
+
+def test_grown_queue_writes_and_rotates_over_all_its_tables(sql):
+    sql("select pgq.create_queue('q')")
+    sql("select pgq.set_queue_config('q', 'ntables', '4')")
+    sql("select pgq.set_queue_config('q', 'rotation_period', '1 microsecond')")
+    used = set()
+    for _ in range(4):
+        sql("select pgq.insert_event('q', 't', 'd')")
+        used.add(sql("select tableoid::regclass::text from pgq.event_1 order by ev_id desc limit 1"))
+        sql("select pgq.tick_queue('q')")
+        sql("select pgq.maint_rotate_tables_step1('q')")
+        sql("select pgq.maint_rotate_tables_step2()")
+    assert used == {f"pgq.event_1_{number}" for number in range(4)}
+
+
+def test_seq_setval_never_moves_back(sql):
+    sql("create sequence public.s")
+    assert sql("select pgq.seq_setval('public.s', 10)") == 10
+    assert sql("select pgq.seq_setval('public.s', 5)") == 10
+    assert sql("select pgq.seq_getval('public.s')") == 10
+
+
+def test_quote_fqname_quotes_at_the_first_dot(sql):
+    assert sql("select pgq.quote_fqname('a b.c.d')") == '"a b"."c.d"'
+    assert sql("select pgq.quote_fqname('T')") == 'public."T"'
+
+
+def test_tune_storage_and_grant_perms_know_the_queue(sql):
+    sql("select pgq.create_queue('q')")
+    assert sql("select pgq.tune_storage('q')") == 1
+    assert sql("select pgq.tune_storage('nope')") == 0
+    assert sql("select pgq.grant_perms('q')") == 1
+    assert error(sql, "select pgq.grant_perms('nope')").sqlstate == "PQ001"
+    options = sql("select reloptions from pg_class where relname = 'event_1_0'")
+    assert set(options) == {"fillfactor=100", "autovacuum_enabled=off"}

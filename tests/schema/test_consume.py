@@ -1,0 +1,282 @@
+"""Contract 1.4: batches come out."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+EVENTS = "select ev_id from pgq.get_batch_events(%s)"
+
+
+def state(sql, statement, *params):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(statement, *params)
+    return caught.value.sqlstate
+
+
+def insert(sql, count=1):
+    for _ in range(count):
+        sql("select pgq.insert_event('q', 't', 'd')")
+
+
+def test_consumer_sees_only_what_comes_after_its_registration(queue, sql, rows, batch):
+    insert(sql)
+    sql("select pgq.tick_queue('q')")
+    assert sql("select pgq.register_consumer('q', 'late')") == 1
+    assert sql("select pgq.register_consumer('q', 'late')") == 0
+    insert(sql)
+    assert rows(EVENTS, batch("late")) == [(2,)]
+
+
+def test_register_at_a_tick_repositions_and_drops_the_open_batch(queue, sql, rows, batch):
+    insert(sql)
+    first = batch()
+    assert sql("select pgq.register_consumer_at('q', 'c', 1)") == 0
+    assert sql("select pgq.finish_batch(%s)", first) == 0
+    again = sql("select pgq.next_batch('q', 'c')")
+    assert again != first
+    assert rows(EVENTS, again) == [(1,)]
+
+
+def test_register_refuses_unknown_queue_tick_and_name(queue, sql):
+    assert state(sql, "select pgq.register_consumer('nope', 'c')") == "PQ001"
+    assert state(sql, "select pgq.register_consumer_at('q', 'd', 99)") == "PQ005"
+    assert state(sql, "select pgq.register_consumer('q', '')") == "PQ009"
+    assert state(sql, "select pgq.register_consumer('q', null)") == "PQ009"
+    assert sql("select count(*) from pgq.consumer") == 1
+
+
+def test_register_without_ticks_says_so(queue, sql):
+    sql("delete from pgq.tick")
+    assert state(sql, "select pgq.register_consumer('q', 'd')") == "PQ005"
+
+
+def test_unregister_says_how_many(queue, sql):
+    assert sql("select pgq.unregister_consumer('q', 'c')") == 1
+    assert sql("select pgq.unregister_consumer('q', 'c')") == 0
+    assert sql("select count(*) from pgq.position") == 0
+
+
+def test_next_batch_without_a_tick_is_null(queue, sql):
+    insert(sql)
+    assert sql("select pgq.next_batch('q', 'c')") is None
+    assert sql("select batch_id from pgq.next_batch_info('q', 'c')") is None
+
+
+def test_idle_next_batch_takes_no_xid(queue, sql, connection):
+    with connection.transaction():
+        sql("select pgq.next_batch('q', 'c')")
+        assert sql("select pg_current_xact_id_if_assigned()") is None
+
+
+def test_open_batch_is_given_again_whatever_the_limits(queue, sql, batch):
+    opened = batch()
+    sql("select pgq.tick_queue('q')")
+    assert sql("select pgq.next_batch('q', 'c')") == opened
+    again = sql("select batch_id from pgq.next_batch_custom('q', 'c', '1 day', 1000000, '1 day')")
+    assert again == opened
+
+
+def test_next_batch_of_a_stranger_is_an_error(queue, sql):
+    assert state(sql, "select pgq.next_batch('q', 'stranger')") == "PQ002"
+    assert state(sql, "select pgq.next_batch('nope', 'c')") == "PQ002"
+
+
+def test_position_on_a_missing_tick_is_named_corruption(queue, sql):
+    sql("select pgq.tick_queue('q')")
+    sql("delete from pgq.tick where tick_id = 1")
+    assert state(sql, "select pgq.next_batch('q', 'c')") == "PQ015"
+
+
+def test_batches_follow_each_other_tick_by_tick(queue, sql, rows, batch):
+    seen = []
+    for number in range(1, 4):
+        insert(sql)
+        sql("select pgq.tick_queue('q')")
+        found = rows("select batch_id, prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')")
+        assert found[0][1:] == (number, number + 1)
+        seen += rows(EVENTS, found[0][0])
+        assert sql("select pgq.finish_batch(%s)", found[0][0]) == 1
+    assert seen == [(1,), (2,), (3,)]
+
+
+def test_min_count_merges_ticks(queue, sql, rows):
+    custom = "select batch_id, cur_tick_id from pgq.next_batch_custom('q', 'c', null, %s, null)"
+    for _ in range(3):
+        insert(sql)
+        sql("select pgq.tick_queue('q')")
+    assert rows(custom, 4) == [(None, None)]
+    assert rows(custom, 2)[0][1] == 4, "the last tick, not twice too far, ends the batch"
+
+
+def test_min_count_that_overshoots_twofold_scans_forward(queue, sql, rows):
+    for _ in range(5):
+        insert(sql)
+        sql("select pgq.tick_queue('q')")
+    found = rows("select cur_tick_id from pgq.next_batch_custom('q', 'c', null, 2, null)")
+    assert found == [(3,)]
+
+
+def test_min_lag_holds_young_ticks_back(queue, sql):
+    sql("select pgq.tick_queue('q')")
+    assert sql("select batch_id from pgq.next_batch_custom('q', 'c', '1 hour', null, null)") is None
+    sql("update pgq.tick set tick_time = tick_time - interval '2 hours'")
+    assert sql("select batch_id from pgq.next_batch_custom('q', 'c', '1 hour', null, null)")
+
+
+def test_min_interval_merges_ticks_by_time(queue, sql, rows):
+    for hours in range(1, 4):
+        sql("select pgq.tick_queue('q')")
+        sql("update pgq.tick set tick_time = now() + %s * interval '1 hour' where tick_id = %s", hours, hours + 1)
+    found = rows("select cur_tick_id from pgq.next_batch_custom('q', 'c', null, null, '2 hours')")
+    assert found == [(4,)]
+
+
+def test_events_of_a_batch_are_ordered_by_id(queue, sql, rows, batch):
+    raw = "select pgq.insert_event_raw('q', %s, null, null, null, 't', 'd', null, null, null, null)"
+    for number in (30, 10, 20):
+        sql(raw, number)
+    assert rows(EVENTS, batch()) == [(10,), (20,), (30,)]
+
+
+def test_unknown_batch_is_an_error_or_a_warning(queue, sql, connection):
+    notices = []
+    connection.add_notice_handler(lambda notice: notices.append(notice.severity))
+    assert state(sql, EVENTS, 99) == "PQ003"
+    assert state(sql, "select pgq.batch_event_tables(99)") == "PQ003"
+    assert state(sql, "select pgq.batch_retry(99, 1)") == "PQ003"
+    assert state(sql, "select pgq.event_retry(99, 1, 1)") == "PQ003"
+    assert state(sql, "select pgq.event_retry(99, '{1}', '{1}', '{1s}')") == "PQ003"
+    assert state(sql, "select pgq.event_dead(99, '{1}', '{1}', '{x}')") == "PQ003"
+    assert state(sql, "select pgq.get_batch_cursor(99, 'c', 1)") == "PQ003"
+    assert sql("select pgq.batch_event_sql(99)") is None
+    assert sql("select queue_name from pgq.get_batch_info(99)") is None
+    assert sql("select pgq.finish_batch(99)") == 0
+    assert notices == ["WARNING"]
+
+
+def test_cursor_gives_the_first_rows_and_the_rest_by_fetch(queue, sql, rows, connection, batch):
+    insert(sql, 5)
+    opened = batch()
+    with connection.transaction():
+        assert rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', 2)", opened) == [(1,), (2,)]
+        assert [row[0] for row in rows("fetch all from cur")] == [3, 4, 5]
+    with connection.transaction():
+        assert rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', 0)", opened) == []
+        assert len(rows("fetch all from cur")) == 5
+        assert rows("select ev_id from pgq.get_batch_cursor(null, 'other', 1)") == []
+    with connection.transaction():
+        found = rows("select ev_id from pgq.get_batch_cursor(%s, 'cur', 9, 'ev_id > 3')", opened)
+        assert found == [(4,), (5,)]
+
+
+def test_batch_info_and_tables(queue, sql, rows, batch):
+    insert(sql)
+    opened = batch()
+    info = rows(
+        "select queue_name, consumer_name, prev_tick_id, tick_id, seq_start, seq_end, lag >= '0'"
+        " from pgq.get_batch_info(%s)",
+        opened,
+    )
+    assert info == [("q", "c", 1, 2, 0, 1, True)]
+    assert len(rows("select pgq.batch_event_tables(%s)", opened)) == 3
+
+
+def test_event_retry_says_one_then_zero(queue, sql, rows, batch):
+    insert(sql, 2)
+    opened = batch()
+    assert sql("select pgq.event_retry(%s, 1, 0)", opened) == 1
+    assert sql("select pgq.event_retry(%s, 1, 0)", opened) == 0
+    assert sql("select pgq.event_retry(%s, 2, now())", opened) == 1
+    assert state(sql, "select pgq.event_retry(%s, 99, 0)", opened) == "PQ004"
+    sql("select pgq.finish_batch(%s)", opened)
+    assert sql("select pgq.maint_retry_events()") == 2
+    again = batch()
+    found = rows("select ev_id, ev_retry from pgq.get_batch_events(%s)", again)
+    assert found == [(1, 1), (2, 1)]
+
+
+def test_retried_event_comes_back_to_its_consumer_only(queue, sql, rows, batch):
+    sql("select pgq.register_consumer('q', 'other')")
+    insert(sql)
+    opened, other = batch(), sql("select pgq.next_batch('q', 'other')")
+    sql("select pgq.event_retry(%s, 1, 0)", opened)
+    for each in (opened, other):
+        sql("select pgq.finish_batch(%s)", each)
+    sql("select pgq.maint_retry_events()")
+    assert rows(EVENTS, batch("other")) == []
+    assert rows(EVENTS, sql("select pgq.next_batch('q', 'c')")) == [(1,)]
+
+
+def test_event_that_is_not_due_stays_in_the_retry_queue(queue, sql, batch):
+    insert(sql)
+    assert sql("select pgq.event_retry(%s, 1, 3600)", batch()) == 1
+    assert sql("select pgq.maint_retry_events()") == 0
+    assert sql("select count(*) from pgq.retry_queue") == 1
+
+
+def test_retry_of_many_events_is_one_call(queue, sql, rows, batch):
+    insert(sql, 3)
+    opened = batch()
+    txids = dict(rows("select ev_id, ev_txid from pgq.get_batch_events(%s)", opened))
+    many = "select pgq.event_retry(%s, %s::bigint[], %s::bigint[], '{0s,0s}')"
+    assert sql(many, opened, [1, 3], [txids[1], txids[3]]) == 2
+    assert state(sql, many, opened, [1, 2], [txids[1], txids[3]]) == "PQ004"
+    assert state(sql, many, opened, [1, 2], [txids[1]]) == "PQ009"
+    assert state(sql, many, opened, [1], [txids[1]]) == "PQ009"
+    assert sql("select count(*) from pgq.retry_queue") == 2
+
+
+def test_event_of_another_batch_is_not_found(queue, sql, rows, batch):
+    insert(sql)
+    first = batch()
+    txid = sql("select ev_txid from pgq.get_batch_events(%s)", first)
+    sql("select pgq.finish_batch(%s)", first)
+    insert(sql)
+    second = batch()
+    many = "select pgq.event_retry(%s, '{1}', array[%s]::bigint[], '{0s}')"
+    assert state(sql, many, second, txid) == "PQ004"
+
+
+def test_batch_retry_sets_all_aside_once(queue, sql, batch):
+    insert(sql, 3)
+    opened = batch()
+    sql("select pgq.event_retry(%s, 2, 0)", opened)
+    assert sql("select pgq.batch_retry(%s, 0)", opened) == 2
+    assert sql("select pgq.maint_retry_events()") == 3
+
+
+def test_event_retry_raw_delays_an_event_for_one_consumer(queue, sql, rows, batch):
+    raw = "select pgq.event_retry_raw('q', %s, now(), null, null, 4, 't', 'd', null, null, null, null)"
+    assert sql(raw, "c") == 1
+    assert state(sql, raw, "stranger") == "PQ002"
+    sql("select pgq.maint_retry_events()")
+    found = rows("select ev_id, ev_retry, ev_data from pgq.get_batch_events(%s)", batch())
+    assert found == [(1, 4, "d")]
+
+
+def test_dead_event_is_kept_with_its_reason_and_revived(queue, sql, rows, batch):
+    insert(sql, 2)
+    opened = batch()
+    txids = dict(rows("select ev_id, ev_txid from pgq.get_batch_events(%s)", opened))
+    dead = "select pgq.event_dead(%s, '{2}', array[%s]::bigint[], '{too bad}')"
+    assert sql(dead, opened, txids[2]) == 1
+    assert sql(dead, opened, txids[2]) == 0
+    sql("select pgq.finish_batch(%s)", opened)
+    found = rows("select ev_id, dead_reason, ev_data from pgq.get_dead_events('q', 'c')")
+    assert found == [(2, "too bad", "d")]
+    assert sql("select pgq.revive_dead_events('q', 'c', '{1}')") == 0
+    assert sql("select pgq.revive_dead_events('q', 'c')") == 1
+    sql("select pgq.maint_retry_events()")
+    assert rows(EVENTS, batch()) == [(2,)]
+
+
+def test_dead_events_are_deleted_for_good(queue, sql, rows, batch):
+    insert(sql)
+    opened = batch()
+    txid = sql("select ev_txid from pgq.get_batch_events(%s)", opened)
+    sql("select pgq.event_dead(%s, '{1}', array[%s]::bigint[], '{x}')", opened, txid)
+    assert sql("select pgq.delete_dead_events('q', 'c')") == 1
+    assert rows("select * from pgq.get_dead_events('q', 'c')") == []
+    assert state(sql, "select * from pgq.get_dead_events('q', 'stranger')") == "PQ002"
+    assert state(sql, "select pgq.revive_dead_events('q', 'stranger')") == "PQ002"

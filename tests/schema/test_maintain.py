@@ -1,0 +1,213 @@
+"""Contract 1.7: rotation, retries, clean-up; 1.8: what everybody may see."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+
+def state(sql, statement, *params):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(statement, *params)
+    return caught.value.sqlstate
+
+
+def finish_all(sql):
+    sql("select pgq.tick_queue('q')")
+    while batch := sql("select pgq.next_batch('q', 'c')"):
+        sql("select pgq.finish_batch(%s)", batch)
+
+
+def rotate(sql):
+    """Rotate whatever the period says; return the current table."""
+    sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
+    sql("select pgq.maint_rotate_tables_step1('q')")
+    sql("select pgq.maint_rotate_tables_step2()")
+    return sql("select queue_cur_table from pgq.queue")
+
+
+def test_rotation_waits_for_its_period_and_for_step2(queue, sql):
+    finish_all(sql)
+    assert sql("select pgq.maint_rotate_tables_step1('q')") == 0
+    assert sql("select queue_cur_table from pgq.queue") == 0
+    sql("update pgq.queue set queue_switch_time = now() - interval '1 day', queue_switch_step2 = null")
+    sql("select pgq.maint_rotate_tables_step1('q')")
+    assert sql("select queue_cur_table from pgq.queue") == 0
+    assert sql("select pgq.maint_rotate_tables_step2()") == 0
+    sql("select pgq.maint_rotate_tables_step1('q')")
+    assert sql("select queue_cur_table from pgq.queue") == 1
+
+
+def test_rotation_never_truncates_what_a_consumer_has_not_had(queue, sql):
+    sql("select pgq.insert_event('q', 't', 'd')")
+    assert [rotate(sql), rotate(sql), rotate(sql)] == [1, 2, 2]
+    assert sql("select count(*) from pgq.event_1") == 1
+    finish_all(sql)
+    assert rotate(sql) == 0
+    assert sql("select count(*) from pgq.event_1") == 0
+
+
+def test_rotation_keeps_what_no_tick_has_seen_when_there_are_no_consumers(queue, sql):
+    sql("select pgq.unregister_consumer('q', 'c')")
+    sql("select pgq.insert_event('q', 't', 'd')")
+    assert [rotate(sql), rotate(sql), rotate(sql)] == [1, 2, 2]
+    sql("select pgq.tick_queue('q')")
+    assert rotate(sql) == 0
+
+
+def test_rotation_beside_a_reader_of_the_table_is_put_off(queue, sql, connect):
+    finish_all(sql)
+    other = connect(autocommit=False)
+    other.execute("select count(*) from pgq.event_1")
+    assert rotate(sql) == 0
+    other.rollback()
+    assert rotate(sql) == 1
+
+
+def test_rotation_needs_read_committed(queue, sql):
+    sql("set default_transaction_isolation = 'repeatable read'")
+    assert state(sql, "select pgq.maint_rotate_tables_step1('q')") == "PQ013"
+    assert state(sql, "select pgq.repair_queue('q')") == "PQ013"
+
+
+def test_rotation_of_an_unknown_queue_and_of_a_broken_one(queue, sql):
+    assert state(sql, "select pgq.maint_rotate_tables_step1('nope')") == "PQ001"
+    assert state(sql, "select pgq.maint_ticks('nope')") == "PQ001"
+    sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
+    sql("delete from pgq.tick")
+    assert state(sql, "select pgq.maint_rotate_tables_step1('q')") == "PQ015"
+    sql("update pgq.queue set queue_switch_step1 = 1::bigint << 60")
+    assert state(sql, "select pgq.maint_rotate_tables_step1('q')") == "PQ012"
+
+
+def test_register_at_a_tick_whose_events_are_truncated_is_refused(queue, sql):
+    sql("select pgq.insert_event('q', 't', 'd')")
+    finish_all(sql)
+    for _ in range(3):
+        rotate(sql)
+    assert state(sql, "select pgq.register_consumer_at('q', 'c', 1)") == "PQ005"
+    assert sql("select pgq.register_consumer_at('q', 'd', 2)") == 1
+
+
+def test_maint_ticks_keeps_what_a_consumer_or_a_reposition_needs(queue, sql, rows):
+    ticks = "select tick_id from pgq.tick order by 1"
+    finish_all(sql)
+    rotate(sql)
+    finish_all(sql)
+    finish_all(sql)
+    rotate(sql)
+    assert sql("select pgq.maint_ticks('q')") == 0
+    assert rows(ticks) == [(2,), (3,), (4,)], "ticks since the rotation before the last one"
+    assert sql("select pgq.register_consumer_at('q', 'slow', 2)") == 1
+    rotate(sql)
+    finish_all(sql)
+    rotate(sql)
+    sql("select pgq.maint_ticks('q')")
+    assert rows(ticks) == [(2,), (3,), (4,), (5,)], "the slow consumer is still at 2"
+
+
+def test_maint_ticks_works_in_chunks(queue, sql):
+    sql(
+        "insert into pgq.tick (tick_queue, tick_id, tick_event_seq)"
+        " select 1, n, 0 from generate_series(2, 2500) n"
+    )
+    sql("select pgq.register_consumer_at('q', 'c', 2500)")
+    rotate(sql)
+    rotate(sql)
+    assert sql("select pgq.maint_ticks('q')") == 1
+    assert sql("select pgq.maint_ticks('q')") == 0
+    assert sql("select min(tick_id) from pgq.tick") == 2500
+
+
+def test_rotation_does_not_wait_for_a_transaction_that_wrote_no_event(queue, sql, connect):
+    other = connect(autocommit=False)
+    other.execute("select txid_current()")
+    sql("select pgq.insert_event('q', 't', 'd')")
+    finish_all(sql)
+    assert [rotate(sql), rotate(sql), rotate(sql)] == [1, 2, 0]
+    assert sql("select count(*) from pgq.event_1") == 0
+
+
+def test_maint_positions_keeps_the_position(queue, sql, rows):
+    for _ in range(5):
+        finish_all(sql)
+    before = rows("select * from pgq.subscription")
+    assert sql("select count(*) from pgq.position") == 11
+    assert sql("select pgq.maint_positions()") == 0
+    assert sql("select count(*) from pgq.position") == 1
+    assert rows("select * from pgq.subscription") == before
+
+
+def test_maint_positions_keeps_an_open_batch(queue, sql):
+    sql("select pgq.tick_queue('q')")
+    batch = sql("select pgq.next_batch('q', 'c')")
+    sql("select pgq.maint_positions()")
+    assert sql("select pgq.finish_batch(%s)", batch) == 1
+
+
+def test_retries_are_drained_in_one_call(queue, sql):
+    sql("select pgq.insert_events('q', array_fill('t'::text, '{1500}'), array_fill('d'::text, '{1500}'))")
+    sql("select pgq.tick_queue('q')")
+    batch = sql("select pgq.next_batch('q', 'c')")
+    assert sql("select pgq.batch_retry(%s, 0)", batch) == 1500
+    sql("select pgq.finish_batch(%s)", batch)
+    before = sql("select event_seq from pgq.ticker_activity()")
+    assert sql("select pgq.maint_retry_events()") == 1500
+    assert sql("select pgq.maint_retry_events()") == 0
+    assert sql("select event_seq from pgq.ticker_activity()") > before, "a ticker sees that there is news"
+
+
+def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection):
+    notices = []
+    connection.add_notice_handler(lambda notice: notices.append(notice.severity))
+    sql("select pgq.create_queue('a')")
+    sql("select pgq.register_consumer('a', 'c')")
+    raw = "select pgq.event_retry_raw(%s, 'c', now(), null, null, null, 't', 'd', null, null, null, null)"
+    sql(raw, "a")
+    sql(raw, "q")
+    sql("update pgq.queue set queue_data_pfx = 'pgq.gone' where queue_name = 'q'")
+    assert sql("select pgq.maint_retry_events()") == 1
+    assert notices == ["WARNING"]
+    assert sql("select count(*) from pgq.retry_queue") == 1
+
+
+def test_maint_operations_lists_what_is_due(queue, sql, rows):
+    operations = "select func_name, func_arg from pgq.maint_operations()"
+    assert rows(operations) == [("pgq.maint_ticks", "q"), ("pgq.maint_positions", None)]
+    sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
+    sql("select pgq.set_queue_config('q', 'extra_maint', '{pgq.tune_storage}')")
+    assert rows(operations) == [
+        ("pgq.maint_rotate_tables_step1", "q"),
+        ("pgq.maint_rotate_tables_step2", None),
+        ("pgq.maint_ticks", "q"),
+        ("pgq.maint_positions", None),
+        ("pgq.tune_storage", "q"),
+    ]
+
+
+def test_queue_info_counts_new_events_and_rate(queue, sql, rows):
+    sql("update pgq.tick set tick_time = now() - interval '10 seconds'")
+    sql("select pgq.insert_events('q', array_fill('t'::text, '{50}'), array_fill('d'::text, '{50}'))")
+    info = "select queue_name, ev_new, last_tick_id, round(ev_per_sec) from pgq.get_queue_info('q')"
+    assert rows(info) == [("q", 50, 1, None)]
+    sql("select pgq.tick_queue('q')")
+    assert rows(info) == [("q", 0, 2, 5)]
+    assert rows("select queue_name from pgq.get_queue_info()") == [("q",)]
+    assert rows("select * from pgq.get_queue_info('nope')") == []
+
+
+def test_consumer_info_counts_pending_events(queue, sql, rows):
+    sql("select pgq.register_consumer('q', 'd')")
+    sql("select pgq.insert_events('q', array_fill('t'::text, '{5}'), array_fill('d'::text, '{5}'))")
+    finish_all(sql)
+    info = "select consumer_name, last_tick, current_batch, pending_events from pgq.get_consumer_info({})"
+    assert rows(info.format("")) == [("c", 2, None, 0), ("d", 1, None, 5)]
+    batch = sql("select pgq.next_batch('q', 'd')")
+    assert rows(info.format("'q', 'd'")) == [("d", 1, batch, 5)]
+    assert len(rows(info.format("'q'"))) == 2
+    assert rows(info.format("'nope'")) == []
+
+
+def test_version_is_that_of_the_contract(sql):
+    assert sql("select pgq.version()") == "3.5"
+    assert sql("select pgq.upgrade_schema()") == 0

@@ -1,0 +1,123 @@
+"""Contract 1.3: events go in."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+
+def state(sql, statement, *params):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(statement, *params)
+    return caught.value.sqlstate
+
+
+def test_insert_event_returns_ids_that_count_up(queue, sql):
+    assert sql("select pgq.insert_event('q', 't', 'd')") == 1
+    assert sql("select pgq.insert_event('q', 't', 'd', 'a', 'b', 'c', 'd')") == 2
+
+
+def test_every_field_arrives(queue, rows, sql, batch):
+    sql("select pgq.insert_event('q', 'type', 'data', '1', '2', '3', '4')")
+    sql("select pgq.insert_event('q', null, null)")
+    found = rows(
+        "select ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4, ev_retry"
+        " from pgq.get_batch_events(%s)",
+        batch(),
+    )
+    assert found == [("type", "data", "1", "2", "3", "4", None), (None,) * 7]
+
+
+@pytest.mark.parametrize(
+    ("name", "code"), [("nope", "PQ001"), (None, "PQ009"), ("", "PQ001")]
+)
+def test_insert_into_no_queue_is_an_error(queue, sql, name, code):
+    assert state(sql, "select pgq.insert_event(%s, 't', 'd')", name) == code
+    assert state(sql, "select pgq.insert_events(%s, '{t}', '{d}')", name) == code
+
+
+def test_insert_without_any_queue_is_an_error(sql):
+    assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ001"
+
+
+def test_each_of_many_queues_gets_its_own_events(sql, rows):
+    names = [f"q{number}" for number in range(21)]
+    for name in names:
+        sql("select pgq.create_queue(%s)", name)
+    sql("select pgq.drop_queue('q7')")
+    for name in names:
+        if name != "q7":
+            sql("select pgq.insert_event(%s, 't', %s)", name, name)
+    assert state(sql, "select pgq.insert_event('q7', 't', 'd')") == "PQ001"
+    for number, name in enumerate(names, start=1):
+        if name != "q7":
+            assert rows(f"select ev_data from pgq.event_{number}") == [(name,)]
+
+
+def test_disabled_queue_refuses_all_ways_in(queue, sql):
+    sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
+    assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ006"
+    assert state(sql, "select pgq.insert_events('q', '{t}', '{d}')") == "PQ006"
+    assert state(sql, "select pgq.current_event_table('q')") == "PQ006"
+    sql("set session_replication_role = replica")
+    assert sql("select pgq.insert_event('q', 't', 'd')") is not None
+    assert sql("select pgq.current_event_table('q')") == "pgq.event_1_0"
+
+
+def test_limit_counts_the_events_of_one_transaction(queue, sql, connection):
+    statement = "select pgq.insert_event('q', 't', 'd')"
+    sql("select pgq.set_queue_config('q', 'per_tx_limit', '2')")
+    with connection.transaction():
+        sql(statement)
+        sql(statement)
+    with pytest.raises(psycopg.Error) as caught, connection.transaction():
+        sql("select pgq.insert_events('q', '{t,t}', '{d,d}')")
+        sql(statement)
+    assert caught.value.sqlstate == "PQ007"
+    sql("select pgq.set_queue_config('q', 'per_tx_limit', '0')")
+    assert state(sql, statement) == "PQ007"
+
+
+def test_insert_event_raw_chooses_all_fields(queue, sql, rows, batch):
+    sub = sql("select sub_id from pgq.subscription")
+    raw = "select pgq.insert_event_raw('q', %s, %s, %s, %s, 't', 'd', null, null, null, null)"
+    assert sql(raw, 77, "2001-01-01 00:00+00", sub, 3) == 77
+    assert sql(raw, None, None, sub + 1, None) == 2, "nextval is used up by the first one too"
+    found = rows(
+        "select ev_id, ev_time = '2001-01-01 00:00+00', ev_retry from pgq.get_batch_events(%s)",
+        batch(),
+    )
+    assert found == [(77, True, 3)], "an event with an owner is for that subscription only"
+
+
+def test_insert_events_returns_ids_in_the_order_of_the_arrays(queue, rows, batch):
+    ids = rows(
+        "select pgq.insert_events('q', array_agg('t'::text order by n), array_agg(n::text order by n),"
+        " ev_extra2s => array_agg((-n)::text order by n)) from generate_series(1, 500) n"
+    )
+    assert [row[0] for row in ids] == list(range(1, 501))
+    found = rows("select ev_id, ev_data, ev_extra1, ev_extra2 from pgq.get_batch_events(%s)", batch())
+    assert found == [(n, str(n), None, str(-n)) for n in range(1, 501)]
+
+
+def test_insert_events_takes_empty_arrays_and_refuses_uneven_ones(queue, rows, sql):
+    assert rows("select pgq.insert_events('q', '{}', '{}')") == []
+    assert state(sql, "select pgq.insert_events('q', '{a,b}', '{a}')") == "PQ009"
+    assert state(sql, "select pgq.insert_events('q', '{a}', '{a}', '{a,b}')") == "PQ009"
+    assert state(sql, "select pgq.insert_events('q', null, '{a}')") == "PQ009"
+
+
+def test_current_event_table_names_the_table_of_inserts(queue, sql):
+    sql("select pgq.insert_event('q', 't', 'd')")
+    table = sql("select pgq.current_event_table('q')")
+    assert sql("select tableoid::regclass::text from pgq.event_1") == table
+    assert state(sql, "select pgq.current_event_table('nope')") == "PQ001"
+
+
+def test_caller_with_a_hostile_search_path_inserts_all_the_same(queue, sql, rows):
+    sql("create schema evil")
+    sql("create function evil.now() returns timestamptz language sql as $$ select null::timestamptz $$")
+    sql("create function evil.txid_current() returns bigint language sql as $$ select 1::bigint $$")
+    sql("set search_path = evil, pg_catalog")
+    assert sql("select pgq.insert_event('q', 't', 'd')") == 1
+    assert rows("select ev_txid > 1 and ev_time is not null from pgq.event_1") == [(True,)]

@@ -1,0 +1,160 @@
+"""House rules of the engine, asked of the catalogue."""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+
+import pytest
+from pgqpy import calls
+from tests.support.tree import ROOT
+
+SCHEMA = ROOT / "schema"
+FUNCTIONS = """
+    from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+    where n.nspname = 'pgq' and p.proname !~ '^event_[0-9]+_insert$'
+"""
+PUBLIC = {
+    "get_consumer_info",
+    "get_queue_info",
+    "quote_fqname",
+    "schema_version",
+    "seq_getval",
+    "version",
+}
+ROLES = ("pgq_reader", "pgq_writer", "pgq_ticker", "pgq_admin")
+
+
+def test_every_security_definer_function_pins_its_search_path(queue, rows):
+    found = rows(f"select p.oid::regprocedure::text, proconfig {FUNCTIONS} and prosecdef")
+    wrong = [name for name, config in found if "search_path=pg_catalog, pg_temp" not in (config or ())]
+    assert len(found) > 50
+    assert wrong == []
+
+
+def test_public_executes_only_what_shows_no_payload(queue, rows):
+    found = rows(
+        "select distinct proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
+        " where nspname = 'pgq' and has_function_privilege('public', p.oid, 'execute')"
+    )
+    assert {name for (name,) in found} == PUBLIC
+
+
+def test_public_reads_no_table_with_payloads(queue, rows):
+    found = rows(
+        "select relname from pg_class c join pg_namespace n on n.oid = relnamespace"
+        " where nspname = 'pgq' and relkind in ('r', 'v')"
+        " and (has_table_privilege('public', c.oid, 'select') or has_any_column_privilege('public', c.oid, 'select'))"
+    )
+    assert {name for (name,) in found} == {
+        "consumer",
+        "installation",
+        "position",
+        "queue",
+        "registration",
+        "subscription",
+        "tick",
+    }
+
+
+def test_every_function_has_a_comment(rows):
+    assert rows(f"select proname {FUNCTIONS} and obj_description(p.oid) is null and proname <> 'insert_row'") == []
+
+
+def test_every_table_has_a_comment(rows):
+    found = rows(
+        "select relname from pg_class c join pg_namespace n on n.oid = relnamespace"
+        " where nspname = 'pgq' and relkind in ('r', 'v') and obj_description(c.oid) is null"
+    )
+    assert found == []
+
+
+def test_manifest_names_each_file_once_and_no_other():
+    listed = re.findall(r"^\\ir (\S+)$", (SCHEMA / "install.sql").read_text(), re.MULTILINE)
+    there = {path.relative_to(SCHEMA).as_posix() for path in SCHEMA.rglob("*.sql")} - {"install.sql"}
+    assert sorted(listed) == sorted(there)
+
+
+def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
+    for path in SCHEMA.glob("functions/*/*.sql"):
+        text = path.read_text()
+        names = set(re.findall(r"^create or replace function pgq\.(\w+)", text, re.MULTILINE))
+        names -= {"insert_row"}  # the text that build_insert_path generates
+        assert names == {path.stem}, path
+        assert "-- Writes: " in text or "writes: as" in text, path
+
+
+def test_every_function_for_a_role_is_a_call_of_the_client(rows):
+    found = rows(
+        f"select distinct proname {FUNCTIONS} and"
+        f" (has_function_privilege('pgq_admin', p.oid, 'execute') or has_function_privilege('pgq_ticker', p.oid, 'execute'))"
+    )
+    modules = [value for value in vars(calls).values() if isinstance(value, ModuleType)]
+    built = {name for module in modules for name in vars(module)}
+    assert {name for (name,) in found} - built == set()
+
+
+def test_preflight_knows_the_last_migration():
+    last = max(int(path.name[:3]) for path in SCHEMA.glob("tables/*.sql"))
+    assert f"shipped constant int := {last};" in (SCHEMA / "setup/preflight.sql").read_text()
+
+
+@pytest.mark.parametrize(
+    ("role", "statement", "allowed"),
+    [
+        ("pgq_writer", "select pgq.insert_event('q', 't', 'd')", True),
+        ("pgq_writer", "select pgq.insert_events('q', '{t}', '{d}')", True),
+        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')", True),
+        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_txid) values (now(), 1)", False),
+        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_owner) values (now(), 1)", False),
+        ("pgq_writer", "select ev_data from pgq.event_1", False),
+        ("pgq_writer", "select pgq.next_batch('q', 'c')", False),
+        ("pgq_writer", "select pgq.drop_queue('q')", False),
+        ("pgq_reader", "select pgq.next_batch('q', 'c')", True),
+        ("pgq_reader", "select pgq.register_consumer('q', 'd')", True),
+        ("pgq_reader", "select ev_data from pgq.event_1", True),
+        ("pgq_reader", "select pgq.insert_event('q', 't', 'd')", False),
+        ("pgq_reader", "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')", False),
+        ("pgq_reader", "select * from pgq.retry_queue", False),
+        ("pgq_reader", "select * from pgq.dead_event", False),
+        ("pgq_reader", "select pgq.tick_queue('q')", False),
+        ("pgq_ticker", "select pgq.tick_queue('q')", True),
+        ("pgq_ticker", "select pgq.ticker()", True),
+        ("pgq_ticker", "select pgq.maint_retry_events()", True),
+        ("pgq_ticker", "select pgq.maint_rotate_tables_step1('q')", True),
+        ("pgq_ticker", "select * from pgq.maint_operations()", True),
+        ("pgq_ticker", "select pgq.insert_event('q', 't', 'd')", False),
+        ("pgq_ticker", "select pgq.next_batch('q', 'c')", False),
+        ("pgq_ticker", "select ev_data from pgq.event_1", False),
+        ("pgq_ticker", "select pgq.create_queue('r')", False),
+        ("pgq_ticker", "update pgq.queue set queue_cur_table = 0", False),
+        ("pgq_admin", "select pgq.create_queue('r')", True),
+        ("pgq_admin", "select pgq.drop_queue('q', true)", True),
+        ("pgq_admin", "select pgq.insert_event('q', 't', 'd')", True),
+        ("pgq_admin", "select pgq.next_batch('q', 'c')", True),
+        ("pgq_admin", "update pgq.queue set queue_extra_maint = null", True),
+        ("pgq_admin", "select * from pgq.retry_queue", True),
+        ("pgq_admin", "select pgq.insert_row('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')", False),
+    ],
+)
+def test_each_role_can_do_its_part_and_no_more(queue, sql, role, statement, allowed):
+    sql(f"set role {role}")
+    try:
+        sql(statement)
+    except Exception as exc:
+        assert (allowed, getattr(exc, "sqlstate", None)) == (False, "42501"), exc
+    else:
+        assert allowed
+
+
+def test_a_stranger_sees_queues_and_no_payloads(queue, sql):
+    sql("create role stranger_of_the_queue")
+    try:
+        sql("set role stranger_of_the_queue")
+        assert sql("select count(*) from pgq.get_consumer_info()") == 1
+        for statement in ("select ev_data from pgq.event_1", "select pgq.insert_event('q', 't', 'd')"):
+            with pytest.raises(Exception, match="permission denied"):
+                sql(statement)
+    finally:
+        sql("reset role")
+        sql("drop role stranger_of_the_queue")

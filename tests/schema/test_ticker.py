@@ -1,0 +1,155 @@
+"""Contract 1.5: ticks."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+
+def state(sql, statement, *params):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(statement, *params)
+    return caught.value.sqlstate
+
+
+def age(sql, *seconds):
+    """Make the last ticks that many seconds old, newest first."""
+    for nth, each in enumerate(seconds):
+        sql(
+            "update pgq.tick set tick_time = clock_timestamp() - %s * interval '1 second'"
+            " where tick_id = (select tick_id from pgq.tick order by tick_id desc offset %s limit 1)",
+            each,
+            nth,
+        )
+
+
+@pytest.fixture
+def ticked(queue, sql):
+    """A queue with two ticks, the second of them just now."""
+    sql("select pgq.tick_queue('q')")
+    return queue
+
+
+def test_first_event_of_a_queue_counts_as_new(ticked, sql):
+    sql("select pgq.set_queue_config('q', 'ticker_max_lag', '0')")
+    age(sql, 0, 0)
+    sql("select pgq.set_queue_config('q', 'ticker_idle_period', '1 hour')")
+    sql("select pgq.insert_event('q', 't', 'd')")
+    assert sql("select pgq.ticker('q')") == 3
+
+
+def test_new_events_wait_for_max_lag(ticked, sql):
+    sql("select pgq.insert_event('q', 't', 'd')")
+    age(sql, 2.5, 100)
+    assert sql("select pgq.ticker('q')") is None
+    age(sql, 3.5, 100)
+    assert sql("select pgq.ticker('q')") == 3
+
+
+def test_max_count_events_are_ticked_at_once(ticked, sql):
+    sql("select pgq.set_queue_config('q', 'ticker_max_count', '3')")
+    sql("select pgq.insert_event('q', 't', 'd')")
+    assert sql("select pgq.ticker('q')") is None
+    sql("select pgq.insert_events('q', '{t,t}', '{d,d}')")
+    assert sql("select pgq.ticker('q')") == 3
+
+
+@pytest.mark.parametrize(
+    ("lag", "gap", "ticks"),
+    [(1, 0.1, False), (2, 0.1, True), (5, 3, False), (7, 3, True), (59, 40, False), (61, 40, True)],
+)
+def test_idle_gaps_double_up_to_the_idle_period(ticked, sql, lag, gap, ticks):
+    age(sql, lag, lag + gap)
+    assert (sql("select pgq.ticker('q')") is not None) == ticks
+
+
+def test_queue_with_one_tick_is_ticked_at_once(queue, sql):
+    assert sql("select pgq.ticker('q')") == 2
+    assert sql("select pgq.ticker('q')") is None
+
+
+def test_ticker_that_has_nothing_to_do_takes_no_xid(ticked, sql, connection):
+    with connection.transaction():
+        sql("select pgq.ticker('q')")
+        sql("select count(*) from pgq.ticker_activity()")
+        sql("select count(*) from pgq.ticker_due()")
+        assert sql("select pg_current_xact_id_if_assigned()") is None
+
+
+def test_due_names_the_queues_that_ticker_would_tick(queue, sql, rows):
+    sql("select pgq.create_queue('other')")
+    assert rows("select * from pgq.ticker_due() order by 1") == [("other",), ("q",)]
+    sql("select pgq.ticker('other')")
+    assert rows("select * from pgq.ticker_due()") == [("q",)]
+
+
+def test_ticker_refuses_unknown_paused_and_external_queues(queue, sql, rows):
+    assert state(sql, "select pgq.ticker('nope')") == "PQ001"
+    sql("select pgq.set_queue_config('q', 'ticker_paused', 'true')")
+    assert state(sql, "select pgq.ticker('q')") == "PQ011"
+    assert sql("select tick_id from pgq.tick_queue('q')") is None
+    assert rows("select * from pgq.ticker_activity()") == []
+    assert sql("select pgq.ticker()") == 0
+    sql("select pgq.set_queue_config('q', 'ticker_paused', 'false')")
+    sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    assert state(sql, "select pgq.ticker('q')") == "PQ011"
+    assert sql("select tick_id from pgq.tick_queue('nope')") is None
+
+
+def test_external_tick_moves_both_sequences_and_must_grow(queue, sql):
+    external = "select pgq.ticker('q', %s, now() - interval '1 day', %s)"
+    assert state(sql, external, 50, 500) == "PQ011"
+    sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    assert sql(external, 50, 500) == 50
+    assert sql("select pgq.seq_getval('pgq.event_1_tick_seq')") == 50
+    assert sql("select pgq.insert_event('q', 't', 'd')") == 501
+    assert state(sql, external, 50, 600) == "PQ009"
+
+
+def test_ticker_counts_the_queues_and_goes_on_past_a_broken_one(queue, sql, connection):
+    notices = []
+    connection.add_notice_handler(lambda notice: notices.append((notice.severity, notice.sqlstate)))
+    for name in ("a", "z"):
+        sql("select pgq.create_queue(%s)", name)
+    sql("update pgq.queue set queue_tick_seq = 'pgq.gone' where queue_name = 'q'")
+    assert sql("select pgq.ticker()") == 2
+    assert notices == [("WARNING", "42P01")]
+
+
+def test_queue_without_its_sequence_does_not_hide_the_others(queue, sql, rows):
+    sql("select pgq.create_queue('other')")
+    sql("update pgq.queue set queue_event_seq = 'pgq.gone' where queue_name = 'q'")
+    assert sorted(rows("select * from pgq.ticker_activity()")) == [("other", 0), ("q", 0)]
+    assert rows("select * from pgq.ticker_due() order by 1") == [("other",), ("q",)]
+
+
+@pytest.mark.parametrize("level", ["repeatable read", "serializable"])
+def test_tick_needs_read_committed(queue, sql, level):
+    sql(f"set default_transaction_isolation = '{level}'")
+    assert state(sql, "select pgq.tick_queue('q')") == "PQ013"
+    assert state(sql, "select pgq.ticker('q')") == "PQ013"
+    assert state(sql, "select pgq.ticker()") == "PQ013"
+
+
+def test_force_tick_makes_the_next_ticker_tick(ticked, sql):
+    assert sql("select pgq.ticker('q')") is None
+    assert sql("select pgq.force_tick('q')") == 2
+    assert sql("select pgq.ticker('q')") == 3
+    assert sql("select pgq.force_tick('nope')") is None
+
+
+def test_tick_notifies_its_queue_and_no_insert_does(queue, sql, connection):
+    sql('listen "pgq_q"')
+    sql("select pgq.insert_event('q', 't', 'd')")
+    assert list(connection.notifies(timeout=0)) == []
+    sql("select pgq.tick_queue('q')")
+    found = [(n.channel, n.payload) for n in connection.notifies(timeout=5, stop_after=1)]
+    assert found == [("pgq_q", "2")]
+
+
+def test_longest_queue_name_has_a_channel(sql, connection):
+    name = "q" * 59
+    sql("select pgq.create_queue(%s)", name)
+    sql(f'listen "pgq_{name}"')
+    sql("select pgq.tick_queue(%s)", name)
+    assert [n.payload for n in connection.notifies(timeout=5, stop_after=1)] == ["2"]
