@@ -34,7 +34,7 @@ class TickerSettings(Settings):
     dsns: tuple[str, ...] = Field(default=(), repr=False)
 
     poll_interval: Seconds = 0.005  # between looks while events come in
-    idle_poll_interval: Seconds = 0.025  # between looks once nothing has come in for a while
+    idle_poll_interval: Seconds = 0.05  # between looks once nothing has come in for 5 s
     due_period: Seconds = 1.0  # between questions for PGQ's own rules (idle ticks)
     retry_period: Seconds = 1.0  # between moves from the retry queue back into the queue
     maint_period: Seconds = 30.0  # between rotation and clean-up

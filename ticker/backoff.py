@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 FIRST_PAUSE = 0.1  # seconds
 LONGEST_PAUSE = 30.0  # seconds
@@ -49,6 +52,11 @@ class Backoff:
     def due(self, now: float) -> bool:
         """Say whether something that failed may be tried again now."""
         return any(failing.retry_at <= now for failing in self._failing.values())
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget whoever is not among `names`: gone, so it cannot fail any more."""
+        left = set(names)
+        self._failing = {name: why for name, why in self._failing.items() if name in left}
 
     def names(self) -> list[str]:
         """Return what is failing."""

@@ -23,7 +23,7 @@ from pgqpy.ticker import fitness
 from pgqpy.ticker.due import tick_due
 from pgqpy.ticker.remedies import brief, remedy
 from pgqpy.ticker.state import TickState, look_interval
-from pgqpy.ticker.statements import LEAD
+from pgqpy.ticker.statements import LEAD, Statements
 from pgqpy.ticker.tick import tick
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
 UNFIT_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
+SHORT = 0.1  # seconds that stopping may wait
 
 # synchronous_commit off: a tick that a crash of the server takes back was handed to nobody,
 # because the next_batch that hands it out commits after it, and flushes both.
@@ -128,11 +129,11 @@ class TickLoop:
         self._report.log.info("active")
 
     def _serve(self, connection: Connection[Any]) -> None:
-        state, client = TickState(), Client(connection)
+        state, statements, client = TickState(), Statements(connection), Client(connection)
         last_tick = due_at = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
-            done = tick(connection, state, now=now)
+            done = tick(statements, state, now=now)
             if done.ticks:
                 last_tick = now
             self._report.ticked(done)
@@ -140,8 +141,9 @@ class TickLoop:
                 due_at = now + self._settings.due_period
                 self._tick_due(client, state, now)
                 self._health.failing = tuple(state.failing.names())
-            self._health.looked(time.monotonic())
-            self._stopping.wait(max(0.0, now + self._interval(now, last_tick) - time.monotonic()))
+            looked = time.monotonic()
+            self._health.looked(looked)
+            self._rest(quiet=now - last_tick, took=looked - now)
 
     def _tick_due(self, client: Client, state: TickState, now: float) -> None:
         try:
@@ -151,10 +153,13 @@ class TickLoop:
                 raise
             self._report.failed("due", exc)
 
-    def _interval(self, now: float, last_tick: float) -> float:
-        settings = self._settings
-        busy, idle = settings.poll_interval, settings.idle_poll_interval
-        return look_interval(now, last_tick, busy=busy, idle=idle)
+    def _rest(self, *, quiet: float, took: float) -> None:
+        busy, idle = self._settings.poll_interval, self._settings.idle_poll_interval
+        rest = look_interval(quiet, took, busy=busy, idle=idle) - took
+        if rest < SHORT:
+            time.sleep(rest)  # waiting for an event with a timeout costs more than the look
+        else:
+            self._stopping.wait(rest)
 
     def _unsuccessful(self, attempt: RetryCallState) -> None:
         """Note an attempt to get a working session that failed; another follows."""

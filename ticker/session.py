@@ -39,6 +39,8 @@ SESSION_SETTINGS: dict[str, str] = {
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
     "client_min_messages": "warning",
+    "client_encoding": "UTF8",
+    "plan_cache_mode": "force_generic_plan",  # planning anew takes longer than running
     "jit": "off",  # it compiles for longer than our statements run
 }
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 
-from pgqpy.ticker.statements import LOOK, TICK, WRITERS
-from pgqpy.ticker.watch import NOBODY, Writers, by_queue
+from pgqpy.ticker.state import UNKNOWN
+from pgqpy.ticker.statements import TICK, TURN, Row, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from psycopg import Connection, Cursor
-
     from pgqpy.ticker.state import TickState
-
-CHUNK = 50  # queues ticked by one transaction: the first waits for the last
 
 
 class Ticked(NamedTuple):
@@ -30,86 +26,69 @@ class Ticked(NamedTuple):
 NOTHING = Ticked()
 
 
-def tick(connection: Connection[Any], state: TickState, *, now: float) -> Ticked:
+def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     """Look once and tick every queue that is due; `now` is monotonic seconds.
 
-    The connection is in autocommit mode. A queue that fails is among the failures and left alone
-    for a while; what concerns all of them (no connection, no schema) is raised.
-
-    The order of the three statements matters: first the sequences, then who is still open, then
-    the ticks' snapshots. A producer that took an id before the first and is not open at the
-    second has ended, so the tick sees it; one that is open is remembered.
+    All of them in one transaction, as long as that goes well. If one fails, each is ticked by
+    itself, and the one that fails is left alone for a while; what concerns all of them (no
+    connection, no schema) is raised.
     """
-    with connection.cursor() as cursor:
-        snapshot, activity = _look(cursor, state.known_snapshot(now))
-        if activity is None:
-            return NOTHING
-        moved = [queue for queue in state.watch.moved(activity)]
-        suspects = [q for q in {*moved, *state.watch.waiting()} if not state.failing.pausing(q, now)]
-        writers = _writers(cursor, suspects)
-        due = sorted({*moved, *state.watch.ended(writers)}.intersection(suspects))
-        ticks, failures = _tick_all(cursor, due)
-        state.snapshot = snapshot
-    for queue, _ in ticks:
-        state.watch.ticked(queue, activity[queue], writers.get(queue, NOBODY))
-    return Ticked(ticks, failures, _settle(state, activity, ticks, failures, now))
+    known = state.known_snapshot(now)
+    rows, together = _turn(statements, state, known)
+    state.snapshot = rows[0][0]
+    if rows[0][1] is None:
+        rows = []
+    if together:
+        return Ticked([_note(state, row, row[5]) for row in rows if _is_ticked(state, row)])
+    if known == UNKNOWN:  # this look shows all that is due, and what fails is due
+        state.failing.keep(row[1] for row in rows)
+    return _tick_apart(statements, state, rows, now)
 
 
-def _look(cursor: Cursor[Any], known: str) -> tuple[str, dict[str, int] | None]:
-    """Return the snapshot, and every queue's last event id unless the snapshot is the known one."""
-    rows = cursor.execute(LOOK, [known], prepare=True).fetchall()
-    snapshot = rows[0][0]
-    if snapshot == known:
-        return snapshot, None
-    return snapshot, {queue: seq for _, queue, seq in rows if queue is not None}
-
-
-def _writers(cursor: Cursor[Any], queues: list[str]) -> dict[str, Writers]:
-    if not queues:
-        return {}
-    return by_queue(cursor.execute(WRITERS, [queues], prepare=True).fetchall())
-
-
-def _tick_all(
-    cursor: Cursor[Any], queues: list[str]
-) -> tuple[list[tuple[str, int]], list[tuple[str, psycopg.Error]]]:
-    """Tick the queues, many in a transaction; one by one those among which one fails."""
-    ticks: list[tuple[str, int]] = []
-    failures: list[tuple[str, psycopg.Error]] = []
-    for first in range(0, len(queues), CHUNK):
-        chunk = queues[first : first + CHUNK]
-        try:
-            ticks += _tick_together(cursor, chunk)
-        except psycopg.Error as exc:
-            if cursor.connection.closed:
-                raise
-            if len(chunk) == 1:
-                failures.append((chunk[0], exc))
-                continue
-            for queue in chunk:
-                made, failed = _tick_all(cursor, [queue])
-                ticks += made
-                failures += failed
-    return ticks, failures
-
-
-def _tick_together(cursor: Cursor[Any], queues: list[str]) -> list[tuple[str, int]]:
-    return cursor.execute(TICK, [queues], prepare=True).fetchall()
-
-
-def _settle(
-    state: TickState,
-    activity: dict[str, int],
-    ticks: list[tuple[str, int]],
-    failures: list[tuple[str, psycopg.Error]],
-    now: float,
-) -> list[str]:
-    """Count failures and successes; return the queues that failed before and do not any more."""
-    for queue, _ in failures:
-        state.failing.failed(queue, now)
+def _turn(statements: Statements, state: TickState, known: str) -> tuple[list[Row], bool]:
+    """Return the rows of a look, and whether it ticked."""
     if not state.failing:
-        return []
-    for queue in state.failing.names():
-        if queue not in activity:  # dropped or paused: nothing that could fail
-            state.failing.succeeded(queue)
-    return [queue for queue, _ in ticks if state.failing.succeeded(queue)]
+        try:
+            return statements.run(TURN, known, state.watch.text(), "true"), True
+        except psycopg.Error:
+            if statements.connection.closed:
+                raise
+    return statements.run(TURN, known, state.watch.text(), "false"), False
+
+
+def _is_ticked(state: TickState, row: Row) -> bool:
+    if row[2] is None:  # dropped or paused
+        state.watch.forget(row[1])
+    return row[5] is not None
+
+
+def _note(state: TickState, row: Row, tick_id: str) -> tuple[str, int]:
+    _, queue, seq, writers, _, _ = row
+    state.watch.ticked(queue, int(seq), writers)
+    return queue, int(tick_id)
+
+
+def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: float) -> Ticked:
+    """Tick each queue in a transaction of its own."""
+    ticks: list[tuple[str, int]] = []
+    failures: list[tuple[str, Exception]] = []
+    recovered: list[str] = []
+    for row in rows:
+        queue, seq, due = row[1], row[2], row[4] == "t"
+        if seq is None:
+            state.watch.forget(queue)
+        if not due or state.failing.pausing(queue, now):
+            continue
+        try:
+            made = statements.run(TICK, queue)
+        except psycopg.Error as exc:
+            if statements.connection.closed:
+                raise
+            state.failing.failed(queue, now)
+            failures.append((queue, exc))
+            continue
+        if made:
+            ticks.append(_note(state, row, made[0][0]))
+        if state.failing.succeeded(queue):
+            recovered.append(queue)
+    return Ticked(ticks, failures, recovered)

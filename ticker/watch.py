@@ -1,71 +1,50 @@
-"""Which queues have something that no tick shows yet: the decision, without any I/O.
-
-Two things make a queue due. Its event sequence moved: somebody took an event id since the last
-tick. Or a transaction that had taken ids before the last tick, and was still open then, has
-ended: its events have ids that the tick already counted, so the sequence does not move again.
-"""
+"""What the tick loop knows of each queue's last tick."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-Writers = frozenset[str]  # open transactions, as pg_locks.virtualtransaction names them
-NOBODY: Writers = frozenset()
+import json
 
 
-@dataclass(slots=True)
 class Watch:
-    """What the last tick of every queue has counted, and whom it did not wait for."""
+    """What the last tick of every queue counted, and which writers it did not wait for.
 
-    counted: dict[str, int] = field(default_factory=dict)
-    open_writers: dict[str, Writers] = field(default_factory=dict)
+    A new one knows nothing, and so every queue is ticked once: what a daemon that takes over must
+    do, since it cannot know for whom its predecessor was still waiting.
+    """
 
-    def moved(self, activity: Mapping[str, int]) -> list[str]:
-        """Return the queues whose sequence moved, and those never ticked by us.
+    __slots__ = ("_counted", "_open", "_text")
 
-        A queue that `activity` does not name (dropped, paused) is forgotten, so that it is
-        ticked at once when it comes back.
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._counted: dict[str, int] = {}
+        self._open: dict[str, str] = {}
+        self._text: str | None = None
+
+    def ticked(self, queue: str, seq: int, writers: str | None) -> None:
+        """Note a tick that counted `seq`; `writers` were open just before its snapshot.
+
+        Writers are names from pg_locks.virtualtransaction with blanks between. One that is
+        prepared goes on under another name: that costs one empty batch.
         """
-        for queue in self.counted.keys() - activity.keys():
-            self.forget(queue)
-        return [queue for queue, seq in activity.items() if self.counted.get(queue) != seq]
-
-    def waiting(self) -> list[str]:
-        """Return the queues whose last tick left open writers behind."""
-        return list(self.open_writers)
-
-    def ended(self, writers: Mapping[str, Writers]) -> list[str]:
-        """Return the queues of which a writer that the last tick did not see has ended.
-
-        A transaction that is prepared goes on under another name: that costs one empty batch.
-        """
-        return [
-            queue
-            for queue, before in self.open_writers.items()
-            if before - writers.get(queue, NOBODY)
-        ]
-
-    def ticked(self, queue: str, seq: int, writers: Writers) -> None:
-        """Note a tick: it counted `seq`, and `writers` were open just before its snapshot."""
-        self.counted[queue] = seq
+        self._counted[queue] = seq
         if writers:
-            self.open_writers[queue] = writers
+            self._open[queue] = writers
         else:
-            self.open_writers.pop(queue, None)
+            self._open.pop(queue, None)
+        self._text = None
 
     def forget(self, queue: str) -> None:
-        """Tick the queue at the next look, whatever its sequence says."""
-        self.counted.pop(queue, None)
-        self.open_writers.pop(queue, None)
+        """Tick the queue as soon as it is seen again, whatever its sequence says then."""
+        self._counted.pop(queue, None)
+        self._open.pop(queue, None)
+        self._text = None
 
-
-def by_queue(rows: Iterable[tuple[str, str]]) -> dict[str, Writers]:
-    """Group (queue, writer) rows."""
-    found: dict[str, set[str]] = {}
-    for queue, writer in rows:
-        found.setdefault(queue, set()).add(writer)
-    return {queue: frozenset(writers) for queue, writers in found.items()}
+    def text(self) -> str:
+        """Return it all as the JSON that the statement TURN takes."""
+        if self._text is None:
+            known = [
+                {"queue": queue, "seq": seq, "open": self._open.get(queue)}
+                for queue, seq in self._counted.items()
+            ]
+            self._text = json.dumps(known)
+        return self._text
