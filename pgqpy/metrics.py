@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client import CollectorRegistry, Counter, GCCollector, Gauge, PlatformCollector
-from prometheus_client import ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+)
 from prometheus_client.core import GaugeMetricFamily
 
 if TYPE_CHECKING:
@@ -58,9 +64,7 @@ class TickerMetrics:
         registry = self.registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
-        self.ticks = Counter(
-            TICKS, "Ticks written.", ["database", "queue"], registry=registry
-        )
+        self.ticks = Counter(TICKS, "Ticks written.", ["database", "queue"], registry=registry)
         self.errors = Counter(
             ERRORS, "Failures, by the duty that failed.", ["database", "duty"], registry=registry
         )
@@ -74,7 +78,9 @@ class TickerMetrics:
             ROTATIONS, "Switches to the next event table.", ["database", "queue"], registry=registry
         )
         self.reconnects = Counter(
-            RECONNECTS, "Connections lost and attempts to connect that failed.", ["database"],
+            RECONNECTS,
+            "Connections lost and attempts to connect that failed.",
+            ["database"],
             registry=registry,
         )
         self.active = Gauge(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import psycopg
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 REMEDIES: Mapping[str, str] = {
-    "PQ012": "the database was restored where transaction ids are smaller: "
-    "run select pgq.repair_queue('{queue}')",
-    "PQ013": "set default_transaction_isolation of the ticker's role to read committed",
-    "PQ015": "register the consumer again with register_consumer_at",
     "42P01": "a table or sequence of the queue is gone: "
     "restore it, or drop the queue with pgqpy queue drop --force",
     "42883": "run pgqpy schema upgrade",
@@ -23,10 +21,12 @@ REMEDIES: Mapping[str, str] = {
 }
 
 
-def remedy(exc: BaseException, *, queue: str = "") -> str | None:
-    """Return what to do about `exc`, or None if there is nothing better than its own text."""
-    text = REMEDIES.get(sqlstate(exc) or "")
-    return text.format(queue=queue.replace("'", "''")) if text else None
+def remedy(exc: BaseException) -> str | None:
+    """Return what to do about `exc`: what the server itself hints at, or what we know."""
+    for error in (exc, exc.__cause__):
+        if isinstance(error, psycopg.Error) and error.diag.message_hint:
+            return error.diag.message_hint
+    return REMEDIES.get(sqlstate(exc) or "")
 
 
 def sqlstate(exc: BaseException) -> str | None:

@@ -52,11 +52,13 @@ class Report:
             argument = operation.func_arg or ""
             self.failed("maint", exc, queue=argument, operation=operation.func_name)
 
-    def failed(self, duty: str, exc: BaseException, *, queue: str = "", operation: str = "") -> None:
+    def failed(
+        self, duty: str, exc: BaseException, *, queue: str = "", operation: str = ""
+    ) -> None:
         """Count a failure, and log it unless the same was said a moment ago."""
         self.metrics.errors.labels(self.database, duty).inc()
         about = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
-        about |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc, queue=queue) or ""}
+        about |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
         text = "queue failing" if queue else "duty failing"
         if self.is_news(f"{duty} {operation} {queue}".replace("  ", " "), about["error"]):
             self.log.error(text, **{name: value for name, value in about.items() if value})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -77,10 +78,8 @@ class Timers:
 
     def stop(self) -> None:
         """Call no duty any more; does not wait for one that runs."""
-        try:
+        with suppress(SchedulerNotRunningError):
             self._scheduler.shutdown(wait=False)
-        except SchedulerNotRunningError:
-            pass
 
     def join(self, deadline: float) -> bool:
         """Wait until `deadline` (monotonic) for running duties; say whether all have ended."""

@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = REQUEST_TIMEOUT
 
-    def do_GET(self) -> None:  # noqa: N802  # the name http.server looks for
+    def do_GET(self) -> None:  # the name http.server looks for
         """Answer /healthz or /metrics."""
         answer = self.server.answers.get(self.path.partition("?")[0])
         if answer is None:
@@ -101,5 +101,5 @@ class Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815  # as do_GET
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the base class's name
+    def log_message(self, format: str, *args: Any) -> None:  # the base class's name
         """Log no line per request."""
