@@ -35,7 +35,7 @@ class Backoff:
         """Note a failure and return the pause in seconds."""
         times = self._failing[name].times + 1 if name in self._failing else 1
         # The exponent is bounded: a float overflows after a thousand failures.
-        pause = min(self._longest, self._first * 2 ** min(times - 1, 30))
+        pause = min(self._longest, self._first * 2.0 ** min(times - 1, 30))
         self._failing[name] = Failing(times, now + pause)
         return pause
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pgqpy.metrics import ConsumerReading, QueueReading, Reading
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from pgqpy import Client
 
 
@@ -15,7 +17,7 @@ def gauges(client: Client) -> Reading:
     queues = [
         QueueReading(
             queue=info.queue_name,
-            ticker_lag=info.ticker_lag.total_seconds() if info.ticker_lag is not None else 0.0,
+            ticker_lag=seconds(info.ticker_lag),
             new_events=info.ev_new or 0,
         )
         for info in client.get_queue_info()
@@ -24,10 +26,15 @@ def gauges(client: Client) -> Reading:
         ConsumerReading(
             queue=info.queue_name,
             consumer=info.consumer_name,
-            lag=info.lag.total_seconds(),
-            last_seen=info.last_seen.total_seconds(),
-            pending_events=info.pending_events,
+            lag=seconds(info.lag),
+            last_seen=seconds(info.last_seen),
+            pending_events=info.pending_events or 0,
         )
         for info in client.get_consumer_info()
     ]
     return Reading(queues, consumers)
+
+
+def seconds(interval: timedelta | None) -> float:
+    """Return an interval in seconds; none (a queue or consumer without a tick) is 0."""
+    return interval.total_seconds() if interval is not None else 0.0
