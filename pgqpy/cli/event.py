@@ -76,7 +76,7 @@ def load(
     """
     from pgqpy.cli.lines import load_events
 
-    chosen = form or ("csv" if file.name.endswith(".csv") else "jsonl")
+    chosen = form or ("csv" if str(getattr(file, "name", "")).endswith(".csv") else "jsonl")
     with target.client() as client:
         count = load_events(client, queue, file, form=chosen, default_type=default_type)
     click.echo(count)

@@ -51,7 +51,13 @@ def report(exc: BaseException) -> int:
     if os.environ.get("PGQPY_DEBUG"):
         _say("".join(traceback.format_exception(exc)))
     _say(f"error: {explain(exc)}")
-    return exc.exit_code if isinstance(exc, click.ClickException) else FAILED
+    return _exit_code(exc)
+
+
+def _exit_code(exc: BaseException) -> int:
+    if isinstance(exc, click.ClickException):
+        return exc.exit_code
+    return USAGE if "ValidationError" in _names(exc) else FAILED
 
 
 def explain(exc: BaseException) -> str:
@@ -87,7 +93,9 @@ def _told(exc: BaseException) -> tuple[str, str]:
     if type(exc).__module__.startswith("psycopg"):
         return _told_by_server(exc) or (str(exc), "")
     if "ValidationError" in names:
-        return _told_by_settings(exc), "each setting is an option or a variable PGQPY_..."
+        return _told_by_settings(
+            exc
+        ), "each is an option here or a variable, such as PGQPY_HTTP_PORT"
     why = "this is a bug in pgqpy: PGQPY_DEBUG=1 shows the traceback"
     return f"{type(exc).__name__}: {exc}", why
 

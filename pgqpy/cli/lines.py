@@ -86,7 +86,7 @@ def read_csv(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
             _event(dict.fromkeys(heading, "-"), lines.number, None)
         elif row:
             if len(row) != len(heading):
-                problem = f"{len(row)} fields where the heading has {len(heading)}"
+                problem = f"{len(row)} field(s) where the heading has {len(heading)}"
                 raise BadLine(lines.number, problem)
             found = {name: cell or None for name, cell in zip(heading, row, strict=True)}
             yield _event(found, lines.number, default_type)

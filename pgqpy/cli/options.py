@@ -31,9 +31,15 @@ class Target:
     @contextmanager
     def client(self) -> Iterator[Client]:
         """Open a client on it (in autocommit mode), closed at the end."""
-        from pgqpy import connect
+        from pgqpy import ConnectionFailed, connect
 
-        with connect(self.dsn, **_timeout(self.dsn)) as client:
+        try:
+            client = connect(self.dsn, **_timeout(self.dsn))
+        except ConnectionFailed as exc:
+            if exc.__cause__ is None:  # nothing was tried: the DSN itself is wrong
+                raise click.UsageError(str(exc)) from exc
+            raise
+        with client:
             yield client
 
     @contextmanager

@@ -82,10 +82,15 @@ def drop(target: Target, name: str, *, force: bool) -> None:
     Example: pgqpy queue drop orders --force
     """
     with target.client() as client:
-        if not force and sys.stdin.isatty():
+        if not force and on_terminal():
             force = _ask_to_drop(client, name)
         client.drop_queue(name, force=force)
     click.echo(f"dropped queue {name}", err=True)
+
+
+def on_terminal() -> bool:
+    """Say whether somebody is there to be asked."""
+    return sys.stdin.isatty()
 
 
 def _ask_to_drop(client: Client, name: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli.failures import explain
+from pgqpy.cli.queries import queue_info
 from pgqpy.errors import DatabaseRestored, PgqError
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ class _Undo(Exception):
 
 def repair_queues(client: Client, names: Sequence[str]) -> int:
     """Repair the named queues, or all, where they refuse to tick; return how many failed."""
-    chosen = names or [info.queue_name for info in client.get_queue_info()]
+    chosen = [queue_info(client, name).queue_name for name in names]
+    chosen = chosen or [info.queue_name for info in client.get_queue_info()]
     refused = [name for name in chosen if refuses(client, name)]
     if not refused:
         click.echo("no queue needs a repair", err=True)

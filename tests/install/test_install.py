@@ -124,8 +124,8 @@ def test_installing_again_keeps_queues_events_and_positions(admin: Connection) -
     before = catalogue(admin)
     install.install(admin)
     assert catalogue(admin) == before
-    batch = admin.execute("select pgq.next_batch('q', 'c')").fetchone()[0]
-    assert admin.execute("select pgq.finish_batch(%s)", [batch]).fetchone() == (1,)
+    finished = admin.execute("select pgq.finish_batch(pgq.next_batch('q', 'c'))")
+    assert finished.fetchone() == (1,)
     admin.execute("select pgq.tick_queue('q')")
     rows = admin.execute(
         "select ev_data from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)"
@@ -181,7 +181,7 @@ def test_second_installer_waits_for_the_first(
         thread = threading.Thread(target=install.install, args=[second])
         thread.start()
         waiting = "select count(*) > 0 from pg_locks where locktype = 'advisory' and not granted"
-        eventually(lambda: watcher.execute(waiting).fetchone()[0])
+        eventually(lambda: watcher.execute(waiting).fetchone() == (True,))
     thread.join()
     assert install.status(admin).state == "current"
 

@@ -1,0 +1,63 @@
+"""Run the command line inside the test's process, on the test's database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import pgqpy
+from pgqpy.cli.app import app
+from tests.cli.support import Run
+from tests.support.databases import new_database
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def module_dsn(server: Server, template: str) -> Iterator[str]:
+    """A database for the tests of one module: cloning one for each of them takes half a second."""
+    with new_database(server, template) as name:
+        yield server.dsn(name)
+
+
+@pytest.fixture
+def dsn(module_dsn: str) -> Iterator[str]:
+    """The module's database, without queues."""
+    yield module_dsn
+    with pgqpy.connect(module_dsn) as client:
+        for info in client.get_queue_info():
+            client.drop_queue(info.queue_name, force=True)
+
+
+@pytest.fixture
+def bare_run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`bare_run("queue", "list")` without any database named."""
+    for name in ("PGQPY_DSN", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE", "PGPASSWORD"):
+        monkeypatch.delenv(name, raising=False)
+
+    def runner(*args: str, **kwargs: Any) -> Result:
+        return CliRunner().invoke(app, args, prog_name="pgqpy", **kwargs)
+
+    return runner
+
+
+@pytest.fixture
+def run(dsn: str, bare_run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("queue", "list")` on the test's database."""
+    monkeypatch.setenv("PGQPY_DSN", dsn)
+    return bare_run
+
+
+@pytest.fixture
+def run_json(run: Run) -> Callable[..., Any]:
+    """Run a command with --json and return what it printed."""
+
+    def runner(*args: str) -> Any:
+        result = run(*args, "--json")
+        assert result.stdout, result.stderr
+        return json.loads(result.stdout)
+
+    return runner

@@ -1,0 +1,242 @@
+"""Each kind of bad input that the command line can meet: one clear line, and the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from pgqpy import install
+from pgqpy.testing import EmbeddedServer
+from tests.cli.support import Connection, Run, RunJson, failed_with
+from tests.support.servers import Server
+
+SECRET = "s3cret-hunter2"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["queue", "show", "nope"],
+        ["queue", "drop", "nope"],
+        ["queue", "set", "nope", "ticker_paused=true"],
+        ["consumer", "register", "nope", "billing"],
+        ["consumer", "list", "nope"],
+        ["consumer", "show", "nope", "billing"],
+        ["event", "insert", "nope", "type", "data"],
+        ["event", "load", "nope"],
+        ["schema", "repair", "nope"],
+    ],
+)
+def test_unknown_queue(run: Run, command: list[str]) -> None:
+    assert failed_with(run(*command), 1, "nope", "pgqpy queue list")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["consumer", "show", "orders", "nope"],
+        ["event", "dead", "orders", "nope"],
+        ["event", "revive", "orders", "nope", "--all"],
+        ["event", "delete", "orders", "nope", "--all"],
+    ],
+)
+def test_unknown_consumer(run: Run, command: list[str]) -> None:
+    run("queue", "create", "orders")
+    assert failed_with(run(*command), 1, "nope", "pgqpy consumer list")
+
+
+BAD_NAMES = {
+    "empty": ("", "empty"),
+    "too many octets": ("é" * 32, "octets"),
+    "control character": ("a\nb", "control character"),
+    "lone surrogate": ("a\udcff", "surrogate"),
+}
+
+
+@pytest.mark.parametrize(("name", "word"), BAD_NAMES.values(), ids=BAD_NAMES)
+def test_bad_queue_name(run: Run, run_json: RunJson, name: str, word: str) -> None:
+    assert failed_with(run("queue", "create", name), 1, word)
+    assert run_json("queue", "list") == []
+
+
+@pytest.mark.parametrize(("name", "word"), BAD_NAMES.values(), ids=BAD_NAMES)
+def test_bad_consumer_name(run: Run, run_json: RunJson, name: str, word: str) -> None:
+    run("queue", "create", "orders")
+    long_name = name * 20 if word == "octets" else name
+    assert failed_with(run("consumer", "register", "orders", long_name), 1, word)
+    assert run_json("consumer", "list") == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "word"),
+    [(b"a\0b", "NUL"), (b"\xff", "UTF-8"), (b"x" * (64 * 1024 * 1024 + 1), "limit")],
+    ids=["NUL", "not UTF-8", "over the limit"],
+)
+def test_bad_payload(run: Run, run_json: RunJson, payload: bytes, word: str) -> None:
+    run("queue", "create", "orders")
+    result = run("event", "insert", "orders", "type", "-", input=payload)
+    assert failed_with(result, 1, word)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "ticker_max_count=0",
+        "ticker_max_count=-1",
+        "ticker_max_count=99999999999",
+        "ticker_max_lag=-1 s",
+        "ticker_idle_period=soon",
+        "rotation_period=0",
+        "ticker_paused=perhaps",
+        "per_tx_limit=-1",
+        "ntables=1",
+    ],
+)
+def test_negative_or_absurd_setting(run: Run, run_json: RunJson, setting: str) -> None:
+    run("queue", "create", "orders")
+    before = run_json("queue", "show", "orders")
+    assert failed_with(run("queue", "set", "orders", setting), 1, setting.partition("=")[0])
+    after = run_json("queue", "show", "orders")
+    assert {**after, "ticker_lag": None} == {**before, "ticker_lag": None}
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--poll-interval", "-1"),
+        ("--poll-interval", "0"),
+        ("--maint-period", "1e9"),
+        ("--retry-period", "nan"),
+        ("--http-port", "99999"),
+        ("--http-port", "-1"),
+        ("--log-level", "loud"),
+    ],
+)
+def test_absurd_setting_of_the_ticker(bare_run: Run, option: str, value: Any) -> None:
+    name = option.removeprefix("--")
+    result = bare_run("ticker", "run", option, value)
+    assert result.exit_code == 2
+    assert name in result.stderr or name.replace("-", "_") in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("seconds", ["0", "-5", "1e9", "x"])
+def test_absurd_setting_of_the_demo_and_the_doctor(bare_run: Run, seconds: Any) -> None:
+    assert failed_with(bare_run("demo", "--seconds", seconds), 2, "--seconds")
+    wrong = "-1" if seconds == "1e9" else seconds
+    assert failed_with(bare_run("doctor", "--long-transaction", wrong), 2, "--long-transaction")
+
+
+WRONG_DSNS = [
+    f"postgresql://user:{SECRET}@host:port/db",
+    f"postgresql://user:{SECRET}@[::1/db",
+    f"postgresql://user:{SECRET[:4]}@{SECRET[4:]}@host/db",
+    f"host=localhost passwort={SECRET}",
+    f"localhost {SECRET}",
+    f"password='{SECRET}",
+]
+
+
+@pytest.mark.parametrize("dsn", WRONG_DSNS)
+def test_wrong_dsn_is_refused_without_printing_it(bare_run: Run, dsn: str) -> None:
+    result = bare_run("--dsn", dsn, "queue", "list")
+    assert failed_with(result, 2, "DSN", "postgresql://")
+    assert_nowhere(SECRET, result.output)
+
+
+@pytest.mark.parametrize("dsn", WRONG_DSNS)
+def test_wrong_dsn_of_the_ticker_is_refused_without_printing_it(bare_run: Run, dsn: str) -> None:
+    result = bare_run("ticker", "run", "--dsn", dsn)
+    assert result.exit_code == 2
+    assert_nowhere(SECRET, result.output)
+
+
+@pytest.mark.parametrize("place", ["before", "after", "environment"])
+def test_dsn_is_taken_from_anywhere(
+    bare_run: Run, monkeypatch: pytest.MonkeyPatch, empty_dsn: str, place: str
+) -> None:
+    if place == "environment":
+        monkeypatch.setenv("PGQPY_DSN", empty_dsn)
+    option = ["--dsn", empty_dsn]
+    before, after = (option if place == word else [] for word in ("before", "after"))
+    result = bare_run(*before, "schema", "status", *after)
+    assert "missing" in result.stdout
+
+
+def test_libpqs_own_variables_name_the_database(
+    bare_run: Run, monkeypatch: pytest.MonkeyPatch, empty_dsn: str
+) -> None:
+    for name, value in psycopg.conninfo.conninfo_to_dict(empty_dsn).items():
+        variable = {"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}")
+        monkeypatch.setenv(variable, str(value))
+    assert "missing" in bare_run("schema", "status").stdout
+
+
+def test_no_server(bare_run: Run, tmp_path: Path) -> None:
+    result = bare_run("--dsn", f"host={tmp_path} password={SECRET}", "queue", "list")
+    assert failed_with(result, 1, "cannot connect", "check")
+    assert_nowhere(SECRET, result.output)
+
+
+def test_wrong_password(bare_run: Run, own_server: EmbeddedServer) -> None:
+    dsn = make_conninfo(own_server.tcp_dsn(), password=SECRET)
+    result = bare_run("--dsn", dsn, "queue", "list")
+    assert failed_with(result, 1, "cannot connect", "password authentication failed")
+    assert_nowhere(SECRET, result.output)
+    assert_nowhere(own_server.password, result.output)
+
+
+def test_no_such_database(bare_run: Run, server: Server) -> None:
+    result = bare_run("--dsn", server.dsn("nowhere"), "queue", "list")
+    assert failed_with(result, 1, "nowhere")
+
+
+@pytest.mark.parametrize("command", [["queue", "list"], ["queue", "create", "orders"]])
+def test_database_without_the_schema(bare_run: Run, empty_dsn: str, command: list[str]) -> None:
+    result = bare_run("--dsn", empty_dsn, *command)
+    assert failed_with(result, 1, "pgqpy schema install")
+
+
+def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) -> None:
+    connection.execute("update pgq.installation set version = version + 1")
+    newer = str(install.shipped_version() + 1)
+    try:
+        assert failed_with(run("schema", "install"), 1, newer, "pip install --upgrade pgqpy")
+        assert failed_with(run("schema", "upgrade"), 1, newer)
+    finally:
+        connection.execute("update pgq.installation set version = version - 1")
+
+
+def test_missing_right(run: Run, dsn: str, connection: Connection) -> None:
+    connection.execute("create role pgqpy_test_guest login")
+    try:
+        run("queue", "create", "orders")
+        guest = make_conninfo(dsn, user="pgqpy_test_guest")
+        result = run("--dsn", guest, "event", "insert", "orders", "type", "data")
+        assert failed_with(result, 1, "permission denied", "pgq_writer")
+    finally:
+        connection.execute("drop role pgqpy_test_guest")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["nope"], ["queue", "nope"], ["queue", "create"], ["queue", "list", "--nope"]],
+)
+def test_wrong_usage(bare_run: Run, command: list[str]) -> None:
+    assert failed_with(bare_run(*command), 2, "--help")
+
+
+def test_a_dsn_in_the_wrong_place_does_not_show_its_password(bare_run: Run) -> None:
+    result = bare_run("queue", "list", f"postgresql://user:{SECRET}@host/db")
+    assert failed_with(result, 2, "--help")
+    assert_nowhere(SECRET, result.output)
+
+
+def assert_nowhere(secret: str, output: str) -> None:
+    assert secret not in output
+    assert secret[4:] not in output

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pgqpy
+from tests.cli.support import Run, RunJson, failed_with
+
+
+def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "orders")
+    first = run("consumer", "register", "orders", "billing")
+    assert (first.exit_code, first.stderr) == (0, "registered billing on orders\n")
+    again = run("consumer", "register", "orders", "billing")
+    assert (again.exit_code, "already" in again.stderr) == (0, True)
+    assert [row["consumer_name"] for row in run_json("consumer", "list")] == ["billing"]
+    shown = run_json("consumer", "show", "orders", "billing")
+    assert (shown["pending_events"], shown["retry_events"], shown["dead_events"]) == (0, 0, 0)
+    gone = run("consumer", "unregister", "orders", "billing")
+    assert (gone.exit_code, gone.stderr) == (0, "unregistered billing from orders\n")
+    assert run_json("consumer", "list", "orders") == []
+
+
+def test_list_of_one_queue_names_only_its_consumers(run: Run, run_json: RunJson) -> None:
+    for queue in ("orders", "mails"):
+        run("queue", "create", queue)
+        run("consumer", "register", queue, "billing")
+    assert [row["queue_name"] for row in run_json("consumer", "list", "mails")] == ["mails"]
+
+
+def test_register_at_moves_a_consumer(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
+    run("queue", "create", "orders")
+    first = client.get_queue_info("orders")[0].last_tick_id
+    client.insert_event("orders", "placed", "1")
+    client.tick_queue("orders")
+    run("consumer", "register", "orders", "billing")
+    moved = run("consumer", "register", "orders", "billing", "--at", str(first))
+    assert (moved.exit_code, moved.stderr) == (0, f"moved billing on orders to tick {first}\n")
+    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
+
+
+def test_register_at_a_tick_that_is_not_there(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "orders")
+    assert failed_with(run("consumer", "register", "orders", "billing", "--at", "999"), 1, "tick")
+    assert run_json("consumer", "list", "orders") == []
+
+
+def test_unregister_what_is_not_registered(run: Run) -> None:
+    run("queue", "create", "orders")
+    result = run("consumer", "unregister", "orders", "billing")
+    assert failed_with(result, 1, "not registered", "pgqpy consumer list")
+
+
+def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
+    set_one_aside_and_one_dead(client)
+    shown = run_json("consumer", "show", "orders", "billing")
+    assert (shown["retry_events"], shown["dead_events"]) == (1, 1)
+
+
+def test_dead_events_are_listed_revived_and_deleted(
+    run: Run, run_json: RunJson, client: pgqpy.Client
+) -> None:
+    set_one_aside_and_one_dead(client)
+    (dead,) = run_json("event", "dead", "orders", "billing")
+    assert (dead["ev_data"], dead["dead_reason"]) == ("bad", "cannot be read")
+    listed = run("event", "dead", "orders", "billing").stdout
+    assert "cannot be read" in listed
+    revived = run("event", "revive", "orders", "billing", str(dead["ev_id"]))
+    assert (revived.exit_code, revived.stdout) == (0, "1\n")
+    assert run_json("event", "dead", "orders", "billing") == []
+    assert run("event", "delete", "orders", "billing", "--all").stdout == "0\n"
+    assert run_json("consumer", "show", "orders", "billing")["retry_events"] == 2
+
+
+def test_revive_and_delete_want_ids_or_all(run: Run) -> None:
+    for verb in ("revive", "delete"):
+        assert failed_with(run("event", verb, "orders", "billing"), 2, "--all")
+        assert failed_with(run("event", verb, "orders", "billing", "1", "--all"), 2, "--all")
+
+
+def set_one_aside_and_one_dead(client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_events("orders", [("placed", "later"), ("placed", "bad")])
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch
+    later, bad = client.get_batch_events(batch)
+    client.event_retry_many(batch, [(later, 3600)])
+    client.event_dead(batch, [(bad, "cannot be read")])
+    client.finish_batch(batch)

@@ -1,0 +1,195 @@
+"""The doctor, on databases that are really ill."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import pgqpy
+from tests.cli.support import Connect, Connection, Run
+
+Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]
+
+
+@pytest.fixture
+def examine(run: Run) -> Callable[..., tuple[int, dict[str, tuple[str, str]]]]:
+    """Run the doctor; return its exit code and the worst of each check: (level, text)."""
+
+    def examiner(*args: str) -> tuple[int, dict[str, tuple[str, str]]]:
+        result = run("doctor", "--json", *args)
+        assert result.stderr == ""
+        worst: dict[str, tuple[str, str]] = {}
+        for found in json.loads(result.stdout):
+            told = (found["level"], f"{found['what']}; {found['remedy']}")
+            if found["check"] not in worst or told[0] == "fail":
+                worst[found["check"]] = told
+        return result.exit_code, worst
+
+    return examiner
+
+
+def test_healthy_database_is_fine(examine: Examine) -> None:
+    code, worst = examine()
+    assert code == 0
+    assert {level for level, _ in worst.values()} <= {"ok", "warn"}
+    assert worst["schema"][0] == "ok"
+
+
+def test_lines_in_a_pipe_start_with_the_level(run: Run) -> None:
+    lines = run("doctor").stdout.splitlines()
+    assert lines
+    assert {line.split()[0] for line in lines} <= {"ok", "warn"}
+
+
+def test_missing_schema(bare_run: Run, empty_dsn: str) -> None:
+    result = bare_run("--dsn", empty_dsn, "doctor")
+    assert result.exit_code == 1
+    assert "pgqpy schema install" in result.stdout
+
+
+def test_extension(bare_run: Run, extension_dsn: str) -> None:
+    result = bare_run("--dsn", extension_dsn, "doctor")
+    assert result.exit_code == 1
+    assert "the extension pgq 3.5" in result.stdout
+    assert "consumer" in result.stdout
+
+
+def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connection) -> None:
+    client.create_queue("orders")
+    connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
+    client.insert_event("orders", "type", "data")
+    code, worst = examine()
+    assert code == 1
+    assert worst["ticker"][0] == "fail"
+    for words in ("no ticker", "orders", "60 min old", "1 event(s) wait", "pgqpy ticker run"):
+        assert words in worst["ticker"][1]
+
+
+def test_ticker_that_leaves_one_queue_out(
+    examine: Examine, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    leader = connect()
+    leader.execute("select pg_advisory_lock(7366513, 0)")
+    pid = leader.info.backend_pid
+    assert examine()[1]["ticker"] == (
+        "ok",
+        f"a ticker runs (pid {pid}), every queue is ticked in time; ",
+    )
+    leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
+    code, worst = examine()
+    assert code == 1
+    assert f"pid {pid}" in worst["ticker"][1]
+    assert "orders" in worst["ticker"][1]
+
+
+def test_consumer_that_blocks_rotation(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_events("orders", [("type", "data")] * 3)
+    connection.execute("update pgq.tick set tick_time = now() - interval '5 hours'")
+    client.tick_queue("orders")
+    code, worst = examine()
+    assert code == 1
+    assert worst["consumer"][0] == "fail"
+    for words in ("billing", "orders", "5 h behind", "3 pending events", "unregister"):
+        assert words in worst["consumer"][1]
+
+
+def test_transaction_that_holds_xmin_back(examine: Examine, connect: Connect) -> None:
+    holder = connect(application_name="holder", autocommit=False)
+    holder.execute("set transaction isolation level repeatable read")
+    holder.execute("select 1")
+    code, worst = examine("--long-transaction", "0.000001")
+    assert code == 1
+    assert worst["transaction"][0] == "fail"
+    for words in (f"pid {holder.info.backend_pid}", "holder", "idle in transaction", "user "):
+        assert words in worst["transaction"][1]
+    assert examine()[0] == 0  # it is not old yet
+    holder.rollback()
+    code, worst = examine("--long-transaction", "0.000001")
+    assert (code, worst["transaction"][0]) == (0, "ok")
+
+
+def test_prepared_transaction_that_holds_xmin_back(
+    examine: Examine, connect: Connect, dsn: str
+) -> None:
+    name = f"forgotten {dsn}"[-150:]
+    owner = connect()
+    owner.execute("begin")
+    owner.execute("select txid_current()")
+    owner.execute(f"prepare transaction '{name}'".encode())
+    try:
+        code, worst = examine("--long-transaction", "0.000001")
+    finally:
+        owner.execute(f"rollback prepared '{name}'".encode())
+    assert code == 1
+    assert "prepared transaction forgotten" in worst["transaction"][1]
+
+
+@pytest.fixture
+def guest(connection: Connection, dsn: str) -> Iterator[str]:
+    connection.execute("create role pgqpy_test_patient login")
+    yield make_conninfo(dsn, user="pgqpy_test_patient")
+    connection.execute("drop role pgqpy_test_patient")
+
+
+def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connection) -> None:
+    result = bare_run("--dsn", guest, "doctor")
+    assert result.exit_code == 1
+    assert "role pgqpy_test_patient lacks every right" in result.stdout
+    connection.execute("grant pgq_writer to pgqpy_test_patient")
+    result = bare_run("--dsn", guest, "doctor")
+    assert result.exit_code == 0
+    assert "may insert events, not:" in result.stdout
+    assert "not looked at: permission denied" in result.stdout  # the retry queue
+
+
+def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
+    function = "function pgq.insert_event(text, text, text)"
+    connection.execute(f"revoke execute on {function} from pgq_writer".encode())
+    code, worst = examine()
+    installed = run("schema", "install")
+    assert code == 1
+    assert "role pgq_writer lacks the right to insert events" in worst["rights"][1]
+    assert installed.exit_code == 0
+    assert examine()[0] == 0
+
+
+def test_synchronous_commit_off(run: Run) -> None:
+    result = run("doctor", env={"PGOPTIONS": "-c synchronous_commit=off"})
+    assert result.exit_code == 0
+    assert "synchronous_commit is off" in result.stdout
+
+
+def test_switched_off_queue(examine: Examine, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.set_queue_config("orders", "ticker_paused", "true")
+    client.set_queue_config("orders", "disable_insert", "true")
+    code, worst = examine()
+    assert (code, worst["paused"][0]) == (0, "warn")
+
+
+def test_retry_queue_overdue_and_dead_events(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_events("orders", [("type", "later"), ("type", "never")])
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch
+    later, never = client.get_batch_events(batch)
+    client.event_retry_many(batch, [(later, 0)])
+    client.event_dead(batch, [(never, "bad")])
+    connection.execute("update pgq.retry_queue set ev_retry_after = now() - interval '1 hour'")
+    code, worst = examine()
+    assert code == 1
+    assert worst["retry"][0] == "fail"
+    assert worst["dead"][0] == "warn"
+    assert "billing" in worst["dead"][1]

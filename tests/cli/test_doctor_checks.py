@@ -1,0 +1,244 @@
+"""Each check judges rows, without a database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqpy.doctor import Finding, engine, flow, horizon
+from pgqpy.doctor.finding import rough
+from pgqpy.install import ROLES, Status
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+STATUS = Status(
+    database="shop",
+    user="app",
+    server_version=180000,
+    shipped=6,
+    installed=6,
+    schema_exists=True,
+    owner="owner",
+    extension=None,
+    roles=ROLES,
+    missing_roles=(),
+    queues=0,
+)
+
+
+def levels(findings) -> list[str]:
+    return [found.level for found in findings]
+
+
+def only(findings) -> Finding:
+    (found,) = findings
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "level", "remedy"),
+    [
+        ({}, "ok", ""),
+        ({"installed": None, "schema_exists": False}, "fail", "pgqpy schema install"),
+        ({"installed": 5}, "fail", "pgqpy schema upgrade"),
+        ({"installed": 7}, "fail", "pip install --upgrade pgqpy"),
+        ({"installed": None}, "fail", "rename"),
+        ({"installed": None, "extension": "3.5"}, "fail", "drop extension pgq"),
+    ],
+)
+def test_schema(change: dict[str, Any], level: str, remedy: str) -> None:
+    found = only(engine.judge_schema(replace(STATUS, **change)))
+    assert found.level == level
+    assert remedy in found.remedy
+
+
+SERVER = {"standby": False, "synchronous_commit": "on", "fsync": "on", "full_page_writes": "on"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, ["ok"]),
+        ({"synchronous_commit": "local"}, ["ok"]),
+        ({"synchronous_commit": "off"}, ["warn"]),
+        ({"fsync": "off"}, ["warn", "ok"]),
+        ({"standby": True}, ["fail", "ok"]),
+    ],
+)
+def test_server(change: dict[str, Any], expected: list[str]) -> None:
+    assert levels(engine.judge_server([{**SERVER, **change}])) == expected
+
+
+def right(role: str, **change: object) -> dict[str, object]:
+    may = {"role_exists": True, "role_may": True, "user_may": True}
+    return {"user": "app", "role": role, "right_name": f"use {role}", **may, **change}
+
+
+def test_rights_of_the_user_are_listed() -> None:
+    found = only(engine.judge_rights([right("pgq_reader"), right("pgq_writer", user_may=False)]))
+    assert found.level == "ok"
+    assert found.what == "role app may use pgq_reader, not: use pgq_writer (pgq_writer)"
+
+
+def test_user_without_any_right_fails() -> None:
+    found = only(engine.judge_rights([right("pgq_reader", user_may=False)]))
+    assert (found.level, "grant" in found.remedy) == ("fail", True)
+
+
+def test_role_that_lost_its_grants_fails() -> None:
+    found = list(engine.judge_rights([right("pgq_writer", role_may=False), right("pgq_reader")]))
+    assert levels(found) == ["fail", "ok"]
+    assert "pgq_writer" in found[0].what
+
+
+def test_missing_role_fails() -> None:
+    rows = [right("pgq_ticker", role_exists=False, role_may=None), right("pgq_reader")]
+    assert levels(engine.judge_rights(rows)) == ["fail", "ok"]
+
+
+def test_transaction_ids_that_ran_backwards_fail() -> None:
+    rows = [
+        {"queue_name": "fine", "tick_xmax": 10, "now_xmax": 10},
+        {"queue_name": "restored", "tick_xmax": 11, "now_xmax": 10},
+    ]
+    found = only(engine.judge_restored(rows))
+    assert (found.level, found.remedy) == ("fail", "pgqpy schema repair")
+    assert "restored" in found.what
+    assert levels(engine.judge_restored(rows[:1])) == ["ok"]
+
+
+def test_position_at_a_tick_that_is_gone_fails() -> None:
+    row = {"queue_name": "q", "consumer_name": "c", "sub_last_tick": 5}
+    assert levels(engine.judge_positions([row])) == ["fail"]
+
+
+def queue(**change: object) -> dict[str, object]:
+    return {
+        "queue_name": "q",
+        "paused": False,
+        "external": False,
+        "max_lag": 3 * SECOND,
+        "idle_period": MINUTE,
+        "ticker_lag": SECOND,
+        "ev_new": 0,
+        "leader": None,
+        **change,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({"leader": 7}, "ok"),
+        ({}, "warn"),  # perhaps pgqd ticks
+        ({"ticker_lag": 2 * MINUTE}, "warn"),  # an idle queue may wait that long
+        ({"ticker_lag": 3 * MINUTE}, "fail"),
+        ({"ticker_lag": 3 * MINUTE, "leader": 7}, "fail"),
+        ({"ticker_lag": 10 * SECOND, "ev_new": 5}, "warn"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5}, "fail"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "leader": 7}, "fail"),
+        ({"ticker_lag": None}, "fail"),
+        ({"ticker_lag": HOUR, "ev_new": 5, "paused": True}, "ok"),
+        ({"ticker_lag": HOUR, "ev_new": 5, "external": True}, "ok"),
+        ({"queue_name": None}, "ok"),
+        ({"queue_name": None, "leader": 7}, "ok"),
+    ],
+)
+def test_ticks(change: dict[str, Any], level: str) -> None:
+    assert only(flow.judge_ticks([queue(**change)])).level == level
+
+
+def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
+    rows = [queue(queue_name=f"q{number}", ticker_lag=HOUR) for number in range(8)]
+    found = only(flow.judge_ticks(rows))
+    assert "and 3 more" in found.what
+    assert found.remedy == "pgqpy ticker run"
+
+
+def test_a_late_queue_beside_a_ticker_is_named() -> None:
+    rows = [queue(leader=7), queue(queue_name="bad", leader=7, ticker_lag=HOUR, ev_new=2)]
+    found = only(flow.judge_ticks(rows))
+    assert "pid 7" in found.what
+    assert "queue bad is 60 min old, 2 event(s) wait" in found.what
+
+
+def test_paused_and_disabled_queues_are_warned_of() -> None:
+    row = {"queue_name": "q", "paused": True, "insert_disabled": True}
+    found = list(flow.judge_switches([row]))
+    assert levels(found) == ["warn", "warn"]
+    assert found[0].remedy == "pgqpy queue set q ticker_paused=false"
+
+
+@pytest.mark.parametrize(
+    ("lag", "pending", "level"),
+    [(HOUR, 5, "ok"), (3 * HOUR, 5, "fail"), (3 * HOUR, 0, "ok")],
+)
+def test_a_consumer_further_behind_than_a_rotation_blocks_it(
+    lag: timedelta, pending: int, level: str
+) -> None:
+    row = {
+        "queue_name": "orders",
+        "consumer_name": "billing",
+        "lag": lag,
+        "last_seen": HOUR,
+        "pending_events": pending,
+        "rotation_period": 2 * HOUR,
+        "switched": HOUR,
+    }
+    found = only(flow.judge_consumers([row]))
+    assert found.level == level
+    if level == "fail":
+        for words in ("billing", "orders", "3 h behind", "5 pending events"):
+            assert words in found.what
+        assert "pgqpy consumer unregister orders billing" in found.remedy
+
+
+def test_overdue_rotation_retries_and_dead_events() -> None:
+    rotation = [{"queue_name": "q", "overdue": overdue} for overdue in (-HOUR, MINUTE, HOUR)]
+    assert levels(flow.judge_rotation(rotation)) == ["warn"]
+    retries = [{"queue_name": "q", "events": 3, "overdue": late} for late in (SECOND, HOUR)]
+    assert levels(flow.judge_retries(retries)) == ["fail"]
+    dead = [{"queue_name": "q", "consumer_name": "c", "events": 3}]
+    assert levels(flow.judge_dead(dead)) == ["warn"]
+
+
+def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
+    return {"who": who, "user": "app", "application": "psql", "state": "idle", "age": age}
+
+
+@pytest.mark.parametrize(("age", "level"), [(SECOND, "ok"), (MINUTE, "warn"), (6 * MINUTE, "fail")])
+def test_long_transactions_are_named(age: timedelta, level: str) -> None:
+    found = only(horizon.judge_transactions([transaction(age)], limit=5 * MINUTE))
+    assert found.level == level
+    assert "pid 7 (user app, psql, idle)" in found.what
+
+
+def test_prepared_transactions_have_their_own_remedy() -> None:
+    row = transaction(HOUR, "prepared transaction a b")
+    found = only(horizon.judge_transactions([row], limit=MINUTE))
+    assert "prepared transaction a b" in found.what
+    assert "rollback prepared" in found.remedy
+
+
+def test_slots_that_nobody_uses_or_that_lag_are_named() -> None:
+    rows = [
+        {"slot_name": "used", "active": True, "xids": 5},
+        {"slot_name": "lost", "active": False, "xids": 5},
+        {"slot_name": "late", "active": True, "xids": 2_000_000},
+    ]
+    found = list(horizon.judge_slots(rows))
+    assert [(each.level, each.what.split()[2]) for each in found] == [
+        ("warn", "lost"),
+        ("fail", "late"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (9000, "2.5 h"), (86400 * 3, "3 days")],
+)
+def test_durations_are_rough(value: Any, text: str) -> None:
+    assert rough(timedelta(seconds=value)) == text

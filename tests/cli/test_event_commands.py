@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import pgqpy
+from tests.cli.support import Run, failed_with
+
+Delivered = Callable[[], list[tuple[str | None, str | None, str | None]]]
+
+
+@pytest.fixture
+def queue(client: pgqpy.Client) -> str:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return "orders"
+
+
+@pytest.fixture
+def delivered(client: pgqpy.Client, queue: str) -> Delivered:
+    """Return what a consumer gets: (type, data, extra1) of each event."""
+
+    def reader() -> list[tuple[str | None, str | None, str | None]]:
+        client.tick_queue(queue)
+        batch = client.next_batch(queue, "billing")
+        assert batch
+        return [(event.type, event.data, event.extra1) for event in client.get_batch_events(batch)]
+
+    return reader
+
+
+def test_insert_prints_the_id(run: Run, queue: str, delivered: Delivered) -> None:
+    first = run("event", "insert", "orders", "placed", "hello", "--extra1", "x")
+    second = run("event", "insert", "orders", "empty")
+    assert (first.stdout, second.stdout) == ("1\n", "2\n")
+    assert delivered() == [("placed", "hello", "x"), ("empty", None, None)]
+
+
+def test_insert_reads_the_payload_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
+    text = "two\nlines ✓\\N\t"
+    assert run("event", "insert", "orders", "placed", "-", input=text).exit_code == 0
+    assert delivered() == [("placed", text, None)]
+
+
+def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
+    lines = [
+        {"type": "placed", "data": {"id": 17, "name": "é\\\t"}, "extra1": "x"},
+        {"type": "placed", "data": "text"},
+        {"type": "empty"},
+        {"data": 5},
+    ]
+    text = "\ufeff" + "\n\n".join(json.dumps(line) for line in lines)
+    result = run("event", "load", "orders", "--type", "default", input=text)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "4\n", "")
+    assert delivered() == [
+        ("placed", '{"id":17,"name":"é\\\\\\t"}', "x"),
+        ("placed", "text", None),
+        ("empty", None, None),
+        ("default", "5", None),
+    ]
+
+
+def test_load_csv_from_a_file(run: Run, queue: str, delivered: Delivered, tmp_path: Path) -> None:
+    file = tmp_path / "events.csv"
+    file.write_text('type,data,extra1\nplaced,"a ""quoted""\nline",\nplaced,,x\n')
+    assert run("event", "load", "orders", str(file)).stdout == "2\n"
+    assert delivered() == [("placed", 'a "quoted"\nline', None), ("placed", None, "x")]
+
+
+def test_load_of_nothing_is_zero(run: Run, queue: str) -> None:
+    assert run("event", "load", "orders", input="").stdout == "0\n"
+
+
+FINE = '{"type": "placed", "data": "x"}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", ["not JSON"]),
+        ("[1]", ["not a JSON object"]),
+        ('{"data": "x"}', ["no type"]),
+        ('{"type": "a", "data": NaN}', ["NaN"]),
+        ('{"type": "a", "data": "\\u0000"}', ["NUL"]),
+        ('{"type": "a", "data": "\\ud800"}', ["surrogate"]),
+        ('{"type": "a", "data": {"x": "\\ud800"}}', ["surrogate"]),
+        ('{"type": "a", "extra2": 5}', ["extra2"]),
+        ('{"type": 5}', ["type"]),
+        ('{"type": "a", "payload": 1}', ["payload", "extra4"]),
+        ("[" * 100_000, ["not JSON"]),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_is_loaded(
+    run: Run, queue: str, delivered: Delivered, line: str, words: list[str]
+) -> None:
+    result = run("event", "load", "orders", input=f"{FINE}\n{line}\n{FINE}")
+    assert failed_with(result, 1, "line 3: ", "nothing was loaded", *words)
+    assert delivered() == []
+
+
+def test_a_bad_line_after_many_good_ones_loads_nothing(
+    run: Run, queue: str, delivered: Delivered
+) -> None:
+    result = run("event", "load", "orders", input=FINE * 20_000 + "oops\n")
+    assert failed_with(result, 1, "line 20001: ")
+    assert delivered() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("type,data\na,1\nb\n", ["line 3: ", "1 field"]),
+        ('type,data\na,"1\n', ["line 2: ", "not CSV"]),
+        ("type,colour\na,red\n", ["line 1: ", "colour"]),
+        ("type,data\n,1\n", ["line 2: ", "no type"]),
+    ],
+)
+def test_a_bad_row_is_named_and_nothing_is_loaded(
+    run: Run, queue: str, delivered: Delivered, text: str, words: list[str]
+) -> None:
+    result = run("event", "load", "orders", "--format", "csv", input=text)
+    assert failed_with(result, 1, *words)
+    assert delivered() == []
+
+
+def test_bytes_that_are_not_utf8_are_named(run: Run, queue: str, delivered: Delivered) -> None:
+    result = run("event", "load", "orders", input=FINE.encode() + b'{"type": "\xff"}\n')
+    assert failed_with(result, 1, "line 2: ", "UTF-8")
+    assert delivered() == []
+
+
+def test_a_payload_over_the_limit_is_named(run: Run, queue: str, delivered: Delivered) -> None:
+    huge = json.dumps({"type": "a", "data": "x" * (64 * 1024 * 1024 + 1)})
+    assert failed_with(run("event", "load", "orders", input=FINE + huge), 1, "line 2: ", "limit")
+    assert delivered() == []
+
+
+def test_a_file_that_is_not_there(run: Run, queue: str) -> None:
+    assert failed_with(run("event", "load", "orders", "nowhere.jsonl"), 2, "nowhere.jsonl")

@@ -1,0 +1,152 @@
+"""The command line as a process: signals, pipes, speed, secrets."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pgqpy
+from tests.cli.support import Connect, Spawn
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+HEAVY = ("rich", "pydantic", "apscheduler", "structlog", "prometheus_client", "tenacity")
+
+
+def test_ctrl_c_while_it_reads_loads_nothing(
+    spawn: Spawn, dsn: str, client: pgqpy.Client, tmp_path: Path
+) -> None:
+    client.create_queue("orders")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    process = spawn("-m", "pgqpy", "event", "load", "orders", str(pipe), env={"PGQPY_DSN": dsn})
+    with pipe.open("w") as writer:
+        writer.write('{"type": "a", "data": "b"}\n' * 10_000)
+        writer.flush()
+        eventually(lambda: sessions(client) == 1)
+        process.signal(signal.SIGINT)
+        assert process.wait() == 130
+    assert process.output().strip() == "interrupted"
+    eventually(lambda: sessions(client) == 0)
+    assert events(client) == 0
+
+
+def test_ctrl_c_while_it_waits_for_a_lock_does_nothing(
+    spawn: Spawn, dsn: str, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    holder = connect(autocommit=False)
+    holder.execute("select from pgq.queue for update")
+    process = spawn("-m", "pgqpy", "queue", "drop", "orders", env={"PGQPY_DSN": dsn})
+    eventually(lambda: sessions(client) == 1)
+    wait_until_blocked(client.connection, backend(client))
+    process.signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert process.output().strip() == "interrupted"
+    holder.rollback()
+    eventually(lambda: sessions(client) == 0)
+    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
+
+
+def backend(client: pgqpy.Client) -> int:
+    """Return the process id of the command's session."""
+    (pid,) = client.connection.execute(f"select pid {OTHERS}".encode()).fetchone() or (0,)
+    return int(pid)
+
+
+def sessions(client: pgqpy.Client) -> int:
+    """Count the command's sessions (the test's own client is not counted)."""
+    (count,) = client.connection.execute(f"select count(*) {OTHERS}".encode()).fetchone() or (0,)
+    return int(count)
+
+
+OTHERS = """
+    from pg_stat_activity where pid <> pg_backend_pid() and application_name = 'pgqpy'
+        and datname = current_database()
+"""
+
+
+def events(client: pgqpy.Client) -> int:
+    (count,) = client.connection.execute("select count(*) from pgq.event_template").fetchone() or (
+        0,
+    )
+    return int(count)
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    command = [sys.executable, "-m", "pgqpy", "schema", "print"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_data_and_talk_go_different_ways(dsn: str, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    done = pgqpy_command(["event", "insert", "orders", "type", "data"], dsn)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
+    done = pgqpy_command(["consumer", "register", "orders", "billing"], dsn)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "registered billing on orders\n"
+
+
+def pgqpy_command(args: list[str], dsn: str = "", **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pgqpy", *args],
+        env={**os.environ, "PGQPY_DSN": dsn, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_traceback_is_shown_when_asked_for_but_no_password() -> None:
+    dsn = "host=/nowhere password=hunter2-hunter2"
+    quiet = pgqpy_command(["queue", "list"], dsn)
+    loud = pgqpy_command(["queue", "list"], dsn, PGQPY_DEBUG="1")
+    assert (quiet.returncode, loud.returncode) == (1, 1)
+    assert "Traceback" not in quiet.stderr
+    assert "Traceback" in loud.stderr
+    assert "hunter2" not in quiet.stderr + loud.stderr
+
+
+def test_a_session_that_is_ended_by_the_server_is_one_line(
+    spawn: Spawn, dsn: str, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    holder = connect(autocommit=False)
+    holder.execute("select from pgq.queue for update")
+    process = spawn("-m", "pgqpy", "queue", "drop", "orders", env={"PGQPY_DSN": dsn})
+    eventually(lambda: sessions(client) == 1)
+    client.connection.execute("select pg_terminate_backend(%s)", [backend(client)])
+    assert process.wait() == 1
+    assert len(process.output().splitlines()) == 1
+    assert process.output().startswith("error: ")
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], ["queue", "list", "--help"]])
+def test_help_imports_nothing_heavy(args: list[str]) -> None:
+    code = (
+        "import sys\nfrom pgqpy.cli.app import app\n"
+        f"try: app({args})\nexcept SystemExit as end: assert end.code == 0\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_completion_is_clicks_own() -> None:
+    done = pgqpy_command(
+        [],
+        _PYTHON_M_PGQPY_COMPLETE="",
+        _PGQPY_COMPLETE="bash_complete",
+        COMP_WORDS="pgqpy que",
+        COMP_CWORD="1",
+    )
+    assert done.stdout == "plain,queue\n"

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.support import Run, RunJson, failed_with
+
+
+def test_create_list_show_and_drop(run: Run, run_json: RunJson) -> None:
+    created = run("queue", "create", "orders")
+    assert (created.exit_code, created.stdout) == (0, "")
+    assert created.stderr == "created queue orders\n"
+    assert [row["queue_name"] for row in run_json("queue", "list")] == ["orders"]
+    shown = run_json("queue", "show", "orders")
+    assert shown["queue_rotation_period"] == 7200  # seconds
+    assert shown["queue_disable_insert"] is False
+    assert shown["consumers"] == []
+    assert run("queue", "drop", "orders").exit_code == 0
+    assert run_json("queue", "list") == []
+
+
+def test_create_again_changes_nothing(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "orders")
+    again = run("queue", "create", "orders", "--set", "ticker_max_count=9")
+    assert again.exit_code == 0
+    assert "exists already" in again.stderr
+    assert run_json("queue", "show", "orders")["queue_ticker_max_count"] == 500
+
+
+def test_create_with_a_wrong_setting_creates_nothing(run: Run, run_json: RunJson) -> None:
+    result = run("queue", "create", "orders", "--set", "speed=9")
+    assert failed_with(result, 1, '"speed"', "ticker_max_lag")
+    assert run_json("queue", "list") == []
+
+
+def test_set_changes_all_settings_or_none(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "orders")
+    fine = run("queue", "set", "orders", "ticker_max_lag=1 s", "rotation_period=1 hour")
+    assert fine.exit_code == 0
+    wrong = run("queue", "set", "orders", "ticker_max_lag=2 s", "rotation_period=-1 hour")
+    assert failed_with(wrong, 1, "rotation_period", "interval")
+    shown = run_json("queue", "show", "orders")
+    assert (shown["queue_ticker_max_lag"], shown["queue_rotation_period"]) == (1, 3600)
+
+
+@pytest.mark.parametrize("word", ["ticker_max_lag", "=3", ""])
+def test_set_takes_only_assignments(run: Run, word: str) -> None:
+    run("queue", "create", "orders")
+    assert failed_with(run("queue", "set", "orders", word), 2, "name=value")
+
+
+def test_drop_with_consumers_needs_force_where_nobody_can_be_asked(
+    run: Run, run_json: RunJson
+) -> None:
+    run("queue", "create", "orders")
+    run("consumer", "register", "orders", "billing")
+    assert failed_with(run("queue", "drop", "orders"), 1, "consumers", "--force")
+    assert len(run_json("queue", "list")) == 1
+    assert run("queue", "drop", "orders", "--force").exit_code == 0
+    assert run_json("queue", "list") == []
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 1), ("y\n", 0, 0), ("", 130, 1)])
+def test_drop_with_consumers_asks_on_a_terminal(
+    run: Run,
+    run_json: RunJson,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: str,
+    code: int,
+    left: int,
+) -> None:
+    run("queue", "create", "orders")
+    run("consumer", "register", "orders", "billing")
+    monkeypatch.setattr("pgqpy.cli.queue.on_terminal", lambda: True)
+    result = run("queue", "drop", "orders", input=answer)
+    assert "billing" in result.stderr
+    assert result.exit_code == code
+    assert len(run_json("queue", "list")) == left
+
+
+def test_drop_without_consumers_does_not_ask(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("queue", "create", "orders")
+    monkeypatch.setattr("pgqpy.cli.queue.on_terminal", lambda: True)
+    assert run("queue", "drop", "orders").stderr == "dropped queue orders\n"
+
+
+def test_a_list_in_a_pipe_is_aligned_text(run: Run) -> None:
+    run("queue", "create", "orders")
+    run("queue", "create", "a queue with a long name")
+    lines = run("queue", "list").stdout.splitlines()
+    assert lines[0].startswith("queue ")
+    starts = {line.index(word) for line, word in zip(lines, ("last tick", "1", "1"), strict=True)}
+    assert len(starts) == 1
+
+
+def test_names_are_printed_as_they_are(run: Run, run_json: RunJson) -> None:
+    name = "[bold]café'; drop --"
+    run("queue", "create", "--", name)
+    assert run_json("queue", "show", name)["queue_name"] == name
+    assert name in run("queue", "list").stdout
+
+
+def test_works_on_the_real_extension(
+    bare_run: Run, extension_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGQPY_DSN", extension_dsn)
+    assert bare_run("queue", "create", "orders").exit_code == 0
+    assert bare_run("consumer", "register", "orders", "billing").exit_code == 0
+    assert bare_run("event", "insert", "orders", "placed", "1").stdout == "1\n"
+    assert "billing" in bare_run("queue", "show", "orders").stdout
+    assert "retry_events" in bare_run("consumer", "show", "orders", "billing").stdout
+    dead = bare_run("event", "dead", "orders", "billing")
+    assert failed_with(dead, 1, "extension", "get_dead_events")
+    assert bare_run("queue", "drop", "orders", "--force").exit_code == 0

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from pgqpy import install
+from tests.cli.support import Connection, Run, failed_with
+
+
+def test_install_status_upgrade_and_uninstall(
+    bare_run: Run, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGQPY_DSN", empty_dsn)
+    version = install.shipped_version()
+    before = bare_run("schema", "status")
+    assert (before.exit_code, "pgqpy schema install" in before.stderr) == (1, True)
+    assert failed_with(bare_run("schema", "upgrade"), 1, "pgqpy schema install")
+    for _ in range(2):
+        installed = bare_run("schema", "install")
+        assert installed.exit_code == 0
+        assert installed.stderr == f"schema pgq is at version {version}\n"
+    status = bare_run("schema", "status", "--json")
+    assert status.exit_code == 0
+    assert json.loads(status.stdout)["installed"] == version
+    upgraded = bare_run("schema", "upgrade")
+    assert upgraded.stderr == f"schema pgq was already at version {version}\n"
+    bare_run("queue", "create", "orders")
+    assert failed_with(bare_run("schema", "uninstall"), 1, "1 queue", "force")
+    gone = bare_run("schema", "uninstall", "--force")
+    assert (gone.exit_code, "pgq_reader" in gone.stderr) == (0, True)
+    assert bare_run("schema", "status").exit_code == 1
+
+
+def test_print_prints_what_psql_takes(bare_run: Run) -> None:
+    printed = bare_run("schema", "print")
+    assert printed.exit_code == 0
+    assert printed.stdout == install.print_sql()
+
+
+def test_old_schema_is_reported_and_upgraded(run: Run, connection: Connection) -> None:
+    version = install.shipped_version()
+    # Every migration can stand what the last one made: this only takes the number back.
+    connection.execute("update pgq.installation set version = version - 1")
+    try:
+        status = run("schema", "status")
+        assert (status.exit_code, "pgqpy schema upgrade" in status.stderr) == (1, True)
+        doctor = run("doctor")
+        assert (doctor.exit_code, "pgqpy schema upgrade" in doctor.stdout) == (1, True)
+    finally:
+        connection.execute("update pgq.installation set version = %s", [version])
+
+
+def test_repair_mends_the_queues_that_refuse_to_tick(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    for queue in ("fine", "restored"):
+        run("queue", "create", queue)
+        run("consumer", "register", queue, "billing")
+        run("event", "insert", queue, "type", queue)
+    # As after a restore: the last tick is from a cluster with larger transaction ids.
+    connection.execute(
+        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
+        " where tick_queue = queue_id and queue_name = 'restored'"
+    )
+    doctor = run("doctor")
+    assert (doctor.exit_code, "pgqpy schema repair" in doctor.stdout) == (1, True)
+    repaired = run("schema", "repair")
+    assert repaired.exit_code == 0
+    assert repaired.stderr == "repaired queue restored: 1 event(s) kept\n"
+    assert run("schema", "repair").stderr == "no queue needs a repair\n"
+    ticks = connection.execute("select count(*) from pgq.tick").fetchone()
+    assert ticks == (2,), "looking for damage left a tick behind"
+    connection.execute("select pgq.tick_queue('restored')")
+    batch = "select ev_data from pgq.next_batch('restored', 'billing') b, pgq.get_batch_events(b)"
+    assert connection.execute(batch).fetchall() == [("restored",)]
