@@ -84,6 +84,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/consume/get_batch_cursor.sql
 \ir functions/consume/get_batch_info.sql
 \ir functions/internal/find_batch_events.sql
+\ir functions/internal/lock_batch.sql
 \ir functions/consume/event_retry.sql
 \ir functions/consume/batch_retry.sql
 \ir functions/consume/event_retry_raw.sql

@@ -3,8 +3,8 @@
 -- Sets all events of an open batch aside, in one statement.
 --
 -- Returns: how many were newly set aside.
--- Raises: PQ003 batch_retry: batch not found.
--- Writes: insert pgq.retry_queue.
+-- Raises: PQ003 batch_retry: batch not found; 40001 as lock_batch.
+-- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -12,10 +12,10 @@ declare
     b record;
     v_count int;
 begin
-    select * into b from pgq.find_batch(i_batch_id);
-    if not found then
+    if (pgq.lock_batch(i_batch_id, false)).pos_sub is null then
         raise exception 'batch_retry: batch % not found', i_batch_id using errcode = 'PQ003';
     end if;
+    select * into b from pgq.find_batch(i_batch_id);
     insert into pgq.retry_queue
     select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time, null, b.sub_id, coalesce(ev_retry, 0) + 1,
            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4

@@ -4,8 +4,8 @@
 --
 -- Parameters: ids, txids (as get_batch_events gave them) and reasons side by side, one event an index.
 -- Returns: how many are newly dead.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths.
--- Writes: insert pgq.dead_event.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as lock_batch.
+-- Writes: as lock_batch; insert pgq.dead_event.
 create or replace function pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[])
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -14,7 +14,7 @@ declare
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_reasons) then
         raise exception 'event ids and reasons differ in number' using errcode = 'PQ009';
-    elsif not exists (select from pgq.find_batch(x_batch_id)) then
+    elsif (pgq.lock_batch(x_batch_id, false)).pos_sub is null then
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     insert into pgq.dead_event

@@ -1,11 +1,12 @@
 -- Function: pgq.event_retry(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
 --
--- Sets events of an open batch aside; each comes back to this consumer when its time has passed.
+-- Sets events of an open batch aside; each comes back to this consumer when its time has passed. The batch is locked,
+-- so that nobody whose batch it is no longer can do that (G5), and no retried event outlives its subscription.
 --
 -- Parameters: ids, txids (as get_batch_events gave them) and delays side by side, one event an index.
 -- Returns: how many were newly set aside.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths.
--- Writes: insert pgq.retry_queue.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as lock_batch.
+-- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
 returns int language plpgsql
@@ -15,6 +16,8 @@ declare
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_retry_after) then
         raise exception 'event ids and delays differ in number' using errcode = 'PQ009';
+    elsif (pgq.lock_batch(x_batch_id, false)).pos_sub is null then
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     insert into pgq.retry_queue
     select now() + u.after, b.queue_id, e.ev_id, e.ev_time, null, b.sub_id, coalesce(e.ev_retry, 0) + 1,
@@ -24,9 +27,6 @@ begin
       join (select distinct on (i) i, a from unnest(x_event_ids, x_retry_after) v (i, a)) u (id, after) on u.id = e.ev_id
     on conflict (ev_owner, ev_id) do nothing;
     get diagnostics v_count = row_count;
-    if v_count = 0 and not exists (select from pgq.find_batch(x_batch_id)) then
-        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
-    end if;
     return v_count;
 end
 $$;
@@ -38,8 +38,8 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is '
 -- index range: many events at once go through the form with arrays.
 --
 -- Returns: 1 set aside, 0 it was already.
--- Raises: PQ003 batch not found; PQ004 event not found.
--- Writes: insert pgq.retry_queue.
+-- Raises: PQ003 batch not found; PQ004 event not found; 40001 as lock_batch.
+-- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$

@@ -1,12 +1,13 @@
 -- Function: pgq.event_retry_raw(x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint,
 --   x_ev_time timestamptz, x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1..4 text)
 --
--- Puts an event of the caller's own making into the retry queue: a delayed event for one consumer.
+-- Puts an event of the caller's own making into the retry queue: a delayed event for one consumer. The registration
+-- is locked against unregister_consumer, which would not see the event and leave it behind.
 --
 -- Parameters: x_ev_id null: a new id. x_ev_time null: now().
 -- Returns: the event's id.
 -- Raises: PQ002 consumer not registered.
--- Writes: insert pgq.retry_queue; nextval of the queue's event sequence.
+-- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event sequence.
 create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz, x_ev_retry int,
     x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text, x_ev_extra3 text, x_ev_extra4 text)
@@ -20,7 +21,8 @@ begin
       from pgq.registration s
       join pgq.queue q on q.queue_id = s.sub_queue
       join pgq.consumer c on c.co_id = s.sub_consumer
-     where q.queue_name = x_queue and c.co_name = x_consumer;
+     where q.queue_name = x_queue and c.co_name = x_consumer
+       for key share of s;
     if not found then
         raise exception 'consumer not registered' using errcode = 'PQ002', detail = format('queue %s, consumer %s', x_queue, x_consumer);
     end if;

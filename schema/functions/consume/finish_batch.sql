@@ -3,7 +3,7 @@
 -- Closes a batch: the consumer's position moves to the batch's end. In the transaction of the processing itself this
 -- makes each event's effect happen once (G9).
 --
--- The registration's lock comes before the second look: whoever waited for it finds the batch closed (G5).
+-- The batch is locked first: whoever waited for it finds it closed (G5).
 --
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
 -- Raises: 40001 in REPEATABLE READ, somebody else moved the position.
@@ -12,15 +12,9 @@ create or replace function pgq.finish_batch(x_batch_id bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    p pgq.position;
+    p pgq.position := pgq.lock_batch(x_batch_id, true);
 begin
-    perform from pgq.registration
-      where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id)
-        for no key update;
-    select * into p from pgq.position c
-     where c.pos_batch = x_batch_id
-       and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
-    if not found then
+    if p.pos_sub is null then
         raise warning 'finish_batch: batch % not found', x_batch_id;
         return 0;
     end if;

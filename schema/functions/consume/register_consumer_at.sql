@@ -4,18 +4,26 @@
 -- events stay. With a null tick: from the last tick, and a subscribed consumer stays where it is.
 --
 -- The queue's row is share-locked: a rotation and maint_ticks lock it against that, so neither can count the consumers
--- while one is coming and then take away what this one starts from.
+-- while one is coming and then take away what this one starts from. The consumer's name is
+-- locked against unregister_consumer, which takes unused names away.
+--
+-- A snapshot does not list the transaction that takes it among those in progress. So a tick that this very transaction
+-- made may take the transaction's own xid for done, and what it inserts from here on would count as seen. Nobody else
+-- knows that tick yet: it is corrected.
 --
 -- Returns: 1 new, 0 was subscribed.
--- Raises: PQ001 Event queue not created yet; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name.
--- Writes: key share lock pgq.queue; insert pgq.consumer, pgq.registration, pgq.position; row lock pgq.registration.
+-- Raises: PQ001 Event queue not created yet; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
+--   REPEATABLE READ, the queue rotated or somebody else moved the position.
+-- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer, pgq.registration,
+--   pgq.position; update pgq.tick, if it is this transaction's own.
 create or replace function pgq.register_consumer_at(x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_sub int;
-    v_new int;
+    v_consumer int;
+    v_new int := 0;
     v_tick bigint := x_tick_pos;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
@@ -35,14 +43,28 @@ begin
             hint = (select format('the queue keeps ticks %s to %s', min(tick_id), max(tick_id))
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
-    insert into pgq.consumer (co_name) values (x_consumer_name) on conflict do nothing;
-    insert into pgq.registration (sub_queue, sub_consumer)
-    select q.queue_id, co_id from pgq.consumer where co_name = x_consumer_name
-    on conflict do nothing;
-    get diagnostics v_new = row_count;
-    select sub_id into v_sub from pgq.registration
-     where sub_queue = q.queue_id and sub_consumer = (select co_id from pgq.consumer where co_name = x_consumer_name)
-       for no key update;
+    update pgq.tick
+       set tick_snapshot = format('%s:%s:%s', txid_snapshot_xmin(tick_snapshot), txid_snapshot_xmax(tick_snapshot),
+               (select string_agg(x::text, ',' order by x)
+                  from (select txid_snapshot_xip(tick_snapshot) union select txid_current()) xip (x)))::txid_snapshot
+     where tick_queue = q.queue_id and tick_id = v_tick
+       and txid_current() >= txid_snapshot_xmin(tick_snapshot) and txid_visible_in_snapshot(txid_current(), tick_snapshot);
+    loop
+        -- the registration before the name, as unregister_consumer
+        select s.sub_id into v_sub
+          from pgq.registration s
+          join pgq.consumer c on c.co_id = s.sub_consumer
+         where s.sub_queue = q.queue_id and c.co_name = x_consumer_name
+           for no key update of s;
+        exit when found;
+        select co_id into v_consumer from pgq.consumer where co_name = x_consumer_name for key share;
+        if not found then
+            insert into pgq.consumer (co_name) values (x_consumer_name) on conflict do nothing;
+        else
+            insert into pgq.registration (sub_queue, sub_consumer) values (q.queue_id, v_consumer) on conflict do nothing;
+            get diagnostics v_new = row_count;
+        end if;
+    end loop;
     if v_new = 1 or x_tick_pos is not null then
         perform pgq.move_position(v_sub, coalesce((select max(pos_no) from pgq.position where pos_sub = v_sub), 0), v_tick, null, null);
     end if;

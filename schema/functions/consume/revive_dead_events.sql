@@ -1,14 +1,16 @@
 -- Function: pgq.revive_dead_events(i_queue_name text, i_consumer_name text, i_event_ids bigint[])
 --
--- Puts dead events back through the retry queue, due now, with their count of retries begun anew.
+-- Puts dead events back through the retry queue, due now, with their count of retries begun anew. The registration is
+-- locked as in event_retry_raw.
 --
 -- Parameters: i_event_ids null: all of the consumer's.
 -- Returns: how many.
 -- Raises: PQ002 not a subscriber.
--- Writes: delete pgq.dead_event; insert pgq.retry_queue.
+-- Writes: key share lock pgq.registration; delete pgq.dead_event; insert pgq.retry_queue.
 create or replace function pgq.revive_dead_events(i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null)
 returns int language sql
 security definer set search_path = pg_catalog, pg_temp as $$
+    select from pgq.registration where sub_id = pgq.find_subscription(i_queue_name, i_consumer_name) for key share;
     with revived as (
         delete from pgq.dead_event
          where ev_owner = pgq.find_subscription(i_queue_name, i_consumer_name)

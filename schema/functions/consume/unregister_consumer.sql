@@ -1,9 +1,10 @@
 -- Function: pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 --
--- Ends a subscription; its position, its retried and its dead events go with it.
+-- Ends a subscription; its position, its retried and its dead events go with it. The consumer's name goes when no other
+-- subscription needs it: its row is locked before that is looked at, against a register_consumer elsewhere.
 --
 -- Returns: 1 removed, 0 was not subscribed.
--- Writes: row lock and delete pgq.registration; delete pgq.position, pgq.retry_queue, pgq.dead_event, pgq.consumer.
+-- Writes: row lock and delete pgq.registration, pgq.consumer; delete pgq.position, pgq.retry_queue, pgq.dead_event.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -23,6 +24,7 @@ begin
     delete from pgq.dead_event where ev_owner = r.sub_id;
     delete from pgq.position where pos_sub = r.sub_id;
     delete from pgq.registration where sub_id = r.sub_id;
+    perform from pgq.consumer where co_id = r.sub_consumer for update;
     delete from pgq.consumer
      where co_id = r.sub_consumer and not exists (select from pgq.registration where sub_consumer = r.sub_consumer);
     return 1;

@@ -1,7 +1,8 @@
 -- Function: pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 --
 -- Events of an open batch by id. The event tables have no index on ev_id, so a search by id alone reads the whole
--- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for.
+-- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for. An id may be there
+-- twice, with two txids: an event and its retried copy, in one large batch.
 --
 -- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths.
 -- Writes: nothing.
@@ -27,7 +28,7 @@ begin
            and (e.ev_owner is null or e.ev_owner = $5)$sql$, pgq.quote_fqname(b.data_pfx))
         using x_event_txids, x_event_ids, b.next_snapshot, b.last_snapshot, b.sub_id;
     get diagnostics v_found = row_count;
-    if v_found <> (select count(distinct i) from unnest(x_event_ids) i) then
+    if v_found < (select count(*) from (select distinct i, t from unnest(x_event_ids, x_event_txids) u (i, t)) wanted) then
         raise exception 'event not found'
             using errcode = 'PQ004', detail = format('%s of the given events are in batch %s', v_found, x_batch_id);
     end if;

@@ -2,7 +2,9 @@
 --
 -- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's row lock and
 -- has read the position after it, so nobody can be in between. A REPEATABLE READ caller has the lock too, but its
--- snapshot may be older than the position that the previous owner wrote: then the unique pos_no is taken.
+-- snapshot may be older than the position that the previous owner wrote: then the unique pos_no is taken. Unless
+-- maint_positions has deleted that one since; it never does without deleting those before it, so there the position
+-- that we start from is locked, which fails if it is gone.
 --
 -- Raises: 40001, somebody else moved this position; roll back and look again.
 -- Writes: insert pgq.position.
@@ -10,6 +12,9 @@ create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint)
 returns void language plpgsql as $$
 begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no for key share;
+    end if;
     insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active)
     values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp())
     on conflict (pos_sub, pos_no) do nothing;
