@@ -10,6 +10,7 @@ from pgqpy.consumers._async_batch import AsyncOpenBatch
 from pgqpy.consumers._async_failures import AsyncFailures
 from pgqpy.consumers.definition import handler_name
 from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.retry import Retry, backoff
 from pgqpy.errors import BatchNotFound, PgqError
 
@@ -41,13 +42,14 @@ class AsyncLoop:
         self.progress = progress
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
+        self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
         self._failed_batches = 0  # in a row
 
     @property
     def next_call(self) -> Call[Batch | None]:
         """The call that opens the next batch, or gives the open one again."""
         consumer = self.consumer
-        limits = (consumer.min_lag, consumer.min_count, consumer.min_interval)
+        limits = (consumer.min_lag, *self.pace.limits)
         if limits == (None, None, None):
             return consume.next_batch_info(consumer.queue, consumer.name)
         return consume.next_batch_custom(consumer.queue, consumer.name, *limits)

@@ -38,7 +38,7 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _next(self) -> Batch | None:
         found: Batch | None = (await self._call(self.next_call))[0]
-        return found
+        return await self._next() if self.pace.took(found) else found
 
     async def _work(self, info: Batch) -> Batch | None:
         batch = self.open(info)
@@ -86,6 +86,8 @@ class AsyncPlainLoop(AsyncLoop):
             found = None
         else:
             *_, finished, found = await self._call(*wanted, self.next_call)
+            if self.pace.took(found):
+                found = await self._next()
         if not finished:
             await self.lost(batch.info, BatchLost(batch_id=batch.info.id))
         else:

@@ -67,6 +67,9 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
         _, info = await self.session.run(savepoint.MARK, self.next_call)
+        if self.pace.took(info):
+            (info,) = await self.session.run(self.next_call)
+            self.pace.took(info)
         self._info = info
         if info is None:
             return True

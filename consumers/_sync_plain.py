@@ -38,7 +38,7 @@ class PlainLoop(Loop):
 
     def _next(self) -> Batch | None:
         found: Batch | None = (self._call(self.next_call))[0]
-        return found
+        return self._next() if self.pace.took(found) else found
 
     def _work(self, info: Batch) -> Batch | None:
         batch = self.open(info)
@@ -86,6 +86,8 @@ class PlainLoop(Loop):
             found = None
         else:
             *_, finished, found = self._call(*wanted, self.next_call)
+            if self.pace.took(found):
+                found = self._next()
         if not finished:
             self.lost(batch.info, BatchLost(batch_id=batch.info.id))
         else:

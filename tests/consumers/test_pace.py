@@ -1,0 +1,95 @@
+"""A consumer that is behind takes many ticks at once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.consumers import Consumer
+from pgqpy.consumers.pace import Pace
+from pgqpy.records import Batch
+
+if TYPE_CHECKING:
+    from pgqpy import Client
+
+TICKS = 64
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+
+class Sizes(Consumer):
+    queue = "q"
+    name = "c"
+    fetch_size = 1000
+
+    def __init__(self, dsn: str, **settings: Any) -> None:
+        super().__init__(dsn, **settings)
+        self.sizes: list[int] = []
+
+    def process_batch(self, batch: Any) -> None:
+        self.sizes.append(sum(1 for _ in batch))
+        if sum(self.sizes) == TICKS:
+            self.stop()
+
+
+class TransactionalSizes(Sizes):
+    transactional = True
+
+    def process_batch(self, batch: Any, connection: Any) -> None:
+        super().process_batch(batch)
+
+
+def fall_behind(client: Client) -> None:
+    client.create_queue("q")
+    client.register_consumer("q", "c")
+    for number in range(TICKS):
+        client.insert_event("q", "t", number)
+        client.tick_queue("q")
+
+
+def test_a_consumer_that_is_behind_takes_ticks_together(client: Client, dsn: str) -> None:
+    fall_behind(client)
+    consumer = Sizes(dsn)
+    consumer.run()
+    assert sum(consumer.sizes) == TICKS
+    assert len(consumer.sizes) < TICKS / 2
+
+
+def test_a_transactional_consumer_catches_up_likewise(client: Client, dsn: str) -> None:
+    fall_behind(client)
+    consumer = TransactionalSizes(dsn)
+    consumer.run()
+    assert sum(consumer.sizes) == TICKS
+    assert len(consumer.sizes) < TICKS / 2
+
+
+def test_batches_grow_to_about_the_fetch_size_and_no_further(client: Client, dsn: str) -> None:
+    fall_behind(client)
+    consumer = Sizes(dsn, fetch_size=4)
+    consumer.run()
+    assert max(consumer.sizes) <= 2 * 4
+
+
+def test_limits_of_the_application_are_kept(client: Client, dsn: str) -> None:
+    fall_behind(client)
+    consumer = Sizes(dsn, min_count=2)
+    consumer.run()
+    assert set(consumer.sizes) <= {2, 3, 4}  # PGQ: once, at most twice the limit
+
+
+def test_the_last_ticks_are_not_waited_for() -> None:
+    pace = Pace(most=1000)
+    assert not pace.took(batch(1))
+    assert pace.limits == (None, None)
+    assert not pace.took(batch(1))
+    assert pace.limits == (1000, timedelta(seconds=2))
+    assert not pace.took(batch(3))
+    assert pace.limits == (1000, timedelta(seconds=6))
+    assert pace.took(None)  # fewer ticks than that: the next one, please
+    assert pace.limits == (None, None)
+    assert not pace.took(batch(1))
+    assert not pace.took(None)  # nothing at all: now it waits
+
+
+def batch(span: int) -> Batch:
+    end = NOON + timedelta(seconds=span)
+    return Batch(1, "q", "c", 2, 1, end, NOON, 0, 0)
