@@ -39,7 +39,6 @@ class Balances(Consumer):
     queue = QUEUE
     name = CONSUMER
     transactional = True
-    min_interval = 0.02
 
     def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
         """Add up a batch; what is written here commits together with finish_batch."""
