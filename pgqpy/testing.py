@@ -155,13 +155,14 @@ def embedded_server(
     settings: Mapping[str, str | int] | None = None,
     tcp: bool = False,
     bin_dir: str | Path | None = None,
+    within: str | Path | None = None,
 ) -> Iterator[EmbeddedServer]:
     """Run a private PostgreSQL server for as long as the block lasts.
 
-    Without `directory` the cluster lives in a temporary directory and is removed at the end;
-    with it, the cluster stays there and is used again. `settings` are server settings of a new
-    cluster. `bin_dir` names another PostgreSQL's programs (its folder `bin`) instead of the
-    wheel's. The server ends with the block, and also when this process is killed.
+    Without `directory` the cluster lives in a temporary directory (`within` another than the
+    system's) and is removed at the end; with it, it stays there and is used again. `settings` are
+    server settings of a new cluster. `bin_dir` names another PostgreSQL's programs (its folder
+    `bin`) instead of the wheel's. The server ends with the block, and when this process is killed.
 
         with embedded_server() as server:
             psycopg.connect(server.dsn())
@@ -170,7 +171,7 @@ def embedded_server(
     """
     programs = Path(bin_dir) if bin_dir else wheel_programs()
     user = _system_user()
-    place = _directory(directory, user)
+    place = _directory(directory, within, user)
     server = EmbeddedServer(place, _reachable(programs, place, user), user, _port(tcp=tcp))
     guard = server.guard(remove=directory is None)
     try:
@@ -205,10 +206,9 @@ def _system_user() -> str | None:
     return SYSTEM_USER
 
 
-def _directory(directory: str | Path | None, user: str | None) -> Path:
+def _directory(directory: str | Path | None, within: str | Path | None, user: str | None) -> Path:
     """Return the cluster's directory, which belongs to the user that runs PostgreSQL."""
-    place = Path(directory) if directory else Path(tempfile.mkdtemp(prefix="pgqpy-"))
-    place = place.resolve()
+    place = Path(directory or tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     if user is not None:
         shutil.chown(place, user, user)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from pgqpy.testing import embedded_server
 from tests.support import debian
 from tests.support.databases import new_database, template_database
 from tests.support.processes import PythonProcess
-from tests.support.servers import SETTINGS, chosen_server, other_programs
+from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +88,7 @@ def client(dsn: str) -> Iterator[pgqpy.Client]:
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedServer]:
     """A private, durable server to crash: stop("immediate"), SIGKILL, start(). No schema yet."""
-    with embedded_server(settings=SETTINGS, bin_dir=other_programs(), tcp=True) as server:
+    with private_server(SETTINGS, other_programs(), tcp=True) as server:
         yield server
 
 

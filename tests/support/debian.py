@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgqpy.testing import embedded_server
 from tests.support.databases import new_database
-from tests.support.servers import FAST
+from tests.support.servers import FAST, private_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +30,7 @@ def extension_installed() -> bool:
 def debian_server() -> Iterator[tuple[EmbeddedServer, str]]:
     """Run a cluster of Debian's PostgreSQL; yield it and a template with the extension."""
     with (
-        embedded_server(settings=FAST, bin_dir=BIN_DIR) as server,
+        private_server(FAST, BIN_DIR) as server,
         new_database(server) as template,
     ):
         with psycopg.connect(server.dsn(template), autocommit=True) as connection:
