@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+
 @pytest.fixture
 def sql(connection: psycopg.Connection[Any]) -> Callable[..., Any]:
     """Run a statement: `sql("select pgq.create_queue(%s)", "q")` returns the first value."""

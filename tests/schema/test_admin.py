@@ -47,7 +47,7 @@ def test_drop_queue_leaves_nothing_behind(sql):
     sql("select pgq.register_consumer('q', 'c')")
     assert sql("select pgq.drop_queue('q', true)") == 1
     assert sql(OBJECTS) == 0
-    tables = "queue tick registration position consumer retry_queue dead_event".split()
+    tables = ["queue", "tick", "registration", "position", "consumer", "retry_queue", "dead_event"]
     assert [sql(f"select count(*) from pgq.{table}") for table in tables] == [0] * len(tables)
 
 
@@ -128,7 +128,9 @@ def test_grown_queue_writes_and_rotates_over_all_its_tables(sql):
     used = set()
     for _ in range(4):
         sql("select pgq.insert_event('q', 't', 'd')")
-        used.add(sql("select tableoid::regclass::text from pgq.event_1 order by ev_id desc limit 1"))
+        used.add(
+            sql("select tableoid::regclass::text from pgq.event_1 order by ev_id desc limit 1")
+        )
         sql("select pgq.tick_queue('q')")
         sql("select pgq.maint_rotate_tables_step1('q')")
         sql("select pgq.maint_rotate_tables_step2()")

@@ -93,7 +93,9 @@ def test_batches_follow_each_other_tick_by_tick(queue, sql, rows, batch):
     for number in range(1, 4):
         insert(sql)
         sql("select pgq.tick_queue('q')")
-        found = rows("select batch_id, prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')")
+        found = rows(
+            "select batch_id, prev_tick_id, cur_tick_id from pgq.next_batch_info('q', 'c')"
+        )
         assert found[0][1:] == (number, number + 1)
         seen += rows(EVENTS, found[0][0])
         assert sql("select pgq.finish_batch(%s)", found[0][0]) == 1
@@ -127,7 +129,11 @@ def test_min_lag_holds_young_ticks_back(queue, sql):
 def test_min_interval_merges_ticks_by_time(queue, sql, rows):
     for hours in range(1, 4):
         sql("select pgq.tick_queue('q')")
-        sql("update pgq.tick set tick_time = now() + %s * interval '1 hour' where tick_id = %s", hours, hours + 1)
+        sql(
+            "update pgq.tick set tick_time = now() + %s * interval '1 hour' where tick_id = %s",
+            hours,
+            hours + 1,
+        )
     found = rows("select cur_tick_id from pgq.next_batch_custom('q', 'c', null, null, '2 hours')")
     assert found == [(4,)]
 
@@ -247,7 +253,10 @@ def test_batch_retry_sets_all_aside_once(queue, sql, batch):
 
 
 def test_event_retry_raw_delays_an_event_for_one_consumer(queue, sql, rows, batch):
-    raw = "select pgq.event_retry_raw('q', %s, now(), null, null, 4, 't', 'd', null, null, null, null)"
+    raw = (
+        "select pgq.event_retry_raw('q', %s, now(), null, null, 4,"
+        " 't', 'd', null, null, null, null)"
+    )
     assert sql(raw, "c") == 1
     assert state(sql, raw, "stranger") == "PQ002"
     sql("select pgq.maint_retry_events()")

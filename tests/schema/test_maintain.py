@@ -12,6 +12,11 @@ def state(sql, statement, *params):
     return caught.value.sqlstate
 
 
+def insert(sql, count):
+    events = "array_fill('t'::text, array[%s]), array_fill('d'::text, array[%s])"
+    sql(f"select pgq.insert_events('q', {events})", count, count)
+
+
 def finish_all(sql):
     sql("select pgq.tick_queue('q')")
     while batch := sql("select pgq.next_batch('q', 'c')"):
@@ -30,7 +35,10 @@ def test_rotation_waits_for_its_period_and_for_step2(queue, sql):
     finish_all(sql)
     assert sql("select pgq.maint_rotate_tables_step1('q')") == 0
     assert sql("select queue_cur_table from pgq.queue") == 0
-    sql("update pgq.queue set queue_switch_time = now() - interval '1 day', queue_switch_step2 = null")
+    sql(
+        "update pgq.queue set queue_switch_step2 = null,"
+        " queue_switch_time = now() - interval '1 day'"
+    )
     sql("select pgq.maint_rotate_tables_step1('q')")
     assert sql("select queue_cur_table from pgq.queue") == 0
     assert sql("select pgq.maint_rotate_tables_step2()") == 0
@@ -146,7 +154,7 @@ def test_maint_positions_keeps_an_open_batch(queue, sql):
 
 
 def test_retries_are_drained_in_one_call(queue, sql):
-    sql("select pgq.insert_events('q', array_fill('t'::text, '{1500}'), array_fill('d'::text, '{1500}'))")
+    insert(sql, 1500)
     sql("select pgq.tick_queue('q')")
     batch = sql("select pgq.next_batch('q', 'c')")
     assert sql("select pgq.batch_retry(%s, 0)", batch) == 1500
@@ -154,7 +162,9 @@ def test_retries_are_drained_in_one_call(queue, sql):
     before = sql("select event_seq from pgq.ticker_activity()")
     assert sql("select pgq.maint_retry_events()") == 1500
     assert sql("select pgq.maint_retry_events()") == 0
-    assert sql("select event_seq from pgq.ticker_activity()") > before, "a ticker sees that there is news"
+    assert sql("select event_seq from pgq.ticker_activity()") > before, (
+        "a ticker sees that there is news"
+    )
 
 
 def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection):
@@ -162,7 +172,10 @@ def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection
     connection.add_notice_handler(lambda notice: notices.append(notice.severity))
     sql("select pgq.create_queue('a')")
     sql("select pgq.register_consumer('a', 'c')")
-    raw = "select pgq.event_retry_raw(%s, 'c', now(), null, null, null, 't', 'd', null, null, null, null)"
+    raw = (
+        "select pgq.event_retry_raw(%s, 'c', now(), null, null, null,"
+        " 't', 'd', null, null, null, null)"
+    )
     sql(raw, "a")
     sql(raw, "q")
     sql("update pgq.queue set queue_data_pfx = 'pgq.gone' where queue_name = 'q'")
@@ -187,7 +200,7 @@ def test_maint_operations_lists_what_is_due(queue, sql, rows):
 
 def test_queue_info_counts_new_events_and_rate(queue, sql, rows):
     sql("update pgq.tick set tick_time = now() - interval '10 seconds'")
-    sql("select pgq.insert_events('q', array_fill('t'::text, '{50}'), array_fill('d'::text, '{50}'))")
+    insert(sql, 50)
     info = "select queue_name, ev_new, last_tick_id, round(ev_per_sec) from pgq.get_queue_info('q')"
     assert rows(info) == [("q", 50, 1, None)]
     sql("select pgq.tick_queue('q')")
@@ -198,9 +211,12 @@ def test_queue_info_counts_new_events_and_rate(queue, sql, rows):
 
 def test_consumer_info_counts_pending_events(queue, sql, rows):
     sql("select pgq.register_consumer('q', 'd')")
-    sql("select pgq.insert_events('q', array_fill('t'::text, '{5}'), array_fill('d'::text, '{5}'))")
+    insert(sql, 5)
     finish_all(sql)
-    info = "select consumer_name, last_tick, current_batch, pending_events from pgq.get_consumer_info({})"
+    info = (
+        "select consumer_name, last_tick, current_batch, pending_events"
+        " from pgq.get_consumer_info({})"
+    )
     assert rows(info.format("")) == [("c", 2, None, 0), ("d", 1, None, 5)]
     batch = sql("select pgq.next_batch('q', 'd')")
     assert rows(info.format("'q', 'd'")) == [("d", 1, batch, 5)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from types import ModuleType
 
+import psycopg
 import pytest
-from pgqpy import calls
+
+import pgqpy
 from tests.support.tree import ROOT
 
 SCHEMA = ROOT / "schema"
@@ -27,7 +28,9 @@ ROLES = ("pgq_reader", "pgq_writer", "pgq_ticker", "pgq_admin")
 
 def test_every_security_definer_function_pins_its_search_path(queue, rows):
     found = rows(f"select p.oid::regprocedure::text, proconfig {FUNCTIONS} and prosecdef")
-    wrong = [name for name, config in found if "search_path=pg_catalog, pg_temp" not in (config or ())]
+    wrong = [
+        name for name, config in found if "search_path=pg_catalog, pg_temp" not in (config or ())
+    ]
     assert len(found) > 50
     assert wrong == []
 
@@ -44,7 +47,8 @@ def test_public_reads_no_table_with_payloads(queue, rows):
     found = rows(
         "select relname from pg_class c join pg_namespace n on n.oid = relnamespace"
         " where nspname = 'pgq' and relkind in ('r', 'v')"
-        " and (has_table_privilege('public', c.oid, 'select') or has_any_column_privilege('public', c.oid, 'select'))"
+        " and (has_table_privilege('public', c.oid, 'select')"
+        " or has_any_column_privilege('public', c.oid, 'select'))"
     )
     assert {name for (name,) in found} == {
         "consumer",
@@ -58,7 +62,8 @@ def test_public_reads_no_table_with_payloads(queue, rows):
 
 
 def test_every_function_has_a_comment(rows):
-    assert rows(f"select proname {FUNCTIONS} and obj_description(p.oid) is null and proname <> 'insert_row'") == []
+    found = rows(f"select proname {FUNCTIONS} and obj_description(p.oid) is null")
+    assert found == [("insert_row",)], "but the one that is generated"
 
 
 def test_every_table_has_a_comment(rows):
@@ -71,7 +76,9 @@ def test_every_table_has_a_comment(rows):
 
 def test_manifest_names_each_file_once_and_no_other():
     listed = re.findall(r"^\\ir (\S+)$", (SCHEMA / "install.sql").read_text(), re.MULTILINE)
-    there = {path.relative_to(SCHEMA).as_posix() for path in SCHEMA.rglob("*.sql")} - {"install.sql"}
+    there = {path.relative_to(SCHEMA).as_posix() for path in SCHEMA.rglob("*.sql")} - {
+        "install.sql"
+    }
     assert sorted(listed) == sorted(there)
 
 
@@ -84,14 +91,14 @@ def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
         assert "-- Writes: " in text or "writes: as" in text, path
 
 
-def test_every_function_for_a_role_is_a_call_of_the_client(rows):
+@pytest.mark.parametrize("client", [pgqpy.Client, pgqpy.AsyncClient])
+def test_every_function_for_a_role_is_a_method_of_the_client(rows, client):
     found = rows(
-        f"select distinct proname {FUNCTIONS} and"
-        f" (has_function_privilege('pgq_admin', p.oid, 'execute') or has_function_privilege('pgq_ticker', p.oid, 'execute'))"
+        f"select distinct proname {FUNCTIONS}"
+        " and (has_function_privilege('pgq_admin', p.oid, 'execute')"
+        " or has_function_privilege('pgq_ticker', p.oid, 'execute'))"
     )
-    modules = [value for value in vars(calls).values() if isinstance(value, ModuleType)]
-    built = {name for module in modules for name in vars(module)}
-    assert {name for (name,) in found} - built == set()
+    assert [name for (name,) in sorted(found) if not hasattr(client, name)] == []
 
 
 def test_preflight_knows_the_last_migration():
@@ -104,7 +111,11 @@ def test_preflight_knows_the_last_migration():
     [
         ("pgq_writer", "select pgq.insert_event('q', 't', 'd')", True),
         ("pgq_writer", "select pgq.insert_events('q', '{t}', '{d}')", True),
-        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')", True),
+        (
+            "pgq_writer",
+            "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')",
+            True,
+        ),
         ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_txid) values (now(), 1)", False),
         ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_owner) values (now(), 1)", False),
         ("pgq_writer", "select ev_data from pgq.event_1", False),
@@ -114,7 +125,11 @@ def test_preflight_knows_the_last_migration():
         ("pgq_reader", "select pgq.register_consumer('q', 'd')", True),
         ("pgq_reader", "select ev_data from pgq.event_1", True),
         ("pgq_reader", "select pgq.insert_event('q', 't', 'd')", False),
-        ("pgq_reader", "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')", False),
+        (
+            "pgq_reader",
+            "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')",
+            False,
+        ),
         ("pgq_reader", "select * from pgq.retry_queue", False),
         ("pgq_reader", "select * from pgq.dead_event", False),
         ("pgq_reader", "select pgq.tick_queue('q')", False),
@@ -134,17 +149,20 @@ def test_preflight_knows_the_last_migration():
         ("pgq_admin", "select pgq.next_batch('q', 'c')", True),
         ("pgq_admin", "update pgq.queue set queue_extra_maint = null", True),
         ("pgq_admin", "select * from pgq.retry_queue", True),
-        ("pgq_admin", "select pgq.insert_row('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')", False),
+        (
+            "pgq_admin",
+            "select pgq.insert_row('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')",
+            False,
+        ),
     ],
 )
 def test_each_role_can_do_its_part_and_no_more(queue, sql, role, statement, allowed):
     sql(f"set role {role}")
-    try:
+    if allowed:
         sql(statement)
-    except Exception as exc:
-        assert (allowed, getattr(exc, "sqlstate", None)) == (False, "42501"), exc
-    else:
-        assert allowed
+        return
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        sql(statement)
 
 
 def test_a_stranger_sees_queues_and_no_payloads(queue, sql):
@@ -152,8 +170,11 @@ def test_a_stranger_sees_queues_and_no_payloads(queue, sql):
     try:
         sql("set role stranger_of_the_queue")
         assert sql("select count(*) from pgq.get_consumer_info()") == 1
-        for statement in ("select ev_data from pgq.event_1", "select pgq.insert_event('q', 't', 'd')"):
-            with pytest.raises(Exception, match="permission denied"):
+        for statement in (
+            "select ev_data from pgq.event_1",
+            "select pgq.insert_event('q', 't', 'd')",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 sql(statement)
     finally:
         sql("reset role")

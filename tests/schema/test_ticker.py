@@ -17,7 +17,8 @@ def age(sql, *seconds):
     for nth, each in enumerate(seconds):
         sql(
             "update pgq.tick set tick_time = clock_timestamp() - %s * interval '1 second'"
-            " where tick_id = (select tick_id from pgq.tick order by tick_id desc offset %s limit 1)",
+            " where tick_id ="
+            " (select tick_id from pgq.tick order by tick_id desc offset %s limit 1)",
             each,
             nth,
         )

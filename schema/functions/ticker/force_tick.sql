@@ -3,7 +3,9 @@
 -- Makes the next pgq.ticker(queue) tick, by moving the event sequence beyond ticker_max_count. Does not tick itself:
 -- call the ticker, or wait until the last tick changes.
 --
--- Returns: the current last tick; null for a queue that is missing, paused or ticked from elsewhere.
+-- A queue that is paused, ticked from elsewhere or missing is passed over in silence.
+--
+-- Returns: the current last tick; null for a queue that is missing.
 -- Writes: setval of the event sequence.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint language plpgsql
@@ -11,12 +13,10 @@ security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
-    select * into q from pgq.queue
-     where queue_name = i_queue_name and not queue_external_ticker and not queue_ticker_paused;
-    if not found then
-        return null;
+    select * into q from pgq.queue where queue_name = i_queue_name;
+    if found and not q.queue_external_ticker and not q.queue_ticker_paused then
+        perform setval(q.queue_event_seq::regclass, nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count * 2 + 1000);
     end if;
-    perform setval(q.queue_event_seq::regclass, nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count * 2 + 1000);
     return (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
 end
 $$;

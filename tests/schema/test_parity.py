@@ -1,0 +1,178 @@
+"""The same calls on the engine and on the real extension pgq: the same results and error texts.
+
+Where they differ on purpose the step says why; a difference that is not named fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+
+class Step(NamedTuple):
+    """One statement; `why` names a difference that is wanted."""
+
+    sql: str
+    why: str = ""
+
+
+EVENTS = (
+    "select ev_id, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
+    " from pgq.get_batch_events(%(batch)s)"
+)
+QUEUE_INFO = (
+    "select queue_name, queue_ntables, queue_cur_table, queue_rotation_period::text,"
+    " queue_external_ticker, queue_ticker_paused, queue_ticker_max_count,"
+    " queue_ticker_max_lag::text, queue_ticker_idle_period::text, last_tick_id"
+    " from pgq.get_queue_info('q')"
+)
+CONSUMER_INFO = (
+    "select queue_name, consumer_name, last_tick, current_batch is null, next_tick"
+    " from pgq.get_consumer_info('q', 'c')"
+)
+RAW = "select pgq.insert_event_raw('q', %s, now(), null, null, 't', 'd', null, null, null, null)"
+TICK = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
+STEPS = [
+    Step("select pgq.create_queue('q')"),
+    Step("select pgq.create_queue('q')"),
+    Step("select pgq.create_queue(null)"),
+    Step("select pgq.register_consumer('nope', 'c')"),
+    Step("select pgq.register_consumer('q', 'c')"),
+    Step("select pgq.register_consumer('q', 'c')"),
+    Step("select pgq.register_consumer_at('q', 'c', 77)"),
+    Step("select pgq.insert_event('q', 't', 'd1')"),
+    Step("select pgq.insert_event('q', 't', 'd2', 'a', 'b', 'c', 'd')"),
+    Step("select pgq.insert_event('nope', 't', 'd')"),
+    Step("select pgq.insert_event(null, 't', 'd')"),
+    Step(RAW.replace("%s", "50")),
+    Step(RAW.replace("%s", "null")),
+    Step("select pgq.next_batch('q', 'stranger')"),
+    Step("select pgq.next_batch('q', 'c')"),
+    Step("select pgq.ticker('nope')"),
+    Step(TICK),
+    Step("select pgq.ticker('q')"),
+    Step("select cur_tick_id, prev_tick_id from pgq.next_batch_info('q', 'c')"),
+    Step(EVENTS),
+    Step(
+        "select prev_tick_id, tick_id, queue_name, consumer_name from pgq.get_batch_info(%(batch)s)"
+    ),
+    Step("select pgq.event_retry(%(batch)s, 1, 0)"),
+    Step("select pgq.event_retry(%(batch)s, 1, 0)"),
+    Step("select pgq.event_retry(%(batch)s, 999, 0)"),
+    Step("select pgq.event_retry(999, 1, 0)", "the extension says: event not found"),
+    Step("select pgq.batch_retry(%(batch)s, 3600)"),
+    Step("select pgq.batch_retry(999, 0)"),
+    Step("select pgq.finish_batch(%(batch)s)"),
+    Step("select pgq.finish_batch(%(batch)s)"),
+    Step(EVENTS),
+    Step("select pgq.get_batch_cursor(999, 'cur', 10)"),
+    Step("select * from pgq.get_batch_info(999)"),
+    Step("select pgq.batch_event_tables(999)"),
+    Step("select pgq.maint_retry_events()"),
+    Step("select pgq.maint_retry_events()"),
+    Step(TICK),
+    Step("select pgq.ticker()"),
+    Step("select pgq.next_batch('q', 'c') is not null"),
+    Step(EVENTS),
+    Step("select pgq.finish_batch(%(batch)s)"),
+    Step(QUEUE_INFO),
+    Step(CONSUMER_INFO),
+    Step("select pgq.event_retry_raw('q', 'no', now(), 1, now(), 1, 't', 'd', '', '', '', '')"),
+    Step("select pgq.event_retry_raw('q', 'c', now(), 99, now(), 1, 't', 'd', '', '', '', '')"),
+    Step("select pgq.set_queue_config('q', 'ticker_max_count', '7')"),
+    Step("select pgq.set_queue_config('q', null, '7')"),
+    Step("select pgq.set_queue_config('nope', 'ticker_max_count', '7')"),
+    Step("select pgq.set_queue_config('q', 'nope', '7')", 'the extension says: "nopes"'),
+    Step("select pgq.set_queue_config('q', 'ticker_paused', 'true')"),
+    Step("select pgq.ticker('q')"),
+    Step("select pgq.force_tick('q')"),
+    Step("select pgq.ticker('q', 100, now(), 1000)"),
+    Step("select pgq.set_queue_config('q', 'ticker_paused', 'false')"),
+    Step("select pgq.force_tick('q')"),
+    Step("select pgq.set_queue_config('q', 'external_ticker', 'true')"),
+    Step("select pgq.ticker('q')"),
+    Step("select pgq.ticker('q', 100, now(), 5000)"),
+    Step("select pgq.maint_rotate_tables_step1('q')"),
+    Step("select pgq.maint_rotate_tables_step2()"),
+    Step("update pgq.queue set queue_disable_insert = true, queue_per_tx_limit = 1"),
+    Step("select pgq.insert_event('q', 't', 'd')"),
+    Step("select pgq.current_event_table('q')"),
+    Step("select pgq.current_event_table('nope')"),
+    Step("update pgq.queue set queue_disable_insert = false"),
+    Step("select pgq.insert_event('q', 't', 'd') is null"),
+    Step("select pgq.insert_event('q', 't', 'd'), pgq.insert_event('q', 't', 'd')"),
+    Step("select pgq.current_event_table('q')"),
+    Step("select pgq.drop_queue('nope')"),
+    Step("select pgq.drop_queue('q')"),
+    Step("select pgq.unregister_consumer('q', 'nope')"),
+    Step("select pgq.unregister_consumer('q', 'c')"),
+    Step("select pgq.unregister_consumer('q', 'c')"),
+    Step("select pgq.grant_perms('nope')"),
+    Step("select pgq.tune_storage('nope')"),
+    Step("select pgq.drop_queue('q')"),
+    Step("select pgq.quote_fqname('a.b.c')"),
+    Step("select pgq.upgrade_schema() is not null"),
+    Step("select substr(pgq.version(), 1, 3)"),
+]
+
+
+def outcome(connection: psycopg.Connection[Any], step: Step) -> object:
+    """Run a step: its rows and warnings, or the first line of its error."""
+    notices: list[str] = []
+
+    def note(diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity == "WARNING":
+            notices.append(str(diagnostic.message_primary))
+
+    connection.add_notice_handler(note)
+    batch = connection.execute("select max(sub_batch) from pgq.subscription").fetchone()
+    try:
+        cursor = connection.execute(step.sql, {"batch": batch[0] if batch and batch[0] else 1})
+        return (cursor.fetchall() if cursor.description else cursor.rowcount, notices)
+    except psycopg.Error as exc:
+        return exc.diag.message_primary
+    finally:
+        connection.remove_notice_handler(note)
+
+
+def test_engine_answers_as_the_extension_does(connect, dsn, extension_dsn):
+    ours, theirs = connect(dsn=dsn), connect(dsn=extension_dsn)
+    different = []
+    for step in STEPS:
+        found, expected = outcome(ours, step), outcome(theirs, step)
+        if (found == expected) == bool(step.why):
+            different.append((step.sql, found, expected))
+    assert different == []
+
+
+@pytest.mark.parametrize("table", ["consumer", "queue", "tick", "event_template", "retry_queue"])
+def test_columns_of_the_contract_are_there_in_their_order(connect, dsn, extension_dsn, table):
+    statement = (
+        "select attname::text, format_type(atttypid, atttypmod), attnotnull from pg_attribute"
+        " where attrelid = %s::regclass and attnum > 0 and not attisdropped order by attnum"
+    )
+    found = connect(dsn=dsn).execute(statement, [f"pgq.{table}"]).fetchall()
+    expected = connect(dsn=extension_dsn).execute(statement, [f"pgq.{table}"]).fetchall()
+    assert found[: len(expected)] == expected
+
+
+def test_view_of_positions_has_the_columns_of_the_table(connect, dsn, extension_dsn):
+    statement = (
+        "select attname::text, format_type(atttypid, atttypmod) from pg_attribute"
+        " where attrelid = 'pgq.subscription'::regclass and attnum > 0 order by attnum"
+    )
+    found = connect(dsn=dsn).execute(statement).fetchall()
+    assert found == connect(dsn=extension_dsn).execute(statement).fetchall()
+
+
+def test_every_function_of_the_extension_is_there(connect, dsn, extension_dsn):
+    statement = (
+        "select p.proname::text, p.proargtypes::regtype[]::text[] from pg_proc p"
+        " join pg_namespace n on n.oid = p.pronamespace"
+        " where nspname = 'pgq' and prorettype <> 'trigger'::regtype and proname not like '\\_%'"
+    )
+    ours = {(name, tuple(types)) for name, types in connect(dsn=dsn).execute(statement)}
+    theirs = {(name, tuple(types)) for name, types in connect(dsn=extension_dsn).execute(statement)}
+    assert theirs - ours == set()
