@@ -230,6 +230,8 @@ def _reachable(programs: Path, place: Path, user: str | None) -> Path:
         libraries = package.with_name(f"{package.name}.libs")  # found by a path relative to bin
         if libraries.exists():
             shutil.copytree(libraries, copy / libraries.name)
+        for path in (copy, *copy.rglob("*")):
+            shutil.chown(path, user, user)  # the guard, which is no root, removes it
     return copy / package.name / programs.parent.name / programs.name
 
 

@@ -85,16 +85,18 @@ def test_the_server_ends_with_the_process_that_started_it(
     spawn: Callable[..., PythonProcess],
 ) -> None:
     process = spawn("-c", SERVER_UNTIL_KILLED)
-    postmaster = int(process.wait_for_output("postmaster\n").split()[0])
+    postmaster = int(process.wait_for_output("\n").split()[0])
+    directory = Path(process.output().split()[2])
+    assert directory.exists()
     process.kill()
-    eventually(lambda: not psutil.pid_exists(postmaster))
+    eventually(lambda: not (psutil.pid_exists(postmaster) or directory.exists()))
 
 
 SERVER_UNTIL_KILLED = """
 import signal
 from pgqpy.testing import embedded_server
 with embedded_server() as server:
-    print(server.pid, "postmaster")
+    print(server.pid, "postmaster", server.directory)
     signal.pause()
 """
 
@@ -110,6 +112,7 @@ def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path
     with embedded_server(bin_dir=bin_dir) as server, psycopg.connect(server.dsn()) as connection:
         assert _scalar(connection, "select 1") == 1
         assert "PostgreSQL" in server.run("psql", "--version")
+    assert not server.directory.exists()
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
 
 
