@@ -54,4 +54,3 @@ def row(event: Event) -> tuple[int, int, int, int, str | None]:
     """Return what the ledger needs to know of an event."""
     data = event.json()
     return event.id, data["account"], data["branch"], data["delta"], event.extra1
-

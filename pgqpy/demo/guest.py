@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 LOCK = (7366513, 2)  # a session advisory lock: one demo a database
 COMMENT = "made by pgqpy demo, which drops it at its end"
+WHOSE = """
+    select to_regnamespace(%s) is not null, obj_description(to_regnamespace(%s), 'pg_namespace')
+"""
 
 
 @contextmanager
@@ -69,11 +72,10 @@ def _check(before: Status) -> None:
 
 def _clear(client: Client) -> None:
     """Remove what a demo left that was killed; DemoFailed if the schema is not a demo's."""
-    query = "select obj_description(to_regnamespace(%s), 'pg_namespace'), to_regnamespace(%s) is null"
-    row = client.connection.execute(query, [SCHEMA, SCHEMA]).fetchone()
-    comment, free = row or (None, True)
-    if not free and comment != COMMENT:
-        raise DemoFailed(f"the schema {SCHEMA} is not from a demo: rename it, or take another database")
+    row = client.connection.execute(WHOSE, [SCHEMA, SCHEMA]).fetchone()
+    if row and row[0] and row[1] != COMMENT:
+        what = f"the schema {SCHEMA} is not from a demo"
+        raise DemoFailed(f"{what}: rename it, or take another database")
     _drop_schema(client.connection)
 
 
@@ -82,7 +84,7 @@ def _enter(client: Client, before: Status, say: Say) -> None:
         install(client.connection)
         say("the schema pgq was missing: it is installed, and goes again")
     else:
-        say("the schema pgq is there and stays; while the demo runs, its ticker serves your queues too")
+        say("the schema pgq is there and stays; the demo's ticker serves your queues too meanwhile")
         _drop_queue(client)
     make_schema(client.connection)
 

@@ -15,6 +15,8 @@ from pgqpy.demo.errors import DemoFailed
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from typing_extensions import Self
+
     from pgqpy.demo.place import Place
 
 SCALE = 10  # 100,000 accounts, 10 tellers and a branch each
@@ -41,10 +43,11 @@ class Workload:
         self._clients = clients
         self._stack = ExitStack()
 
-    def __enter__(self) -> Workload:
+    def __enter__(self) -> Self:
         """Start pgbench."""
         script = self._stack.enter_context(as_file(files("pgqpy.demo") / "workload.sql"))
-        child = Child("workload", self._command(script), environment(self._place.dsn), self._place.logs)
+        place = self._place
+        child = Child("workload", self._command(script), environment(place.dsn), place.logs)
         self._child = self._stack.enter_context(running(child))
         return self
 
@@ -58,7 +61,10 @@ class Workload:
         return self._child.running
 
     def transactions(self) -> int:
-        """Wait for its end and return how many transactions it committed; DemoFailed if it failed."""
+        """Wait for its end and return how many transactions it committed.
+
+        Raises DemoFailed if pgbench failed, or hangs.
+        """
         code = self._child.wait(OVERTIME)
         found = TRANSACTIONS.search(self._child.output())
         if code or not found:
@@ -77,4 +83,3 @@ class Workload:
             f"--time={self._seconds}",
             f"--define=scale={SCALE}",
         ]
-

@@ -18,6 +18,8 @@ from pgqpy.demo.pgbench import Workload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typing_extensions import Self
+
     from pgqpy.demo.place import Place
     from pgqpy.demo.view import View
 
@@ -30,7 +32,11 @@ DEAD_TIME = 1.0  # seconds at most that the consumer stays dead
 BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
 TICKER = [sys.executable, "-m", "pgqpy.ticker"]
 NOW = "select extract(epoch from clock_timestamp())::float8"
-CONSUMER_IS = "select count(*) from pg_stat_activity where application_name = %s and datname = current_database()"
+CONNECTED = """
+    select count(*) from pg_stat_activity
+     where application_name = %s and datname = current_database()
+"""
+AT_WORK = f"{CONNECTED} and xact_start is not null"
 
 
 class Outcome(NamedTuple):
@@ -51,7 +57,7 @@ class Play:
         self._view = view
         self._stack = ExitStack()
 
-    def __enter__(self) -> Play:
+    def __enter__(self) -> Self:
         """Start the ticker and the consumer, and wait until the consumer runs."""
         with ExitStack() as stack:
             self._client = stack.enter_context(connect(self._place.dsn))
@@ -100,12 +106,13 @@ class Play:
     def _kill(self) -> float:
         """Kill the consumer in the middle of a batch; return when, by the server's clock."""
         deadline = time.monotonic() + BUSY_TIMEOUT
-        while not self._scalar(f"{CONSUMER_IS} and xact_start is not null", APPLICATION):
+        while not self._scalar(AT_WORK, APPLICATION):
             if time.monotonic() > deadline:
                 break
         self._consumer.kill()
         self._gauge.kills += 1
-        self._view.say(f"consumer killed (SIGKILL), process {self._consumer.pid}; events go on coming in")
+        pid = self._consumer.pid
+        self._view.say(f"consumer killed (SIGKILL), process {pid}; events go on coming in")
         return float(self._scalar(NOW))
 
     def _revive(self) -> None:
@@ -143,7 +150,7 @@ class Play:
             child.check()
 
     def _consumer_runs(self) -> bool:
-        return bool(self._scalar(CONSUMER_IS, APPLICATION))
+        return bool(self._scalar(CONNECTED, APPLICATION))
 
     def _scalar(self, query: Any, *params: str) -> Any:
         row = self._client.connection.execute(query, params).fetchone()

@@ -93,7 +93,9 @@ def _none(what: str, count: int) -> Check:
 
 def _equal(one: str, many: str, count: int, wrong: int) -> Check:
     if wrong:
-        return Check(right=False, text=f"{wrong:,} of {count:,} {many} differ from pgbench's balance")
+        return Check(
+            right=False, text=f"{wrong:,} of {count:,} {many} differ from pgbench's balance"
+        )
     return Check(right=True, text=f"all {count:,} {one} balances equal pgbench's")
 
 
