@@ -247,6 +247,8 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
         return None
     diag = exc.diag
     message = diag.message_primary or found.__doc__ or ""
+    if diag.message_detail:
+        message = f"{message} ({diag.message_detail})"
     hint = diag.message_hint or found.what_to_do
     text = f"{message}: {hint}" if hint else message
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)

@@ -100,16 +100,19 @@ class QueueInfo(NamedTuple):
 
 
 class ConsumerInfo(NamedTuple):
-    """Where one consumer stands on one queue; `lag` is the age of its last finished tick."""
+    """Where one consumer stands on one queue; `lag` is the age of its last finished tick.
+
+    None where a tick is missing, as for subconsumers, which stand nowhere of their own.
+    """
 
     queue_name: str
     consumer_name: str
-    lag: timedelta
+    lag: timedelta | None
     last_seen: timedelta
-    last_tick: int
+    last_tick: int | None
     current_batch: int | None
     next_tick: int | None
-    pending_events: int
+    pending_events: int | None
 
 
 class DeadEvent(NamedTuple):

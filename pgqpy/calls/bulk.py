@@ -19,6 +19,8 @@ BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
 # COPY reads 'now' as the transaction's now(), which is what insert_event stores.
 _NOW = b"now"
 _NULL = rb"\N"
+_START = _NOW + b"\t"
+_ENDS = [(b"\t" + _NULL) * (len(FIELDS) - 1 - tabs) + b"\n" for tabs in range(len(FIELDS))]
 
 
 def copy_into(table: str) -> sql.Composed:
@@ -42,12 +44,34 @@ def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
     Raises:
         InvalidEvent: it is none of these, or a field cannot be stored.
     """
+    if type(event) is tuple:
+        plain = _plain_line(event, limit)
+        if plain is not None:
+            return plain
     fields = _fields(event)
     cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]
     for field, value in zip(FIELDS[1:], fields[1:], strict=False):
         cells.append(_NULL if value is None else _cell(payload.octets(field, value, limit)))
     cells.extend([_NULL] * (7 - len(cells)))
     return b"\t".join(cells) + b"\n"
+
+
+def _plain_line(event: tuple[Any, ...], limit: int) -> bytes | None:
+    """Write the usual event, a tuple of strings that need no escapes, at half the cost.
+
+    None: whatever is unusual about it, `line` finds and names.
+    """
+    try:
+        text = "\t".join(event)
+        octets = text.encode()
+    except (TypeError, UnicodeEncodeError):
+        return None
+    tabs = len(event) - 1
+    if "\\" in text or "\n" in text or "\r" in text or "\0" in text or text.count("\t") != tabs:
+        return None
+    if len(octets) > limit or not 1 <= tabs < len(FIELDS):
+        return None
+    return _START + octets + _ENDS[tabs]
 
 
 def _cell(octets: bytes | None) -> bytes:
@@ -61,10 +85,10 @@ def _cell(octets: bytes | None) -> bytes:
 def _fields(event: object) -> tuple[Any, ...]:
     if isinstance(event, Event):
         return event[4:]
-    if isinstance(event, Mapping):
-        return _from_mapping(event)
     if isinstance(event, (tuple, list)) and not hasattr(event, "_fields"):
         return _from_sequence(event)
+    if isinstance(event, Mapping):
+        return _from_mapping(event)
     if hasattr(event, "type") and hasattr(event, "data"):
         return tuple(getattr(event, field, None) for field in FIELDS)
     msg = (

@@ -1,0 +1,65 @@
+"""Both clients, one after the other, on a queue with a registered consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pgqpy
+from tests.client.either import Either
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import psycopg
+
+    from pgqpy import Batch
+
+
+@pytest.fixture(params=["sync", "async"])
+async def either(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[Any]:
+    """A client of the test's database, with a connection of its own: first sync, then async."""
+    if request.param == "async":
+        async with await pgqpy.connect_async(dsn) as client:
+            yield client
+    else:
+        with pgqpy.connect(dsn) as sync_client:
+            yield Either(sync_client)
+
+
+@pytest.fixture
+async def orders(either: Any) -> Any:
+    """The same client, on a queue `orders` with the consumer `billing`."""
+    await either.create_queue("orders")
+    await either.register_consumer("orders", "billing")
+    return either
+
+
+@pytest.fixture
+def queue(client: pgqpy.Client) -> pgqpy.Client:
+    """The sync client alone, on a queue `orders` with the consumer `billing`."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return client
+
+
+@pytest.fixture
+def inserted(connection: psycopg.Connection[Any]) -> Any:
+    """Return (type, data, extra1..4) of all events inserted so far, by another connection."""
+
+    def events() -> list[Any]:
+        return connection.execute(
+            "select ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"
+            "  from pgq.event_template order by ev_id"
+        ).fetchall()
+
+    return events
+
+
+async def next_batch(client: Any) -> Batch:
+    """Tick the queue `orders` and open the next batch of `billing`."""
+    await client.tick_queue("orders")
+    batch = await client.next_batch("orders", "billing")
+    assert batch is not None
+    return batch

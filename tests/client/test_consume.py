@@ -1,0 +1,277 @@
+"""From next_batch to finish_batch, on both clients."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pgqpy import (
+    Batch,
+    BatchLost,
+    BatchNotFound,
+    ConsumerNotFound,
+    EventNotFound,
+    InvalidArgument,
+    QueueNotFound,
+    TickNotFound,
+)
+from pgqpy.records import BatchInfo
+from tests.client.conftest import next_batch
+from tests.client.either import sql
+
+
+async def events_of(client: Any, batch: Any, **kwargs: Any) -> list[Any]:
+    return [event async for event in client.get_batch_events(batch, **kwargs)]
+
+
+async def test_register_says_whether_it_was_new(orders: Any) -> None:
+    assert await orders.register_consumer("orders", "audit") == 1
+    assert await orders.register_consumer("orders", "audit") == 0
+
+
+async def test_register_on_an_unknown_queue(orders: Any) -> None:
+    with pytest.raises(QueueNotFound) as caught:
+        await orders.register_consumer("nope", "audit")
+    assert caught.value.queue == "nope"
+    assert caught.value.consumer == "audit"
+
+
+async def test_unregister_counts_what_went(orders: Any) -> None:
+    assert await orders.unregister_consumer("orders", "billing") == 1
+    assert await orders.unregister_consumer("orders", "billing") == 0
+
+
+async def test_register_at_a_tick_sees_what_came_after_it(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "before")
+    tick = await orders.tick_queue("orders")
+    await orders.insert_event("orders", "t", "after")
+    await orders.tick_queue("orders")
+    assert await orders.register_consumer_at("orders", "late", tick.tick_id) == 1
+    batch = await orders.next_batch("orders", "late")
+    assert [event.data for event in await events_of(orders, batch)] == ["after"]
+    assert await orders.register_consumer_at("orders", "late", tick.tick_id) == 0
+    again = await orders.next_batch("orders", "late")
+    assert again.id != batch.id
+    assert again.prev_tick_id == batch.prev_tick_id
+
+
+async def test_register_at_a_tick_that_is_not_there(orders: Any) -> None:
+    with pytest.raises(TickNotFound) as caught:
+        await orders.register_consumer_at("orders", "late", 4711)
+    assert caught.value.tick_id == 4711
+    assert await orders.register_consumer_at("orders", "late", None) == 1
+
+
+async def test_no_newer_tick_is_no_batch(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    assert await orders.next_batch("orders", "billing") is None
+
+
+async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    assert isinstance(batch, Batch)
+    assert (batch.queue, batch.consumer) == ("orders", "billing")
+    assert batch.prev_tick_id < batch.tick_id
+    assert batch.prev_tick_time <= batch.tick_time
+    assert batch.event_seq - batch.prev_event_seq == 1
+    info = await orders.get_batch_info(batch)
+    assert isinstance(info, BatchInfo)
+    assert (info.queue_name, info.consumer_name) == ("orders", "billing")
+    assert (info.prev_tick_id, info.tick_id) == (batch.prev_tick_id, batch.tick_id)
+    assert info.lag >= timedelta(0)
+    assert await orders.get_batch_info(batch.id + 1) is None
+
+
+async def test_unfinished_batch_is_given_again(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    await orders.tick_queue("orders")
+    assert await orders.next_batch("orders", "billing") == batch
+    assert await orders.next_batch("orders", "billing", min_count=100, min_lag=3600) == batch
+    assert await orders.next_batch_info("orders", "billing") == batch
+
+
+async def test_finished_batch_is_followed_by_the_next(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "1")
+    first = await next_batch(orders)
+    await orders.finish_batch(first)
+    assert await orders.next_batch("orders", "billing") is None
+    await orders.insert_event("orders", "t", "2")
+    second = await next_batch(orders)
+    assert second.prev_tick_id == first.tick_id
+    assert [event.data for event in await events_of(orders, second)] == ["2"]
+    assert await orders.finish_batch(second.id) is None
+
+
+@pytest.mark.parametrize("name", ["nope", "", "x" * 500, "bill\ning"])
+async def test_next_batch_of_a_consumer_that_is_not_registered(orders: Any, name: str) -> None:
+    with pytest.raises(ConsumerNotFound) as caught:
+        await orders.next_batch("orders", name)
+    assert caught.value.consumer == name
+    assert caught.value.queue == "orders"
+    assert caught.value.sqlstate == "PQ002"
+
+
+async def test_min_lag_holds_young_ticks_back(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    await orders.tick_queue("orders")
+    assert await orders.next_batch("orders", "billing", min_lag=timedelta(hours=1)) is None
+    assert await orders.next_batch("orders", "billing", min_lag=0.0) is not None
+
+
+async def test_min_count_merges_ticks(orders: Any) -> None:
+    for i in range(3):
+        await orders.insert_event("orders", "t", str(i))
+        await orders.tick_queue("orders")
+    assert await orders.next_batch("orders", "billing", min_count=4) is None
+    batch = await orders.next_batch("orders", "billing", min_count=3)
+    assert len(await events_of(orders, batch)) == 3
+
+
+async def test_min_interval_waits_for_a_long_batch(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    await orders.tick_queue("orders")
+    assert await orders.next_batch("orders", "billing", min_interval=3600) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "parameter"),
+    [
+        ({"min_lag": -1}, "min_lag"),
+        ({"min_lag": timedelta(days=99_999)}, "min_lag"),
+        ({"min_lag": float("nan")}, "min_lag"),
+        ({"min_interval": float("inf")}, "min_interval"),
+        ({"min_interval": timedelta(microseconds=-1)}, "min_interval"),
+        ({"min_count": -1}, "min_count"),
+        ({"min_count": 2**31}, "min_count"),
+    ],
+)
+async def test_absurd_limit_is_refused(orders: Any, limits: Any, parameter: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        await orders.next_batch("orders", "billing", **limits)
+    assert caught.value.parameter == parameter
+
+
+async def test_batch_finished_twice_is_lost(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    await orders.finish_batch(batch)
+    with pytest.raises(BatchLost) as caught:
+        await orders.finish_batch(batch)
+    assert caught.value.batch_id == batch.id
+    assert isinstance(caught.value, BatchNotFound)
+
+
+@pytest.mark.parametrize("bad", ["7", 1.5, None, True, 2**63])
+async def test_what_is_no_batch_is_refused(orders: Any, bad: Any) -> None:
+    for call in (orders.finish_batch, orders.get_batch_info, orders.batch_event_sql):
+        with pytest.raises(InvalidArgument) as caught:
+            await call(bad)
+        assert caught.value.parameter == "batch"
+
+
+async def test_event_retry_gives_it_again_with_its_count(orders: Any) -> None:
+    event_id = await orders.insert_event("orders", "t", "again")
+    batch = await next_batch(orders)
+    (event,) = await events_of(orders, batch)
+    assert await orders.event_retry(batch, event, 0) == 1
+    assert await orders.event_retry(batch.id, event.id, timedelta(hours=1)) == 0
+    await orders.finish_batch(batch)
+    assert await orders.maint_retry_events() == 1
+    second = await next_batch(orders)
+    (again,) = await events_of(orders, second)
+    assert (again.id, again.retry, again.data) == (event_id, 1, "again")
+    assert again.time == event.time
+
+
+async def test_event_retry_waits_for_a_span_and_a_moment(orders: Any) -> None:
+    await orders.insert_events("orders", [("t", "span"), ("t", "moment")])
+    batch = await next_batch(orders)
+    first, second = await events_of(orders, batch)
+    ((moment,),) = await sql(orders, "select now() + interval '1 day'")
+    async with orders.transaction():
+        await orders.event_retry(batch, first, 86_400)
+        await orders.event_retry(batch, second, moment)
+    waits = await sql(
+        orders,
+        "select abs(extract(epoch from ev_retry_after - %s)) < 60 from pgq.retry_queue",
+        (moment,),
+    )
+    assert waits == [(True,), (True,)]
+
+
+async def test_event_retry_of_an_event_that_is_not_in_the_batch(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    with pytest.raises(EventNotFound) as caught:
+        await orders.event_retry(batch, 4711, 1)
+    assert (caught.value.batch_id, caught.value.event_id) == (batch.id, 4711)
+
+
+async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    (event,) = await events_of(orders, batch)
+    await orders.finish_batch(batch)
+    for call in (
+        lambda: orders.event_retry(batch, event, 1),
+        lambda: orders.event_retry_many(batch, [(event, 1)]),
+        lambda: orders.event_dead(batch, [(event, "why")]),
+        lambda: orders.batch_retry(batch, 1),
+        lambda: events_of(orders, batch),
+        lambda: events_of(orders, batch.id),
+    ):
+        with pytest.raises(BatchNotFound) as caught:
+            await call()
+        assert caught.value.batch_id == batch.id
+        assert caught.value.sqlstate == "PQ003"
+
+
+@pytest.mark.parametrize("after", [-1, float("nan"), timedelta(seconds=-1), 10**12])
+async def test_absurd_delay_is_refused(orders: Any, after: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    (event,) = await events_of(orders, batch)
+    for call in (
+        lambda: orders.event_retry(batch, event, after),
+        lambda: orders.event_retry_many(batch, [(event, after)]),
+        lambda: orders.batch_retry(batch, after),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            await call()
+        assert caught.value.parameter == "after"
+
+
+async def test_batch_retry_sets_all_aside_once(orders: Any) -> None:
+    await orders.insert_events("orders", [("t", str(i)) for i in range(5)])
+    batch = await next_batch(orders)
+    assert await orders.batch_retry(batch, 0) == 5
+    assert await orders.batch_retry(batch, 10) == 0
+    await orders.finish_batch(batch)
+    assert await orders.maint_retry_events() == 5
+    again = await events_of(orders, await next_batch(orders))
+    assert [(event.data, event.retry) for event in again] == [(str(i), 1) for i in range(5)]
+
+
+async def test_batch_retry_rounds_a_fraction_up(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    async with orders.transaction():
+        await orders.batch_retry(batch, 0.25)
+        ((wait,),) = await sql(
+            orders, "select extract(epoch from ev_retry_after - now()) from pgq.retry_queue"
+        )
+    assert wait == 1
+
+
+async def test_batch_can_be_read_by_the_sql_and_tables_it_names(orders: Any) -> None:
+    await orders.insert_event("orders", "t", "d")
+    batch = await next_batch(orders)
+    rows = await sql(orders, await orders.batch_event_sql(batch))
+    assert len(rows) == 1
+    tables = await orders.batch_event_tables(batch)
+    assert tables
+    assert all(table.startswith("pgq.event_") for table in tables)

@@ -1,0 +1,185 @@
+"""insert_events: any iterable, all or nothing, in bounded memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import Event, InvalidEvent
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+
+@dataclass
+class Order:
+    type: str
+    data: Any
+    extra1: Any = None
+
+
+class Pair(NamedTuple):
+    data: str
+    type: str
+
+
+async def test_every_shape_of_event_is_taken(orders: Any, inserted: Any) -> None:
+    now = datetime.now(timezone.utc)
+    events = [
+        ("a", "tuple"),
+        ["b", {"list": 1}, None, b"x"],
+        {"type": "c", "data": None, "extra4": "four"},
+        Order("d", "object", 1),
+        Event(1, now, 1, 5, "e", "event", "1", "2", "3", "4"),
+        Pair("by name", "f"),
+        (None, None, "", "", "", ""),
+    ]
+    assert await orders.insert_events("orders", events) == 7
+    assert inserted() == [
+        ("a", "tuple", None, None, None, None),
+        ("b", '{"list":1}', None, "x", None, None),
+        ("c", None, None, None, None, "four"),
+        ("d", "object", "1", None, None, None),
+        ("e", "event", "1", "2", "3", "4"),
+        ("f", "by name", None, None, None, None),
+        (None, None, "", "", "", ""),
+    ]
+
+
+async def test_no_events_are_zero_events(orders: Any, inserted: Any) -> None:
+    assert await orders.insert_events("orders", []) == 0
+    assert await orders.insert_events("orders", iter(())) == 0
+    assert inserted() == []
+
+
+async def test_more_than_a_buffer_arrives_in_order(orders: Any, inserted: Any) -> None:
+    assert await orders.insert_events("orders", (("t", str(i)) for i in range(20_000))) == 20_000
+    assert [row[1] for row in inserted()] == [str(i) for i in range(20_000)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        (("t", "a\0b"), "data"),
+        (("t", "d", "\ud800"), "extra1"),
+        ((7, "d"), "type"),
+        (("t",), None),
+        (("t", "d", 1, 2, 3, 4, 5), None),
+        ({"type": "t"}, "data"),
+        ({"data": "t"}, "type"),
+        ({"type": "t", "data": "d", "extra5": ""}, "extra5"),
+        ("a string", None),
+        (17, None),
+        (None, None),
+        (("t", object()), "data"),
+    ],
+)
+async def test_bad_event_in_the_middle_inserts_nothing_and_is_named(
+    orders: Any, inserted: Any, bad: Any, field: str | None
+) -> None:
+    many = [("t", "x" * 1000)] * 200  # some were sent before the bad one is met
+    with pytest.raises(InvalidEvent) as caught:
+        await orders.insert_events("orders", [*many, bad, *many])
+    assert caught.value.index == 200
+    assert caught.value.field == field
+    assert str(caught.value).startswith("event 200: ")
+    assert inserted() == []
+    assert await orders.insert_events("orders", [("t", "d")]) == 1
+
+
+async def test_iterable_that_raises_inserts_nothing(orders: Any, inserted: Any) -> None:
+    def events() -> Iterator[Any]:
+        yield "t", "d"
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await orders.insert_events("orders", events())
+    assert inserted() == []
+
+
+@pytest.mark.parametrize("events", ["abc", b"abc", {"type": "t", "data": "d"}, 17, None])
+async def test_one_event_for_many_is_refused(orders: Any, events: Any) -> None:
+    with pytest.raises(InvalidEvent, match="iterable of events"):
+        await orders.insert_events("orders", events)
+
+
+async def test_async_client_takes_async_iterables(dsn: str) -> None:
+    async def events() -> AsyncIterator[Any]:
+        for i in range(3):
+            yield "t", str(i)
+
+    async with await pgqpy.connect_async(dsn) as client:
+        await client.create_queue("orders")
+        assert await client.insert_events("orders", events()) == 3
+
+
+async def test_bad_event_leaves_the_applications_transaction_usable(
+    orders: Any, inserted: Any
+) -> None:
+    async with orders.transaction():
+        await orders.insert_event("orders", "t", "before")
+        with pytest.raises(InvalidEvent):
+            await orders.insert_events("orders", [("t", "lost"), ("t", "\0")])
+        await orders.insert_events("orders", [("t", "after")])
+    assert [row[1] for row in inserted()] == ["before", "after"]
+
+
+def test_it_takes_its_xid_before_it_learns_the_table(
+    queue: pgqpy.Client, connection: psycopg.Connection[Any]
+) -> None:
+    """So every tick and rotation in between knows of the load."""
+    pid = queue.connection.info.backend_pid
+
+    def events() -> Iterator[Any]:
+        row = connection.execute(
+            "select backend_xid from pg_stat_activity where pid = %s", [pid]
+        ).fetchone()
+        assert row is not None
+        assert row[0] is not None
+        yield "t", "d"
+
+    assert queue.insert_events("orders", events()) == 1
+
+
+def test_load_of_any_size_passes_through_a_small_buffer(queue: pgqpy.Client) -> None:
+    def events() -> Iterator[Any]:
+        for i in range(50_000):
+            yield "t", f"{i:01000d}"
+
+    tracemalloc.start()
+    try:
+        assert queue.insert_events("orders", events()) == 50_000  # 50 MB
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+def test_loads_in_a_database_of_another_encoding(server: Any) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(
+            "create database pgqpy_latin1 encoding 'LATIN1' locale 'C' template template0"
+        )
+    try:
+        from pgqpy.install import install
+
+        with psycopg.connect(server.dsn("pgqpy_latin1"), autocommit=True) as connection:
+            install(connection)
+        with pgqpy.connect(server.dsn("pgqpy_latin1")) as client:
+            client.create_queue("orders")
+            client.register_consumer("orders", "billing")
+            client.insert_event("orders", "t", "é")
+            client.insert_events("orders", [("t", "é")])
+            client.tick_queue("orders")
+            batch = client.next_batch("orders", "billing")
+            assert batch is not None
+            assert [event.data for event in client.get_batch_events(batch)] == ["é", "é"]
+    finally:
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            admin.execute("drop database pgqpy_latin1 with (force)")

@@ -1,0 +1,110 @@
+"""Ticks, retries and rotation, on both clients."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from pgqpy import QueueNotFound, TickerPaused, WrongIsolation
+from pgqpy.records import MaintOperation, NextTick, Tick
+from tests.client.either import sql
+
+
+async def test_ticker_ticks_by_the_queues_settings(orders: Any) -> None:
+    await orders.set_queue_config("orders", "ticker_max_lag", "0 s")
+    await orders.insert_event("orders", "t", "d")
+    assert await orders.ticker_due() == ["orders"]
+    tick = await orders.ticker("orders")
+    assert tick > 1
+    await orders.insert_event("orders", "t", "d")
+    assert await orders.ticker() == 1
+
+
+async def test_ticker_that_is_not_due_says_none(orders: Any) -> None:
+    await orders.tick_queue("orders")
+    assert await orders.ticker("orders") is None
+    assert await orders.ticker() == 0
+
+
+async def test_ticker_of_an_unknown_queue(either: Any) -> None:
+    with pytest.raises(QueueNotFound) as caught:
+        await either.ticker("nope")
+    assert caught.value.queue == "nope"
+    assert await either.tick_queue("nope") is None
+    assert await either.force_tick("nope") is None
+
+
+async def test_paused_queue_takes_no_ticks(orders: Any) -> None:
+    await orders.set_queue_config("orders", "ticker_paused", True)  # noqa: FBT003
+    with pytest.raises(TickerPaused):
+        await orders.ticker("orders")
+    assert await orders.tick_queue("orders") is None
+    assert await orders.ticker_activity() == {}
+    assert await orders.ticker_due() == []
+
+
+async def test_external_tick_is_stored(orders: Any) -> None:
+    await orders.set_queue_config("orders", "external_ticker", True)  # noqa: FBT003
+    now = datetime.now(timezone.utc)
+    assert await orders.ticker("orders", 100, now, 5000) == 100
+    (info,) = await orders.get_queue_info("orders")
+    assert info.last_tick_id == 100
+    await orders.set_queue_config("orders", "external_ticker", False)  # noqa: FBT003
+    with pytest.raises(TickerPaused):
+        await orders.ticker("orders", 101, now, 5001)
+
+
+async def test_tick_queue_returns_tick_and_snapshot(orders: Any) -> None:
+    tick = await orders.tick_queue("orders")
+    assert type(tick) is Tick
+    assert len(tick.tick_snapshot.split(":")) == 3
+    (info,) = await orders.get_queue_info("orders")
+    assert info.last_tick_id == tick.tick_id
+
+
+async def test_tick_in_the_wrong_isolation_is_refused(orders: Any) -> None:
+    with pytest.raises(WrongIsolation):
+        async with orders.transaction():
+            await sql(orders, "set transaction isolation level repeatable read")
+            await orders.tick_queue("orders")
+
+
+async def test_forced_tick_is_due(orders: Any) -> None:
+    last = await orders.force_tick("orders")
+    assert await orders.ticker("orders") > last
+
+
+async def test_activity_is_the_last_event_of_each_queue(orders: Any) -> None:
+    await orders.create_queue("another")
+    event_id = await orders.insert_event("orders", "t", "d")
+    assert await orders.ticker_activity() == {"another": 0, "orders": event_id}
+
+
+async def test_find_tick_helper(orders: Any) -> None:
+    rows = await sql(
+        orders,
+        "select queue_id, tick_id, tick_time, tick_event_seq"
+        "  from pgq.queue join pgq.tick on tick_queue = queue_id",
+    )
+    assert await orders.find_tick_helper(*rows[0], None, None) is None
+    tick = await orders.tick_queue("orders")
+    found = await orders.find_tick_helper(*rows[0], 0, 0)
+    assert type(found) is NextTick
+    assert found.next_tick_id == tick.tick_id
+
+
+async def test_maintenance_runs_through(orders: Any) -> None:
+    await orders.set_queue_config("orders", "rotation_period", timedelta(microseconds=1))
+    operations = await orders.maint_operations()
+    assert all(type(operation) is MaintOperation for operation in operations)
+    assert ("pgq.maint_rotate_tables_step1", "orders") in operations
+    assert await orders.maint_rotate_tables_step1("orders") == 0
+    assert await orders.maint_rotate_tables_step2() == 0
+    assert await orders.maint_retry_events() == 0
+    assert isinstance(await orders.maint_tables_to_vacuum(), list)
+    assert await orders.maint_ticks("orders") == 0
+    assert await orders.maint_positions() == 0
+    (info,) = await orders.get_queue_info("orders")
+    assert info.queue_cur_table == 1

@@ -1,0 +1,171 @@
+"""insert_event and its kin, on both clients."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import (
+    InsertDisabled,
+    InvalidArgument,
+    InvalidEvent,
+    QueueNotFound,
+    TransactionLimitExceeded,
+)
+from tests.client.conftest import next_batch
+from tests.client.either import sql
+
+
+async def test_insert_event_returns_ids_that_grow(orders: Any, inserted: Any) -> None:
+    first = await orders.insert_event("orders", "paid", {"order": 1})
+    second = await orders.insert_event("orders", "sent", b"x", "a", {"b": 2}, None, 4)
+    assert second > first
+    assert inserted() == [
+        ("paid", '{"order":1}', None, None, None, None),
+        ("sent", "x", "a", '{"b":2}', None, "4"),
+    ]
+
+
+async def test_event_may_have_no_type_and_no_data(orders: Any, inserted: Any) -> None:
+    await orders.insert_event("orders", None, None)
+    assert inserted() == [(None, None, None, None, None, None)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "%s %% %(x)s",
+        'it\'s "so"',
+        "\\N",
+        "\\.",
+        "a\tb\nc\rd\\e",
+        "'; drop schema pgq; --",
+        "\x7f\x01",
+    ],
+)
+async def test_any_text_comes_back_as_it_went(orders: Any, text: str) -> None:
+    await orders.insert_event("orders", text, text, text)
+    await orders.insert_events("orders", [(text, text, text), [text, text, text]])
+    batch = await next_batch(orders)
+    events = [event async for event in orders.get_batch_events(batch)]
+    assert [(event.type, event.data, event.extra1) for event in events] == [(text, text, text)] * 3
+
+
+@pytest.mark.parametrize("field", ["data", "extra1", "extra2", "extra3", "extra4"])
+async def test_refused_field_is_named_and_nothing_is_sent(
+    orders: Any, inserted: Any, field: str
+) -> None:
+    fields: dict[str, Any] = {"data": "fine", field: "a\0b"}
+    with pytest.raises(InvalidEvent) as caught:
+        await orders.insert_event("orders", "paid", **fields)
+    assert caught.value.field == field
+    assert inserted() == []
+
+
+async def test_type_with_a_nul_is_refused(orders: Any) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        await orders.insert_event("orders", "a\0", None)
+    assert caught.value.field == "type"
+
+
+async def test_unknown_queue(orders: Any) -> None:
+    for insert in (
+        lambda: orders.insert_event("nope", "t", "d"),
+        lambda: orders.insert_events("nope", [("t", "d")]),
+        lambda: orders.current_event_table("nope"),
+    ):
+        with pytest.raises(QueueNotFound) as caught:
+            await insert()
+        assert caught.value.queue == "nope"
+        assert caught.value.sqlstate == "PQ001"
+        assert "nope" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["or\0ders", "\ud800"])
+async def test_name_that_is_no_text_is_refused_before_it_is_sent(orders: Any, name: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        await orders.insert_event(name, "t", "d")
+    assert caught.value.parameter == "queue"
+    assert await orders.insert_event("orders", "t", "d")
+
+
+async def test_name_that_is_no_str_is_refused(orders: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        await orders.insert_event(17, "t", "d")
+
+
+async def test_disabled_queue_refuses(orders: Any) -> None:
+    await orders.set_queue_config("orders", "disable_insert", True)  # noqa: FBT003
+    for insert in (
+        lambda: orders.insert_event("orders", "t", "d"),
+        lambda: orders.insert_events("orders", [("t", "d")]),
+    ):
+        with pytest.raises(InsertDisabled) as caught:
+            await insert()
+        assert caught.value.queue == "orders"
+
+
+async def test_transaction_limit(orders: Any) -> None:
+    await orders.set_queue_config("orders", "per_tx_limit", 1)
+    with pytest.raises(TransactionLimitExceeded):
+        async with orders.transaction():
+            await orders.insert_event("orders", "t", "1")
+            await orders.insert_event("orders", "t", "2")
+
+
+async def test_raw_insert_sets_every_column(orders: Any) -> None:
+    time = datetime(2020, 2, 2, tzinfo=timezone.utc)
+    columns = ("orders", 4242, time, None, 3, "t", {"d": 1}, "1", "2", "3", "4")
+    assert await orders.insert_event_raw(*columns) == 4242
+    batch = await next_batch(orders)
+    (event,) = [event async for event in orders.get_batch_events(batch)]
+    assert event[:2] == (4242, time)
+    assert event[3:] == (3, "t", '{"d":1}', "1", "2", "3", "4")
+
+
+async def test_raw_insert_takes_id_and_time_by_itself(orders: Any) -> None:
+    assert await orders.insert_event_raw("orders", None, None, None, None, "t", None) > 0
+
+
+async def test_current_event_table_can_be_copied_into(orders: Any, inserted: Any) -> None:
+    async with orders.transaction():
+        table = await orders.current_event_table("orders")
+        await sql(orders, f"insert into {table} (ev_time, ev_type) values (now(), 'mine')")
+    assert inserted()[0][0] == "mine"
+
+
+async def test_rolled_back_event_is_never_there(orders: Any, inserted: Any) -> None:
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        async with orders.transaction():
+            await orders.insert_event("orders", "t", "d")
+            await sql(orders, "select 1 / 0")
+    assert inserted() == []
+
+
+async def test_event_time_is_the_transactions_start(orders: Any) -> None:
+    async with orders.transaction():
+        ((now,),) = await sql(orders, "select now()")
+        await orders.insert_event("orders", "t", "single")
+        await orders.insert_events("orders", [("t", "bulk")])
+    batch = await next_batch(orders)
+    times = [event.time async for event in orders.get_batch_events(batch)]
+    assert times == [now, now]
+    assert datetime.now(timezone.utc) - now < timedelta(minutes=5)
+
+
+def test_payload_limit_is_the_clients(dsn: str) -> None:
+    with pgqpy.connect(dsn, payload_limit=3) as client:
+        client.create_queue("orders")
+        assert client.insert_event("orders", "t", "abc")
+        for insert in (
+            lambda: client.insert_event("orders", "t", "abcd"),
+            lambda: client.insert_events("orders", [("t", "abcd")]),
+            lambda: client.insert_events("orders", [["t", "abcd"]]),
+        ):
+            with pytest.raises(InvalidEvent, match="4 octets, over the limit of 3"):
+                insert()

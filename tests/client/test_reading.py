@@ -1,0 +1,221 @@
+"""get_batch_events: the right events, by the cheapest way, in bounded memory, nothing left open."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import BatchNotFound, Event, InvalidArgument
+from tests.client.conftest import next_batch
+from tests.client.either import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+OPEN = "select count(*) from pg_cursors where name like 'pgqpy%'"
+
+
+async def filled(client: Any, count: int) -> Any:
+    await client.insert_events("orders", [("t", str(i), str(i % 7)) for i in range(count)])
+    return await next_batch(client)
+
+
+async def data_of(client: Any, batch: Any, **kwargs: Any) -> list[int]:
+    return [int(event.data) async for event in client.get_batch_events(batch, **kwargs)]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("fetch_size", [1, 3, 49, 50, 51, 1000])
+async def test_every_fetch_size_gives_the_same_events(
+    orders: Any, fetch_size: int, inside: bool
+) -> None:
+    batch = await filled(orders, 50)
+    if inside:
+        async with orders.transaction():
+            assert await data_of(orders, batch, fetch_size=fetch_size) == list(range(50))
+            assert await data_of(orders, batch.id, fetch_size=fetch_size) == list(range(50))
+            assert await sql(orders, OPEN) == [(0,)]
+    assert await data_of(orders, batch, fetch_size=fetch_size) == list(range(50))
+    assert await data_of(orders, batch.id, fetch_size=fetch_size) == list(range(50))
+    assert await sql(orders, OPEN) == [(0,)]
+
+
+async def test_empty_batch_has_no_events(orders: Any) -> None:
+    batch = await next_batch(orders)
+    assert await data_of(orders, batch) == []
+    assert await data_of(orders, batch.id) == []
+    async with orders.transaction():
+        assert await data_of(orders, batch.id) == []
+
+
+async def test_ticks_that_promise_too_few_events_cost_a_second_reading_only(orders: Any) -> None:
+    batch = await filled(orders, 50)
+    liar = batch._replace(event_seq=batch.prev_event_seq + 1)
+    assert await data_of(orders, liar, fetch_size=10) == list(range(50))
+    boaster = batch._replace(event_seq=batch.prev_event_seq + 10_000)
+    assert await data_of(orders, boaster, fetch_size=10) == list(range(50))
+
+
+async def test_event_has_its_columns_and_types(orders: Any) -> None:
+    batch = await filled(orders, 1)
+    async for event in orders.get_batch_events(batch):
+        assert type(event) is Event
+        assert (event.type, event.data, event.extra1, event.extra2) == ("t", "0", "0", None)
+        assert event.retry is None
+        assert event.time.tzinfo is not None
+        assert event.txid > 0
+
+
+@pytest.mark.parametrize("fetch_size", [0, -1, 2**31])
+async def test_absurd_fetch_size_is_refused_or_taken_as_one(orders: Any, fetch_size: int) -> None:
+    batch = await filled(orders, 3)
+    if fetch_size == 0:
+        assert await data_of(orders, batch, fetch_size=0) == [0, 1, 2]
+        return
+    with pytest.raises(InvalidArgument) as caught:
+        await data_of(orders, batch, fetch_size=fetch_size)
+    assert caught.value.parameter == "fetch_size"
+
+
+async def test_unknown_batch(orders: Any) -> None:
+    with pytest.raises(BatchNotFound):
+        await data_of(orders, 4711)
+    with pytest.raises(BatchNotFound):
+        async with orders.transaction():
+            await data_of(orders, 4711)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+async def test_iterator_closed_early_leaves_no_cursor(orders: Any, inside: bool) -> None:
+    batch = await filled(orders, 50)
+
+    async def begin_and_close() -> None:
+        events = orders.get_batch_events(batch, fetch_size=5)
+        assert (await events.__anext__()).data == "0"
+        assert await sql(orders, OPEN) == [(1,)]
+        await events.aclose()
+        assert await sql(orders, OPEN) == [(0,)]
+
+    if inside:
+        async with orders.transaction():
+            await begin_and_close()
+    else:
+        await begin_and_close()
+
+
+def test_loop_left_early_leaves_no_cursor(queue: pgqpy.Client) -> None:
+    queue.insert_events("orders", [("t", str(i)) for i in range(50)])
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    assert batch is not None
+    for _ in queue.get_batch_events(batch, fetch_size=5):
+        break
+    gc.collect()
+    assert queue.connection.execute(OPEN).fetchone() == (0,)
+    queue.finish_batch(batch)
+
+
+async def test_no_transaction_is_open_between_two_fetches(orders: Any) -> None:
+    batch = await filled(orders, 50)
+    status = psycopg.pq.TransactionStatus.IDLE
+    async for _ in orders.get_batch_events(batch, fetch_size=5):
+        assert orders.connection.info.transaction_status == status
+
+
+async def test_batch_may_be_finished_while_its_events_are_still_read(orders: Any) -> None:
+    batch = await filled(orders, 50)
+    seen = 0
+    async for _ in orders.get_batch_events(batch, fetch_size=5):
+        seen += 1
+        if seen == 1:
+            await orders.finish_batch(batch)
+    assert seen == 50
+
+
+async def test_other_calls_may_come_between(orders: Any) -> None:
+    batch = await filled(orders, 20)
+    async for event in orders.get_batch_events(batch, fetch_size=3):
+        async with orders.transaction():
+            await orders.event_retry(batch, event, 10)
+    assert await orders.batch_retry(batch, 1) == 0
+
+
+async def test_two_readers_do_not_meet(orders: Any) -> None:
+    batch = await filled(orders, 20)
+    other = orders.get_batch_events(batch, fetch_size=4)
+    async for event in orders.get_batch_events(batch, fetch_size=3):
+        assert (await other.__anext__()).id == event.id
+    await other.aclose()
+
+
+async def test_savepoint_that_takes_the_cursor_away_does_not_hurt(orders: Any) -> None:
+    batch = await filled(orders, 20)
+    async with orders.transaction():
+        events: Any = None
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            async with orders.transaction():
+                events = orders.get_batch_events(batch, fetch_size=5)
+                await events.__anext__()
+                await sql(orders, "select 1 / 0")
+        await events.aclose()
+        assert await sql(orders, "select 1") == [(1,)]
+
+
+async def test_cursor_left_in_a_failed_transaction_is_closed_with_the_next(orders: Any) -> None:
+    batch = await filled(orders, 20)
+    events = orders.get_batch_events(batch, fetch_size=5)
+    await events.__anext__()
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        async with orders.transaction():
+            try:
+                await sql(orders, "select 1 / 0")
+            finally:
+                await events.aclose()
+    assert await sql(orders, OPEN) == [(1,)]
+    assert await data_of(orders, batch.id, fetch_size=5) == list(range(20))
+    assert await sql(orders, OPEN) == [(0,)]
+
+
+async def test_lost_connection_is_psycopgs_error_and_closing_is_quiet(
+    orders: Any, connection: psycopg.Connection[Any]
+) -> None:
+    batch = await filled(orders, 20)
+    events = orders.get_batch_events(batch, fetch_size=5)
+    await events.__anext__()
+    connection.execute(
+        "select pg_terminate_backend(%s, 30000)", [orders.connection.info.backend_pid]
+    )
+    with pytest.raises(psycopg.OperationalError):
+        for _ in range(20):
+            await events.__anext__()
+    await events.aclose()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_memory_depends_on_the_fetch_size_and_not_on_the_batch(
+    queue: pgqpy.Client, connect: Callable[..., Any], inside: bool
+) -> None:
+    """G8: 200,000 events of about 1 kB each, at most 2 x 100 of them in memory."""
+    queue.connection.execute(
+        "select count(*) from pgq.insert_events('orders',"
+        " (select array_agg('t'::text) from generate_series(1, 200000)),"
+        " (select array_agg(lpad(i::text, 1000)) from generate_series(1, 200000) i))"
+    )
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    assert batch is not None
+    queue.connection.autocommit = not inside
+    tracemalloc.start()
+    try:
+        count = sum(1 for _ in queue.get_batch_events(batch, fetch_size=100))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    queue.connection.rollback()
+    assert count == 200_000
+    assert peak < 2_000_000

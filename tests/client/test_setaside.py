@@ -1,0 +1,130 @@
+"""Many retries at once, and dead events, on both clients."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidEvent
+from pgqpy.records import DeadEvent
+from tests.client.conftest import next_batch
+from tests.client.either import sql
+
+
+async def opened(client: Any, count: int) -> tuple[Any, list[Event]]:
+    await client.insert_events("orders", [("t", str(i)) for i in range(count)])
+    batch = await next_batch(client)
+    return batch, [event async for event in client.get_batch_events(batch)]
+
+
+async def test_many_events_are_retried_each_after_its_time(orders: Any) -> None:
+    batch, events = await opened(orders, 4)
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    spans = [0, 0.0, timedelta(hours=1), tomorrow]
+    assert await orders.event_retry_many(batch, zip(events, spans, strict=True)) == 4
+    assert await orders.event_retry_many(batch, [(events[0], 5)]) == 0
+    await orders.finish_batch(batch)
+    assert await orders.maint_retry_events() == 2
+    again = [event async for event in orders.get_batch_events(await next_batch(orders))]
+    assert [(event.id, event.retry) for event in again] == [(e.id, 1) for e in events[:2]]
+
+
+async def test_moment_that_has_passed_is_now(orders: Any) -> None:
+    batch, (event,) = await opened(orders, 1)
+    naive = datetime(2020, 1, 1)  # noqa: DTZ001  # naive is the system's zone, as for psycopg
+    assert await orders.event_retry_many(batch, [(event, naive)]) == 1
+    await orders.finish_batch(batch)
+    assert await orders.maint_retry_events() == 1
+
+
+async def test_no_retries_are_none(orders: Any) -> None:
+    batch, _ = await opened(orders, 1)
+    assert await orders.event_retry_many(batch, []) == 0
+    assert await orders.event_dead(batch, []) == 0
+
+
+async def test_one_foreign_event_and_none_is_retried(orders: Any) -> None:
+    batch, events = await opened(orders, 2)
+    foreign = events[1]._replace(id=4711)
+    for call in (
+        lambda: orders.event_retry_many(batch, [(events[0], 1), (foreign, 1)]),
+        lambda: orders.event_dead(batch, [(events[0], "a"), (foreign, "b")]),
+    ):
+        with pytest.raises(EventNotFound) as caught:
+            await call()
+        assert caught.value.batch_id == batch.id
+    assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]
+    assert await orders.get_dead_events("orders", "billing") == []
+
+
+async def test_an_id_alone_is_not_enough(orders: Any) -> None:
+    batch, events = await opened(orders, 1)
+    with pytest.raises(TypeError, match="Event is needed"):
+        await orders.event_retry_many(batch, [(events[0].id, 1)])
+    with pytest.raises(TypeError, match="Event is needed"):
+        await orders.event_dead(batch, [(events[0].id, "why")])
+
+
+async def test_dead_events_are_kept_with_their_reason(orders: Any) -> None:
+    batch, events = await opened(orders, 3)
+    reasons = ["one", None, "nul \0 and \ud800"]
+    assert await orders.event_dead(batch, zip(events, reasons, strict=True)) == 3
+    assert await orders.event_dead(batch, [(events[0], "again")]) == 0
+    dead = await orders.get_dead_events("orders", "billing")
+    assert all(type(event) is DeadEvent for event in dead)
+    assert [event.ev_id for event in dead] == [event.id for event in events]
+    assert [event.ev_data for event in dead] == ["0", "1", "2"]
+    assert [event.dead_reason or "" for event in dead] == ["one", "", "nul \\0 and \\ud800"]
+
+
+async def test_dead_events_are_revived_all_or_by_id(orders: Any) -> None:
+    batch, events = await opened(orders, 3)
+    await orders.event_dead(batch, [(event, "why") for event in events])
+    await orders.finish_batch(batch)
+    assert await orders.revive_dead_events("orders", "billing", [events[1].id]) == 1
+    assert await orders.revive_dead_events("orders", "billing", []) == 0
+    assert await orders.revive_dead_events("orders", "billing") == 2
+    assert await orders.get_dead_events("orders", "billing") == []
+    assert await orders.maint_retry_events() == 3
+    again = [event async for event in orders.get_batch_events(await next_batch(orders))]
+    assert [event.id for event in again] == [event.id for event in events]
+
+
+async def test_dead_events_are_deleted_all_or_by_id(orders: Any) -> None:
+    batch, events = await opened(orders, 3)
+    await orders.event_dead(batch, [(event, "why") for event in events])
+    assert await orders.delete_dead_events("orders", "billing", [events[0].id, 4711]) == 1
+    assert await orders.delete_dead_events("orders", "billing") == 2
+    assert await orders.get_dead_events("orders", "billing") == []
+
+
+async def test_dead_events_of_an_unknown_consumer(orders: Any) -> None:
+    for call in (
+        orders.get_dead_events,
+        orders.revive_dead_events,
+        orders.delete_dead_events,
+    ):
+        with pytest.raises(ConsumerNotFound) as caught:
+            await call("orders", "nope")
+        assert caught.value.consumer == "nope"
+
+
+async def test_raw_retry_is_an_event_for_one_consumer_later(orders: Any) -> None:
+    await orders.register_consumer("orders", "other")
+    now = datetime.now(timezone.utc)
+    event_id = await orders.event_retry_raw("orders", "billing", now, None, None, 2, "t", {"a": 1})
+    assert await orders.maint_retry_events() == 1
+    (event,) = [event async for event in orders.get_batch_events(await next_batch(orders))]
+    assert (event.id, event.type, event.data) == (event_id, "t", '{"a":1}')
+    other = await orders.next_batch("orders", "other")
+    assert [event async for event in orders.get_batch_events(other)] == []
+
+
+async def test_raw_retry_refuses_what_insert_event_refuses(orders: Any) -> None:
+    now = datetime.now(timezone.utc)
+    with pytest.raises(InvalidEvent):
+        await orders.event_retry_raw("orders", "billing", now, None, None, None, "t", "\0")
+    with pytest.raises(ConsumerNotFound):
+        await orders.event_retry_raw("orders", "nope", now, None, None, None, "t", "d")
