@@ -55,11 +55,18 @@ class AsyncSession:
         except psycopg.OperationalError as error:
             raise _dsn.failed(error) from error
         session = cls(connection)
-        await connection.execute(SET_UP)
-        if connection.info.server_version >= PG_17:
-            await connection.execute(SET_UP_17)
-        session.extension = await session.client.schema_version() is None
+        try:
+            await session._set_up()
+        except BaseException:
+            await session.close()
+            raise
         return session
+
+    async def _set_up(self) -> None:
+        await self.connection.execute(SET_UP)
+        if self.connection.info.server_version >= PG_17:
+            await self.connection.execute(SET_UP_17)
+        self.extension = await self.client.schema_version() is None
 
     async def close(self) -> None:
         """Close the connection; closing twice is safe."""

@@ -55,11 +55,18 @@ class Session:
         except psycopg.OperationalError as error:
             raise _dsn.failed(error) from error
         session = cls(connection)
-        connection.execute(SET_UP)
-        if connection.info.server_version >= PG_17:
-            connection.execute(SET_UP_17)
-        session.extension = session.client.schema_version() is None
+        try:
+            session._set_up()
+        except BaseException:
+            session.close()
+            raise
         return session
+
+    def _set_up(self) -> None:
+        self.connection.execute(SET_UP)
+        if self.connection.info.server_version >= PG_17:
+            self.connection.execute(SET_UP_17)
+        self.extension = self.client.schema_version() is None
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""
