@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 
 import click
+import psycopg
 
 from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.errors import PgqError
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
@@ -34,15 +39,21 @@ def load_consumer(place: str) -> ConsumerClass:
 
 def run_consumer(kind: ConsumerClass, dsn: str) -> None:
     """Run it until it is stopped; its log goes to stderr."""
-    logging.basicConfig(
-        level=logging.INFO,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-        stream=sys.stderr,
-    )
-    if issubclass(kind, AsyncConsumer):
-        asyncio.run(kind(dsn).run())
-    else:
-        kind(dsn).run()
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    try:
+        consumer = kind(dsn)
+    except (TypeError, ValueError) as exc:
+        raise click.ClickException(str(exc)) from exc
+    try:
+        if isinstance(consumer, AsyncConsumer):
+            asyncio.run(consumer.run())
+        else:
+            consumer.run()
+    except (PgqError, psycopg.Error):
+        raise
+    except Exception as exc:
+        msg = f"the handler of {kind.__name__} failed: {_brief(exc)}; its batch is given again"
+        raise click.ClickException(msg) from exc
 
 
 def _import(name: str) -> object:
@@ -61,6 +72,15 @@ def _import(name: str) -> object:
     except SyntaxError as exc:
         msg = f"module {name} does not compile: {exc.msg} ({exc.filename}, line {exc.lineno})"
         raise click.ClickException(msg) from exc
+    except Exception as exc:
+        msg = f"module {name} fails when it is imported: {_brief(exc)}"
+        raise click.ClickException(msg) from exc
+
+
+def _brief(exc: BaseException) -> str:
+    """Tell what was raised and where, in one line."""
+    where = traceback.extract_tb(exc.__traceback__)[-1]
+    return f"{type(exc).__name__}: {exc} ({where.filename}, line {where.lineno})"
 
 
 def _suggest(module: object) -> str:

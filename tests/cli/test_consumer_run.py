@@ -1,0 +1,199 @@
+"""`pgqpy consumer run module:Class`: finding the class, and running it as a process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import pgqpy
+from tests.cli.support import Run, failed_with
+from tests.support.waiting import eventually
+
+_numbers = itertools.count(1)
+
+BILLING = """
+from pgqpy.consumers import {base}
+
+class Billing({base}):
+    queue = "orders"
+    name = "billing"
+
+    {kind}def process_event(self, event):
+        with open("seen", "a") as file:
+            file.write(event.data + "\\n")
+"""
+
+FAILING = """
+from pgqpy.consumers import Consumer
+
+class Billing(Consumer):
+    queue = "orders"
+    name = "billing"
+    on_error = "stop"
+
+    def process_event(self, event):
+        raise ValueError("cannot bill")
+"""
+
+Module = Callable[[str], str]
+Start = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
+    """Write a module into the working directory and return its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def writer(text: str) -> str:
+        name = f"pgqpy_test_module_{os.getpid()}_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return writer
+
+
+@pytest.fixture
+def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
+    """Start `pgqpy consumer run` in the working directory; killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def starter(place: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pgqpy", "consumer", "run", place],
+            cwd=tmp_path,
+            env={**os.environ, "PGQPY_DSN": dsn},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield starter
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(("base", "kind"), [("Consumer", ""), ("AsyncConsumer", "async ")])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_processes_events_until_a_signal(
+    module: Module,
+    start: Start,
+    tmp_path: Path,
+    client: pgqpy.Client,
+    base: str,
+    kind: str,
+    number: signal.Signals,
+) -> None:
+    client.create_queue("orders")
+    process = start(module(BILLING.format(base=base, kind=kind)) + ":Billing")
+    eventually(lambda: process.poll() is not None or client.get_consumer_info("orders", "billing"))
+    assert process.poll() is None, process.communicate()
+    client.insert_event("orders", "placed", "one")
+    client.tick_queue("orders")
+    seen = tmp_path / "seen"
+    eventually(lambda: seen.exists() and seen.read_text() == "one\n")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, "")
+    assert "Traceback" not in err
+    assert "consumer billing of queue orders" in err
+
+
+def test_a_second_run_is_refused_while_the_first_lives(
+    module: Module, start: Start, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    place = module(BILLING.format(base="Consumer", kind="")) + ":Billing"
+    first = start(place)
+    locks = "select count(*) = 1 from pg_locks where locktype = 'advisory' and classid = 7366514"
+    eventually(lambda: client.connection.execute(locks).fetchone() == (True,))
+    second = start(place)
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 1
+    last = err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert "billing" in last
+    assert first.poll() is None
+
+
+def test_a_handler_that_stops_it_is_one_line(
+    module: Module, start: Start, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "one")
+    client.tick_queue("orders")
+    process = start(module(FAILING) + ":Billing")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    last = err.splitlines()[-1]
+    assert last.startswith("error: the handler of Billing failed: ValueError: cannot bill (")
+    assert "line 10" in last
+
+
+@pytest.mark.parametrize("place", ["", "billing", ":", "billing:", ":Billing"])
+def test_place_must_be_module_and_class(bare_run: Run, place: str) -> None:
+    assert failed_with(bare_run("consumer", "run", place), 2, "module:Class")
+
+
+def test_no_such_module(bare_run: Run) -> None:
+    assert failed_with(bare_run("consumer", "run", "nowhere.billing:Billing"), 1, "no module")
+
+
+def test_no_such_class_names_those_that_are_there(bare_run: Run, module: Module) -> None:
+    name = module(BILLING.format(base="Consumer", kind=""))
+    result = bare_run("consumer", "run", f"{name}:Biling")
+    assert failed_with(result, 1, "no class Biling", "it has Billing")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("class Billing: pass", ["no Consumer", "subclass"]),
+        ("Billing = 5", ["no Consumer"]),
+        ("import no_such_module_anywhere", ["needs a module", "no_such_module_anywhere"]),
+        ("class Billing(:", ["does not compile", "line 1"]),
+        ("\n1/0", ["fails when it is imported", "ZeroDivisionError", "line 2"]),
+        (
+            "from pgqpy.consumers import Consumer\nclass Billing(Consumer): queue = name = 'x'",
+            ["process_event or process_batch"],
+        ),
+        (BILLING.format(base="Consumer", kind="async "), ["process_event must be"]),
+        (BILLING.format(base="Consumer", kind="").replace('"orders"', '""'), ["Billing.queue"]),
+    ],
+)
+def test_what_cannot_be_run_is_told(
+    bare_run: Run, module: Module, text: str, words: list[str]
+) -> None:
+    assert failed_with(bare_run("consumer", "run", f"{module(text)}:Billing"), 1, *words)
+
+
+def test_unknown_queue_is_told(run: Run, module: Module) -> None:
+    name = module(BILLING.format(base="Consumer", kind=""))
+    result = run("consumer", "run", f"{name}:Billing")
+    assert result.exit_code == 1
+    assert "orders" in result.stderr.splitlines()[-1]
+    assert "pgqpy queue list" in result.stderr.splitlines()[-1]
+
+
+def test_no_server_is_told(bare_run: Run, module: Module, tmp_path: Path) -> None:
+    name = module(BILLING.format(base="Consumer", kind=""))
+    result = bare_run("--dsn", f"host={tmp_path}", "consumer", "run", f"{name}:Billing")
+    assert result.exit_code == 1
+    assert "cannot connect" in result.stderr.splitlines()[-1]
+
+
+def test_database_without_the_schema_is_told(bare_run: Run, module: Module, empty_dsn: str) -> None:
+    name = module(BILLING.format(base="Consumer", kind=""))
+    result = bare_run("--dsn", empty_dsn, "consumer", "run", f"{name}:Billing")
+    assert result.exit_code == 1
+    assert "pgqpy schema install" in result.stderr.splitlines()[-1]
