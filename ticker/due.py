@@ -20,7 +20,7 @@ def tick_due(client: Client, failing: Backoff, *, now: float) -> Ticked:
     A queue without events gets a tick now and then too, so that its consumers' positions move on
     and rotation is not held back. One that fails is left alone for a while, like in `tick`.
     """
-    ticks: list[tuple[str, int]] = []
+    ticks: list[tuple[str, str]] = []
     failures: list[tuple[str, Exception]] = []
     for queue in client.ticker_due():
         if failing.pausing(queue, now):
@@ -34,5 +34,5 @@ def tick_due(client: Client, failing: Backoff, *, now: float) -> Ticked:
             failing.failed(queue, now)
         else:
             if tick_id is not None:
-                ticks.append((queue, tick_id))
+                ticks.append((queue, str(tick_id)))
     return Ticked(ticks, failures)

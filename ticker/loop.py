@@ -24,7 +24,7 @@ from pgqpy.ticker.due import tick_due
 from pgqpy.ticker.remedies import brief, remedy
 from pgqpy.ticker.state import TickState, look_interval
 from pgqpy.ticker.statements import LEAD, Statements
-from pgqpy.ticker.tick import tick
+from pgqpy.ticker.tick import NOTHING, tick
 
 if TYPE_CHECKING:
     from threading import Event
@@ -136,7 +136,8 @@ class TickLoop:
             done = tick(statements, state, now=now)
             if done.ticks:
                 last_tick = now
-            self._report.ticked(done)
+            if done is not NOTHING:
+                self._report.ticked(done)
             if now >= due_at:
                 due_at = now + self._settings.due_period
                 self._tick_due(client, state, now)

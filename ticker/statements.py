@@ -67,7 +67,7 @@ TICK = "select tick_id from pgq.tick_queue($1)"
 LEAD = "select pg_try_advisory_lock(7366513, 0)"
 RECOVERY = "select pg_is_in_recovery()"
 
-Row = tuple[Any, ...]  # of str, or None
+Row = list[Any]  # of str, or None
 
 
 class Statements:
@@ -94,7 +94,7 @@ class Statements:
             raise error_from_result(result, "utf-8")
         value, columns = result.get_value, range(result.nfields)
         return [
-            tuple(None if (v := value(row, column)) is None else v.decode() for column in columns)
+            [v if (v := value(row, column)) is None else v.decode() for column in columns]
             for row in range(result.ntuples)
         ]
 

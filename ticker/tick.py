@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Ticked(NamedTuple):
     """What one look did: ticks as (queue, tick id), failures, and queues that work again."""
 
-    ticks: Sequence[tuple[str, int]] = ()
+    ticks: Sequence[tuple[str, str]] = ()
     failures: Sequence[tuple[str, Exception]] = ()
     recovered: Sequence[str] = ()
 
@@ -37,9 +37,12 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     rows, together = _turn(statements, state, known)
     state.snapshot = rows[0][0]
     if rows[0][1] is None:
-        rows = []
+        # Nobody is due, and so nobody fails any more if all was to be seen.
+        if known == UNKNOWN:
+            state.failing.keep(())
+        return NOTHING
     if together:
-        return Ticked([_note(state, row, row[5]) for row in rows if _is_ticked(state, row)])
+        return Ticked(_ticked_together(state, rows))
     if known == UNKNOWN:  # this look shows all that is due, and what fails is due
         state.failing.keep(row[1] for row in rows)
     return _tick_apart(statements, state, rows, now)
@@ -56,21 +59,21 @@ def _turn(statements: Statements, state: TickState, known: str) -> tuple[list[Ro
     return statements.run(TURN, known, state.watch.text(), "false"), False
 
 
-def _is_ticked(state: TickState, row: Row) -> bool:
-    if row[2] is None:  # dropped or paused
-        state.watch.forget(row[1])
-    return row[5] is not None
-
-
-def _note(state: TickState, row: Row, tick_id: str) -> tuple[str, int]:
-    _, queue, seq, writers, _, _ = row
-    state.watch.ticked(queue, int(seq), writers)
-    return queue, int(tick_id)
+def _ticked_together(state: TickState, rows: list[Row]) -> list[tuple[str, str]]:
+    """Note what a look ticked, and return it."""
+    ticks = []
+    for _, queue, seq, writers, _, tick_id in rows:
+        if tick_id is not None:
+            state.watch.ticked(queue, seq, writers)
+            ticks.append((queue, tick_id))
+        elif seq is None:  # dropped or paused
+            state.watch.forget(queue)
+    return ticks
 
 
 def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: float) -> Ticked:
     """Tick each queue in a transaction of its own."""
-    ticks: list[tuple[str, int]] = []
+    ticks: list[tuple[str, str]] = []
     failures: list[tuple[str, Exception]] = []
     recovered: list[str] = []
     for row in rows:
@@ -88,7 +91,8 @@ def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: 
             failures.append((queue, exc))
             continue
         if made:
-            ticks.append(_note(state, row, made[0][0]))
+            state.watch.ticked(queue, seq, row[3])
+            ticks.append((queue, made[0][0]))
         if state.failing.succeeded(queue):
             recovered.append(queue)
     return Ticked(ticks, failures, recovered)

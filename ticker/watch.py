@@ -12,39 +12,36 @@ class Watch:
     do, since it cannot know for whom its predecessor was still waiting.
     """
 
-    __slots__ = ("_counted", "_open", "_text")
+    __slots__ = ("_names", "_parts", "_text")
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._counted: dict[str, int] = {}
-        self._open: dict[str, str] = {}
+        self._parts: dict[str, str] = {}  # by queue, as JSON: made anew when the queue is ticked
+        self._names: dict[str, str] = {}  # by queue, as JSON: made once
         self._text: str | None = None
 
-    def ticked(self, queue: str, seq: int, writers: str | None) -> None:
+    def ticked(self, queue: str, seq: str, writers: str | None) -> None:
         """Note a tick that counted `seq`; `writers` were open just before its snapshot.
 
         Writers are names from pg_locks.virtualtransaction with blanks between. One that is
         prepared goes on under another name: that costs one empty batch.
         """
-        self._counted[queue] = seq
-        if writers:
-            self._open[queue] = writers
-        else:
-            self._open.pop(queue, None)
+        name = self._names.get(queue)
+        if name is None:
+            name = self._names[queue] = json.dumps(queue, ensure_ascii=False)
+        # By hand, as it happens hundreds of times a second; writers need no escapes.
+        waits = f',"open":"{writers}"' if writers else ""
+        self._parts[queue] = f'{{"queue":{name},"seq":{seq}{waits}}}'
         self._text = None
 
     def forget(self, queue: str) -> None:
         """Tick the queue as soon as it is seen again, whatever its sequence says then."""
-        self._counted.pop(queue, None)
-        self._open.pop(queue, None)
+        self._parts.pop(queue, None)
+        self._names.pop(queue, None)
         self._text = None
 
     def text(self) -> str:
         """Return it all as the JSON that the statement TURN takes."""
         if self._text is None:
-            known = [
-                {"queue": queue, "seq": seq, "open": self._open.get(queue)}
-                for queue, seq in self._counted.items()
-            ]
-            self._text = json.dumps(known)
+            self._text = f"[{','.join(self._parts.values())}]"
         return self._text
