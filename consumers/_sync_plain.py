@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.calls import consume
+from pgqpy.calls import Call, consume
 from pgqpy.consumers._sync_loop import Loop
 from pgqpy.consumers.handling import HandlerFailed
 from pgqpy.consumers.loss import is_collision
@@ -15,9 +15,14 @@ from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, PgqError
 
 if TYPE_CHECKING:
-    from pgqpy.calls import Call
     from pgqpy.consumers._sync_batch import OpenBatch
     from pgqpy.records import Batch, Event
+
+# process_event never sees a batch's id or ticks. So a batch may be opened without waiting for the
+# disk, and the events are there sooner: should the server crash before it is written, they come
+# again in another batch. What is finished is finished: finish_batch waits, and by then everything
+# before it is on disk too. process_batch may keep ids and ticks elsewhere: it waits at both ends.
+UNHURRIED = Call("set_config", "select set_config('synchronous_commit', 'off', true)", (), bool)
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 1.0  # seconds
@@ -37,7 +42,8 @@ class PlainLoop(Loop):
                 found = self._work(found)
 
     def _next(self) -> Batch | None:
-        found: Batch | None = (self._call(self.next_call))[0]
+        hurry = [UNHURRIED] if self.by_event else []
+        found: Batch | None = (self._call(*hurry, self.next_call))[-1]
         return self._next() if self.pace.took(found) else found
 
     def _work(self, info: Batch) -> Batch | None:
