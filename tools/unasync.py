@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("pgqpy/client", "consumers")
 
-# Stands in the twin's docstring, or for a comment on its first line, so that no line moves.
+# Stands in the twin's docstring, so that no line moves.
 GENERATED = "[Generated from {source} by tools/unasync.py: edit that file, not this one.]"
 
 RULES = (
@@ -38,14 +38,13 @@ RULES = (
 
 def translate(text: str, source: str, used: set[str]) -> str:
     """Return the sync twin of an async source; note the rules that matched."""
+    if not text.startswith('"""'):
+        raise SystemExit(f"{source}: begin it with a docstring, where the twin says its origin")
     for pattern, replacement in RULES:
         text, hits = re.subn(pattern, replacement, text)
         if hits:
             used.add(pattern)
-    note = GENERATED.format(source=source)
-    if text.startswith("#"):
-        return f"# {note}\n" + text.partition("\n")[2]
-    return text.replace('"""', f'"""{note} ', 1)
+    return text.replace('"""', f'"""{GENERATED.format(source=source)} ', 1)
 
 
 def files(package: Path, stem: str) -> list[Path]:

@@ -30,6 +30,8 @@ def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(dsn, str):
         msg = f"the DSN must be a str, not {type(dsn).__name__}"
         raise ConnectionFailed(msg)
+    if "\0" in dsn:
+        raise ConnectionFailed(_unreadable("it contains a NUL"))  # where libpq would cut it off
     try:
         named = conninfo_to_dict(dsn)
     except (psycopg.ProgrammingError, UnicodeError):

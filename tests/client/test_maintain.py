@@ -37,7 +37,7 @@ async def test_ticker_of_an_unknown_queue(either: Any) -> None:
 
 
 async def test_paused_queue_takes_no_ticks(orders: Any) -> None:
-    await orders.set_queue_config("orders", "ticker_paused", True)  # noqa: FBT003
+    await orders.set_queue_config("orders", "ticker_paused", True)
     with pytest.raises(TickerPaused):
         await orders.ticker("orders")
     assert await orders.tick_queue("orders") is None
@@ -46,12 +46,12 @@ async def test_paused_queue_takes_no_ticks(orders: Any) -> None:
 
 
 async def test_external_tick_is_stored(orders: Any) -> None:
-    await orders.set_queue_config("orders", "external_ticker", True)  # noqa: FBT003
+    await orders.set_queue_config("orders", "external_ticker", True)
     now = datetime.now(timezone.utc)
     assert await orders.ticker("orders", 100, now, 5000) == 100
     (info,) = await orders.get_queue_info("orders")
     assert info.last_tick_id == 100
-    await orders.set_queue_config("orders", "external_ticker", False)  # noqa: FBT003
+    await orders.set_queue_config("orders", "external_ticker", False)
     with pytest.raises(TickerPaused):
         await orders.ticker("orders", 101, now, 5001)
 

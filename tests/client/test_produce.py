@@ -100,7 +100,7 @@ async def test_name_that_is_no_str_is_refused(orders: Any) -> None:
 
 
 async def test_disabled_queue_refuses(orders: Any) -> None:
-    await orders.set_queue_config("orders", "disable_insert", True)  # noqa: FBT003
+    await orders.set_queue_config("orders", "disable_insert", True)
     for insert in (
         lambda: orders.insert_event("orders", "t", "d"),
         lambda: orders.insert_events("orders", [("t", "d")]),

@@ -1,0 +1,99 @@
+"""SQLSTATE to class, messages with what to do, data as attributes."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import errors
+from pgqpy.errors import BY_SQLSTATE, PgqError
+from tests.client.either import sql
+
+CLASSES = [
+    found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, PgqError)
+]
+
+
+def raised(connection: psycopg.Connection[Any], code: str, extra: str = "") -> psycopg.Error:
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(
+            f"do $$ begin raise exception 'the text' using errcode = '{code}'{extra}; end $$"
+        )
+    return caught.value
+
+
+@pytest.mark.parametrize("code", [f"PQ{number:03d}" for number in range(1, 16)])
+def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any], code: str) -> None:
+    found = errors.from_database(raised(connection, code), "f", {"queue": "orders"})
+    assert type(found) is BY_SQLSTATE[code]
+    assert type(found) is not PgqError
+    assert found.queue == "orders"
+    assert found.sqlstate == code
+    assert found.function == "f"
+    assert str(found).startswith("the text")
+
+
+def test_no_two_codes_share_a_class() -> None:
+    ours = [found for code, found in BY_SQLSTATE.items() if code.startswith("PQ")]
+    assert len(set(ours)) == len(ours)
+
+
+def test_detail_and_hint_of_the_server_are_said(connection: psycopg.Connection[Any]) -> None:
+    exc = raised(connection, "PQ001", ", detail = 'queue x', hint = 'make it'")
+    found = errors.from_database(exc, "f", {})
+    assert str(found) == "the text (queue x): make it"
+    assert found is not None
+    assert found.detail == "queue x"
+
+
+@pytest.mark.parametrize("code", ["40001", "55P03", "57014", "42501", "22003", "ZZ999"])
+def test_what_is_not_about_queues_stays_psycopgs(
+    connection: psycopg.Connection[Any], code: str
+) -> None:
+    assert errors.from_database(raised(connection, code), "f", {}) is None
+
+
+def test_error_without_a_code_stays_psycopgs() -> None:
+    assert errors.from_database(psycopg.OperationalError("lost"), "f", {}) is None
+
+
+@pytest.mark.parametrize("found", CLASSES)
+def test_docstring_is_the_message_in_one_line(found: type[PgqError]) -> None:
+    message = str(found())
+    assert message
+    assert "\n" not in message
+    assert "`" not in message
+    assert (found.__doc__ or "").partition("\n")[0].rstrip(".") in message
+
+
+@pytest.mark.parametrize("found", CLASSES)
+def test_errors_survive_pickling(found: type[PgqError]) -> None:
+    """They may cross to another process."""
+    error = found("text", queue="orders", batch_id=7)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is found
+    assert str(again) == "text"
+    assert (again.queue, again.batch_id, again.consumer) == ("orders", 7, None)
+
+
+@pytest.mark.parametrize("found", CLASSES)
+def test_every_error_can_be_imported_from_the_top(found: type[PgqError]) -> None:
+    assert getattr(pgqpy, found.__name__) is found
+
+
+async def test_psycopgs_error_is_the_cause(either: Any) -> None:
+    with pytest.raises(pgqpy.QueueNotFound) as caught:
+        await either.ticker("nope")
+    assert isinstance(caught.value.__cause__, psycopg.Error)
+
+
+async def test_missing_right_is_psycopgs(either: Any) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        async with either.transaction():
+            await sql(either, "set local role pgq_reader")
+            await either.create_queue("orders")

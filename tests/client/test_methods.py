@@ -1,0 +1,66 @@
+"""Every SQL function is a method of the same name, on both clients, and both are the same."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqpy import AsyncClient, Client, calls
+
+# Triggers are called by PostgreSQL, not by clients. get_batch_cursor is what get_batch_events uses.
+NOT_METHODS = {"jsontriga", "logutriga", "sqltriga", "get_batch_cursor"}
+
+FUNCTIONS = """
+    select distinct p.proname
+      from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+     where n.nspname = 'pgq' and p.proname !~ '^_' and p.prorettype <> 'trigger'::regtype
+       and (has_function_privilege('pgq_admin', p.oid, 'execute')
+            or has_function_privilege('pgq_ticker', p.oid, 'execute'))
+"""
+
+
+def methods(client: type) -> dict[str, Any]:
+    return {
+        name: found
+        for name, found in inspect.getmembers(client, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+def test_every_sql_function_that_a_role_may_call_is_a_method(
+    connection: psycopg.Connection[Any],
+) -> None:
+    functions = {row[0] for row in connection.execute(FUNCTIONS)}
+    assert len(functions) > 40
+    assert functions - set(methods(Client)) - NOT_METHODS == set()
+
+
+def test_every_call_names_a_function_that_exists(connection: psycopg.Connection[Any]) -> None:
+    there = {
+        row[0]
+        for row in connection.execute(
+            "select proname from pg_proc where pronamespace = 'pgq'::regnamespace"
+        )
+    }
+    named = set()
+    for module in (calls.admin, calls.consume, calls.maintain, calls.produce, calls.setaside):
+        named |= set(re.findall(r"pgq\.([a-z_0-9]+)\(", inspect.getsource(module)))
+    assert len(named) > 40
+    assert named - there == set()
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    assert methods(Client).keys() == methods(AsyncClient).keys()
+
+
+@pytest.mark.parametrize("name", sorted(methods(Client)))
+def test_both_kinds_take_the_same_arguments_and_say_the_same(name: str) -> None:
+    sync, other = methods(Client)[name], methods(AsyncClient)[name]
+    assert list(inspect.signature(sync).parameters) == list(inspect.signature(other).parameters)
+    assert inspect.getdoc(sync)
+    lines = [inspect.getsource(each).count("\n") for each in (sync, other)]
+    assert lines[0] == lines[1]
