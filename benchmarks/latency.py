@@ -28,7 +28,7 @@ from pgqpy.consumers import Consumer
 from pgqpy.testing import embedded_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 QUEUE, CONSUMER = "latency", "bench"
 END = "end"  # type of the event after which the consumer reports
@@ -130,8 +130,9 @@ def measure(client: pgqpy.Client, dsn: str, ticker: psutil.Process, options: Any
     """Run one round at `options.rate`: warm up, measure, verify the count."""
     run_producers(dsn, options.rate, WARM_UP, options.producers)
     collect(client, options.directory)
-    with Cpu(ticker) as cpu:
-        said = run_producers(dsn, options.rate, options.seconds, options.producers)
+    cpu = Cpu(ticker)
+    said = run_producers(dsn, options.rate, options.seconds, options.producers)
+    ticker_cpu = cpu.percent()
     found = collect(client, options.directory)
     sent = sum(len(one["late"]) for one in said)
     if len(found) != sent or len({event for event, _ in found}) != sent:
@@ -147,26 +148,22 @@ def measure(client: pgqpy.Client, dsn: str, ticker: psutil.Process, options: Any
         p90=percentile(times, 90),
         p99=percentile(times, 99),
         max=times[-1],
-        ticker_cpu=cpu.percent,
+        ticker_cpu=ticker_cpu,
     )
 
 
 class Cpu:
-    """The CPU time a process takes during a block, in percent of a core."""
-
-    percent = 0.0
+    """The CPU time a process takes, in percent of a core."""
 
     def __init__(self, process: psutil.Process) -> None:
-        """Watch this process."""
         self._process = process
 
-    def __enter__(self) -> Cpu:
         self._before, self._start = self._seconds(), time.monotonic()
-        return self
 
-    def __exit__(self, *_: object) -> None:
+    def percent(self) -> float:
+        """Return what it took since this object was made."""
         took = time.monotonic() - self._start
-        self.percent = 100 * (self._seconds() - self._before) / took
+        return 100 * (self._seconds() - self._before) / took
 
     def _seconds(self) -> float:
         times = self._process.cpu_times()
@@ -202,9 +199,9 @@ def bench(durability: str, options: Any) -> tuple[dict[int, Round], float]:
 def idle(ticker: psutil.Process, options: Any) -> float:
     """Return the ticker's CPU while nothing happens."""
     time.sleep(SETTLE)
-    with Cpu(ticker) as cpu:
-        time.sleep(options.idle)
-    return cpu.percent
+    cpu = Cpu(ticker)
+    time.sleep(options.idle)
+    return cpu.percent()
 
 
 def median(rounds: list[Round]) -> Round:
@@ -232,17 +229,16 @@ ROWS = (
 
 def table(results: dict[str, tuple[dict[int, Round], float]]) -> str:
     """Return the results as text, one column a durability."""
-    head = "".join(f"{f'durable {name}':>14}" for name in results)
-    lines = [f"{'':<34}{head}"]
-    rates = next(iter(results.values()))[0]
-    for rate in rates:
+
+    def line(name: str, title: str, cells: Iterable[str]) -> str:
+        return f"{name:<8}{title:<26}" + "".join(f"{cell:>14}" for cell in cells)
+
+    lines = [line("", "", (f"durable {name}" for name in results))]
+    for rate in next(iter(results.values()))[0]:
         for title, field, form in ROWS:
-            values = [form.format(getattr(medians[rate], field)) for medians, _ in results.values()]
-            lines.append(f"{f'{rate}/s':<8}{title:<26}" + "".join(f"{v:>14}" for v in values))
-    lines.append(
-        f"{'idle':<8}{'ticker CPU (% of a core)':<26}"
-        + "".join(f"{cpu:>14.2f}" for _, cpu in results.values())
-    )
+            cells = [form.format(getattr(rounds[rate], field)) for rounds, _ in results.values()]
+            lines.append(line(f"{rate}/s", title, cells))
+    lines.append(line("idle", ROWS[-1][0], (f"{cpu:.2f}" for _, cpu in results.values())))
     return "\n".join(lines)
 
 

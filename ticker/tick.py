@@ -44,7 +44,7 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     if together:
         return Ticked(_ticked_together(state, rows))
     if known == UNKNOWN:  # this look shows all that is due, and what fails is due
-        state.failing.keep(row[1] for row in rows)
+        state.failing.keep(row[1] for row in rows if row[4] == "t")
     return _tick_apart(statements, state, rows, now)
 
 

@@ -1,0 +1,30 @@
+"""Fixtures: ticker processes, and the loop's statements on the test's database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgqpy.ticker import session
+from pgqpy.ticker.loop import TICK_SETTINGS
+from pgqpy.ticker.statements import Statements
+from tests.ticker.harness import Daemon
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.processes import PythonProcess
+
+
+@pytest.fixture
+def start(spawn: Callable[..., PythonProcess]) -> Callable[..., Daemon]:
+    """Start a daemon: `start(dsn, other_dsn, PGQPY_RETRY_PERIOD="0.1")`."""
+    return lambda *dsns, **env: Daemon(spawn, *dsns, **env)
+
+
+@pytest.fixture
+def statements(dsn: str) -> Iterator[Statements]:
+    """The loop's statements, on a session like the loop's."""
+    with session.open_session(dsn, **TICK_SETTINGS) as connection:
+        yield Statements(connection)

@@ -1,0 +1,213 @@
+"""What decides without I/O: memory, back-off, intervals, health, connection strings."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from pgqpy.errors import ConnectionFailed
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import notify, session
+from pgqpy.ticker.backoff import Backoff
+from pgqpy.ticker.health import Health, overall
+from pgqpy.ticker.remedies import brief
+from pgqpy.ticker.state import UNKNOWN, TickState, look_interval
+from pgqpy.ticker.watch import Watch
+
+
+def test_watch_starts_with_nothing_known():
+    assert Watch().text() == "[]"
+
+
+def test_watch_remembers_the_last_tick_and_its_open_writers():
+    watch = Watch()
+    watch.ticked("a", "5", "3/4 -1/9")
+    watch.ticked("a", "7", None)
+    watch.ticked('b"\\ö', "1", "3/4")
+    assert json.loads(watch.text()) == [
+        {"queue": "a", "seq": 7},
+        {"queue": 'b"\\ö', "seq": 1, "open": "3/4"},
+    ]
+
+
+def test_watch_forgets_a_queue_that_is_gone():
+    watch = Watch()
+    watch.ticked("a", "5", None)
+    watch.forget("a")
+    watch.forget("never seen")
+    assert watch.text() == "[]"
+
+
+def test_what_fails_is_left_alone_for_longer_and_longer():
+    backoff = Backoff(first=0.1, longest=1.0)
+    pauses = [backoff.failed("a", now=0.0) for _ in range(6)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+
+
+def test_pause_does_not_overflow():
+    backoff = Backoff(first=0.1, longest=1.0)
+    assert max(backoff.failed("a", now=0.0) for _ in range(5000)) == 1.0
+
+
+def test_what_fails_is_tried_again_after_its_pause():
+    backoff = Backoff(first=0.1, longest=1.0)
+    backoff.failed("a", now=10.0)
+    assert backoff.pausing("a", now=10.05)
+    assert not backoff.due(now=10.05)
+    assert not backoff.pausing("a", now=10.1)
+    assert backoff.due(now=10.1)
+    assert not backoff.pausing("b", now=10.0)
+
+
+def test_success_ends_a_row_of_failures():
+    backoff = Backoff(first=0.1, longest=1.0)
+    backoff.failed("a", now=0.0)
+    backoff.failed("a", now=0.0)
+    assert backoff.names() == ["a"]
+    assert backoff.succeeded("a") == 2
+    assert backoff.succeeded("a") == 0
+    assert not backoff
+
+
+def test_what_is_gone_does_not_fail_any_more():
+    backoff = Backoff()
+    backoff.failed("a", now=0.0)
+    backoff.failed("b", now=0.0)
+    backoff.keep(["b", "c"])
+    assert backoff.names() == ["b"]
+
+
+def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
+    state = TickState(snapshot="5:5:")
+    assert state.known_snapshot(now=0.0) == "5:5:"
+    pause = state.failing.failed("a", now=0.0)
+    assert state.known_snapshot(now=0.0) == "5:5:"
+    assert state.known_snapshot(now=pause) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("quiet", "took", "expected"),
+    [
+        (0.0, 0.0005, 0.005),  # events come in
+        (0.4, 0.0005, 0.005),
+        (2.0, 0.0005, 0.02),  # a hundredth of the silence
+        (3600.0, 0.0005, 0.05),  # and no more than this
+        (0.0, 0.01, 0.02),  # a slow server is left alone for half of the time
+        (3600.0, 1.0, 2.0),
+    ],
+)
+def test_looks_get_rarer_with_silence_and_with_cost(quiet, took, expected):
+    assert look_interval(quiet, took, busy=0.005, idle=0.05) == pytest.approx(expected)
+
+
+def test_idle_interval_is_never_shorter_than_the_busy_one():
+    assert look_interval(100.0, 0.0, busy=0.2, idle=0.05) == 0.2
+
+
+def test_database_is_healthy_while_looks_succeed():
+    health = Health("db")
+    health.change("active")
+    health.looked(now=100.0)
+    assert overall([health], 104.0, limit=5.0)[0] == 200
+    status, body = overall([health], 106.0, limit=5.0)
+    assert status == 503
+    assert "no answer" in body["databases"]["db"]["reason"]
+
+
+def test_standby_is_healthy_and_refused_is_not():
+    standby, refused = Health("a"), Health("b")
+    standby.change("standby")
+    standby.looked(now=1.0)
+    refused.looked(now=1.0)
+    refused.change("refused", "schema pgq is not installed")
+    assert overall([standby], 1.0, limit=5.0)[0] == 200
+    status, body = overall([standby, refused], 1.0, limit=5.0)
+    assert status == 503
+    assert body["databases"]["a"]["healthy"]
+    assert body["databases"]["b"]["reason"] == "schema pgq is not installed"
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=db.example port=6432 user=me password=hunter2 dbname=shop",
+        "postgresql://me:hunter2@db.example:6432/shop",
+    ],
+)
+def test_label_names_the_database_and_never_the_password(dsn):
+    assert session.label(dsn) == "db.example:6432/shop"
+
+
+def test_label_knows_the_environment_of_libpq(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PGHOST", "there")
+    monkeypatch.setenv("PGUSER", "me")
+    assert session.label("") == "there:5432/me"
+
+
+@pytest.mark.parametrize("dsn", ["nonsense", "postgresql://me:se/cret@host/db", "port=x"])
+def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(dsn):
+    with pytest.raises(ConnectionFailed) as caught:
+        session.check_dsn(dsn)
+    assert "cret" not in str(caught.value)
+
+
+def test_connection_string_goes_before_our_defaults():
+    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
+    assert "tcp_user_timeout=" in session.conninfo("dbname=x connect_timeout=3")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"poll_interval": 0},
+        {"poll_interval": -1},
+        {"poll_interval": "nan"},
+        {"maint_period": 1e9},
+        {"http_port": 70000},
+        {"log_format": "xml"},
+        {"unknown": 1},
+    ],
+)
+def test_absurd_settings_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TickerSettings(**wrong)
+
+
+def test_settings_never_print_a_password():
+    settings = TickerSettings(dsn="password=hunter2", dsns=("password=hunter2",))
+    assert "hunter2" not in f"{settings} {settings!r}"
+
+
+def test_databases_are_those_named_or_the_one_of_the_environment(monkeypatch):
+    monkeypatch.setenv("PGQPY_DSN", "dbname=one")
+    assert TickerSettings().databases == ("dbname=one",)
+    assert TickerSettings(dsns=("dbname=a", "dbname=b", "dbname=a")).databases == (
+        "dbname=a",
+        "dbname=b",
+    )
+
+
+def test_watchdog_is_fed_twice_as_often_as_it_wants(monkeypatch):
+    monkeypatch.setenv("WATCHDOG_USEC", "30000000")
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
+    assert notify.watchdog_interval() == 15.0
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    assert notify.watchdog_interval() is None
+    monkeypatch.delenv("WATCHDOG_USEC")
+    assert notify.watchdog_interval() is None
+
+
+def test_no_service_manager_is_no_error(monkeypatch, tmp_path):
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert not notify.notify("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    assert not notify.notify("READY=1")
+
+
+def test_error_is_told_in_one_line():
+    assert brief(RuntimeError("first\nsecond")) == "first"
+    assert brief(RuntimeError()) == "RuntimeError"
