@@ -1,15 +1,8 @@
-"""Put the engine (``schema/``) into a database, look at it, take it out again.
-
-``schema/install.sql`` is the only list of what is installed: psql runs it as it stands, and this
-module reads the same file, so there is no second order of things to keep right.
-"""
+"""Put the engine (``schema/``) into a database, look at it, take it out again."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -18,32 +11,19 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
+from pgqpy.manifest import execute_sql, place, shipped_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from psycopg import Connection
     from typing_extensions import LiteralString
 
-MANIFEST = "install.sql"
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
 LOCK = (7366513, 1)  # the advisory lock that the manifest takes too
 INSTALL_REFUSED = "PQ014"
 
-_INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
-_MIGRATION = re.compile(r"tables/(\d+)[^/]*\.sql")
-
 
 class InstallFailed(PgqError):
     """The schema was not installed: the server refused a statement, and nothing was changed."""
-
-
-class Piece(NamedTuple):
-    """A stretch of the one SQL text and the file it came from, relative to ``schema/``."""
-
-    file: str
-    text: str
-    line: int  # of its first line in that file, from 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +60,6 @@ class Uninstalled(NamedTuple):
     queues: int
     dropped_roles: tuple[str, ...]
     kept_roles: tuple[str, ...]
-
-
-def print_sql() -> str:
-    """Return the whole schema as one file for psql: ``pgqpy schema print | psql``."""
-    return "".join(piece.text for piece in _pieces())
-
-
-def execute_sql() -> str:
-    """Return the whole schema as one string for the server: psql's own commands are left out."""
-    return "".join(piece.text for piece in _server_pieces())
-
-
-@cache
-def shipped_version() -> int:
-    """Return the version this package installs: the number of the last file in ``tables/``."""
-    found = (_MIGRATION.fullmatch(piece.file) for piece in _pieces())
-    return max((int(match[1]) for match in found if match), default=0)
 
 
 def install(connection: Connection[Any]) -> int:
@@ -205,22 +168,6 @@ def _drop_role(connection: Connection[Any], role: str) -> bool:
     return True
 
 
-def _pieces() -> Iterator[Piece]:
-    schema = files("pgqpy") / "schema"
-    manifest = (schema / MANIFEST).read_text(encoding="utf-8")
-    for number, line in enumerate(manifest.splitlines(keepends=True), start=1):
-        include = _INCLUDE.fullmatch(line)
-        if include is None:
-            yield Piece(MANIFEST, line, number)
-            continue
-        text = schema.joinpath(*include[1].split("/")).read_text(encoding="utf-8")
-        yield Piece(include[1], text if text.endswith("\n") else text + "\n", 1)
-
-
-def _server_pieces() -> Iterator[Piece]:
-    return (piece for piece in _pieces() if not piece.text.startswith("\\"))
-
-
 def _check_idle(connection: Connection[Any]) -> None:
     idle = connection.info.transaction_status == TransactionStatus.IDLE
     if not (connection.autocommit and idle):
@@ -242,20 +189,8 @@ def _explain(exc: psycopg.Error) -> PgqError:
         return InstallRefused(text)
     if exc.sqlstate == psycopg.errors.InsufficientPrivilege.sqlstate:
         return InstallRefused(f"{text}; connect as the owner of the database")
-    place = _place(exc.diag.statement_position)
-    return InstallFailed(f"{place}{text}")
-
-
-def _place(position: str | None) -> str:
-    """Turn the server's character position, counted from 1, into ``file:line: ``."""
-    if not position:
-        return ""
-    left = int(position) - 1
-    for piece in _server_pieces():
-        if left < len(piece.text):
-            return f"schema/{piece.file}:{piece.line + piece.text.count(chr(10), 0, left)}: "
-        left -= len(piece.text)
-    return ""
+    where = place(exc.diag.statement_position)
+    return InstallFailed(f"{where}{text}")
 
 
 def _scalar(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pgqpy.cli.options import Target
     from pgqpy.doctor import Finding
 
-COLUMNS = {"level": "level", "check": "check", "what": "what", "what to do": "remedy"}
+COLUMNS = {"level": "level", "check": "check", "what, and what to do": "what"}
 STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -44,11 +44,19 @@ def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_js
     with target.connection() as connection:
         limit = timedelta(seconds=long_transaction)
         findings = list(examine(connection, long_transaction=limit))
-    if as_json or sys.stdout.isatty():
-        show_rows([found._asdict() for found in findings], COLUMNS, as_json=as_json, styles=STYLES)
+    if as_json:
+        show_rows([found._asdict() for found in findings], {}, as_json=True)
+    elif sys.stdout.isatty():
+        show_rows(map(_folded, findings), COLUMNS, as_json=False, styles=STYLES)
     else:
         _show_lines(findings)
     ctx.exit(1 if any(found.level == "fail" for found in findings) else 0)
+
+
+def _folded(found: Finding) -> dict[str, str]:
+    """Put the remedy under what it is for: a terminal is 80 columns wide."""
+    remedy = f"\n-> {found.remedy}" if found.remedy else ""
+    return {"level": found.level, "check": found.check, "what": found.what + remedy}
 
 
 def _show_lines(findings: list[Finding]) -> None:

@@ -21,8 +21,7 @@ LIST = {
     "last tick": "last_tick_id",
     "tick age": "ticker_lag",
     "events/s": "ev_per_sec",
-    "new events": "ev_new",
-    "tables": "queue_ntables",
+    "new": "ev_new",
     "rotation": "queue_rotation_period",
     "paused": "queue_ticker_paused",
 }

@@ -88,9 +88,9 @@ def print_() -> None:
 
     Example: pgqpy schema print | psql postgresql://localhost/shop
     """
-    from pgqpy import install as installer
+    from pgqpy.manifest import print_sql
 
-    click.echo(installer.print_sql(), nl=False)
+    click.echo(print_sql(), nl=False)
 
 
 @schema.command()

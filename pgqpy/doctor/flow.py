@@ -21,6 +21,8 @@ TICKS = """
     select i.queue_name, i.queue_ticker_paused as paused, i.queue_external_ticker as external,
         i.queue_ticker_max_lag as max_lag, i.queue_ticker_idle_period as idle_period,
         i.ticker_lag, i.ev_new,
+        (select count(*) from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
+            where q.queue_name = i.queue_name) < 2 as untouched,
         (select l.pid from pg_locks l
             where l.locktype = 'advisory' and l.granted and l.classid = 7366513 and l.objid = 0
                 and l.database = (select oid from pg_database where datname = current_database())
@@ -35,16 +37,18 @@ def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
     leader = rows[0]["leader"]
     ours = [row for row in rows if row["queue_name"] and not (row["paused"] or row["external"])]
     late = [row for row in ours if _is_late(row)]
+    if leader is None and ours and all(row["untouched"] for row in ours):
+        late = ours  # no tick but the one that made the queue: nobody has ever ticked here
     if late and leader is None:
         yield _no_ticker(late)
     for row in late if leader is not None else []:
-        what = f"ticker (pid {leader}) runs, but {_waits(row)}"
+        what = f"a ticker runs (session pid {leader}), but {_waits(row)}"
         yield Finding("fail", "ticker", what, "see the ticker's log for the error of this queue")
     if late:
         return
     if leader is not None:
         yield Finding(
-            "ok", "ticker", f"a ticker runs (pid {leader}), every queue is ticked in time"
+            "ok", "ticker", f"a ticker runs (session pid {leader}), every queue is ticked in time"
         )
     elif ours:
         yield Finding(

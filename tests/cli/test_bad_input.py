@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from pgqpy import install
+from pgqpy import manifest
 from pgqpy.testing import EmbeddedServer
 from tests.cli.support import Connection, Run, RunJson, failed_with
 from tests.support.servers import Server
@@ -204,7 +204,7 @@ def test_database_without_the_schema(bare_run: Run, empty_dsn: str, command: lis
 
 def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) -> None:
     connection.execute("update pgq.installation set version = version + 1")
-    newer = str(install.shipped_version() + 1)
+    newer = str(manifest.shipped_version() + 1)
     try:
         assert failed_with(run("schema", "install"), 1, newer, "pip install --upgrade pgqpy")
         assert failed_with(run("schema", "upgrade"), 1, newer)

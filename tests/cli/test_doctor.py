@@ -77,7 +77,7 @@ def test_ticker_that_leaves_one_queue_out(
     pid = leader.info.backend_pid
     assert examine()[1]["ticker"] == (
         "ok",
-        f"a ticker runs (pid {pid}), every queue is ticked in time; ",
+        f"a ticker runs (session pid {pid}), every queue is ticked in time; ",
     )
     leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
     code, worst = examine()

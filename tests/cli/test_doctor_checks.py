@@ -124,6 +124,7 @@ def queue(**change: object) -> dict[str, object]:
         "idle_period": MINUTE,
         "ticker_lag": SECOND,
         "ev_new": 0,
+        "untouched": False,
         "leader": None,
         **change,
     }
@@ -134,6 +135,8 @@ def queue(**change: object) -> dict[str, object]:
     [
         ({"leader": 7}, "ok"),
         ({}, "warn"),  # perhaps pgqd ticks
+        ({"untouched": True}, "fail"),
+        ({"untouched": True, "leader": 7}, "ok"),
         ({"ticker_lag": 2 * MINUTE}, "warn"),  # an idle queue may wait that long
         ({"ticker_lag": 3 * MINUTE}, "fail"),
         ({"ticker_lag": 3 * MINUTE, "leader": 7}, "fail"),

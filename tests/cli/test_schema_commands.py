@@ -5,7 +5,7 @@ import json
 import psycopg
 import pytest
 
-from pgqpy import install
+from pgqpy import manifest
 from tests.cli.support import Connection, Run, failed_with
 
 
@@ -13,7 +13,7 @@ def test_install_status_upgrade_and_uninstall(
     bare_run: Run, empty_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGQPY_DSN", empty_dsn)
-    version = install.shipped_version()
+    version = manifest.shipped_version()
     before = bare_run("schema", "status")
     assert (before.exit_code, "pgqpy schema install" in before.stderr) == (1, True)
     assert failed_with(bare_run("schema", "upgrade"), 1, "pgqpy schema install")
@@ -36,11 +36,11 @@ def test_install_status_upgrade_and_uninstall(
 def test_print_prints_what_psql_takes(bare_run: Run) -> None:
     printed = bare_run("schema", "print")
     assert printed.exit_code == 0
-    assert printed.stdout == install.print_sql()
+    assert printed.stdout == manifest.print_sql()
 
 
 def test_old_schema_is_reported_and_upgraded(run: Run, connection: Connection) -> None:
-    version = install.shipped_version()
+    version = manifest.shipped_version()
     # Every migration can stand what the last one made: this only takes the number back.
     connection.execute("update pgq.installation set version = version - 1")
     try:

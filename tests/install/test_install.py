@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgqpy import install
+from pgqpy import install, manifest
 from pgqpy.errors import InstallRefused, SchemaMissing, SchemaTooNew
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
@@ -22,7 +22,7 @@ Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
 
 REPOSITORY = Path(__file__).parents[2]
-OLDER = range(1, install.shipped_version())
+OLDER = range(1, manifest.shipped_version())
 
 
 def psql(
@@ -45,7 +45,7 @@ def works(connection: Connection) -> bool:
 
 
 def test_fresh_install_works(admin: Connection) -> None:
-    assert install.install(admin) == install.shipped_version()
+    assert install.install(admin) == manifest.shipped_version()
     assert works(admin)
 
 
@@ -56,7 +56,7 @@ def test_every_sql_file_is_ascii() -> None:
 
 
 def test_every_sql_file_is_in_the_manifest() -> None:
-    named = {piece.file for piece in install._pieces()}
+    named = {piece.file for piece in manifest.pieces()}
     schema = REPOSITORY / "schema"
     files = {file.relative_to(schema).as_posix() for file in schema.rglob("*.sql")}
     assert named == files
@@ -197,7 +197,7 @@ def test_psql_reads_the_same_manifest(
 def test_the_printed_file_is_one_for_psql(
     cluster: EmbeddedServer, database: str, admin: Connection, fresh_catalogue: list[str]
 ) -> None:
-    done = psql(cluster, database, text=install.print_sql())
+    done = psql(cluster, database, text=manifest.print_sql())
     assert (done.returncode, done.stderr) == (0, "")
     assert catalogue(admin) == fresh_catalogue
 
@@ -205,7 +205,7 @@ def test_the_printed_file_is_one_for_psql(
 def test_psql_stops_at_the_first_error_and_leaves_nothing(
     cluster: EmbeddedServer, database: str, admin: Connection
 ) -> None:
-    broken = install.print_sql().replace("\ncommit;", "\nselect 1/0;\ncommit;")
+    broken = manifest.print_sql().replace("\ncommit;", "\nselect 1/0;\ncommit;")
     done = psql(cluster, database, text=broken)
     assert done.returncode != 0
     assert install.status(admin).state == "missing"
@@ -215,7 +215,7 @@ def test_psql_stops_at_the_first_error_and_leaves_nothing(
 def test_upgraded_equals_fresh(admin: Connection, fresh_catalogue: list[str], version: int) -> None:
     install_older(admin, version)
     assert install.status(admin).state == "old"
-    assert install.upgrade(admin) == install.shipped_version()
+    assert install.upgrade(admin) == manifest.shipped_version()
     assert catalogue(admin) == fresh_catalogue
 
 
@@ -223,16 +223,11 @@ def install_older(connection: Connection, version: int) -> None:
     """Apply only the first migrations, as the release that ended with this version did."""
     wanted = [
         piece.text
-        for piece in install._server_pieces()
-        if piece.file == "setup/roles.sql" or is_migration(piece.file, version)
+        for piece in manifest.server_pieces()
+        if piece.file == "setup/roles.sql" or (piece.migration or version + 1) <= version
     ]
     with connection.transaction():
         connection.execute("".join(wanted).encode())
-
-
-def is_migration(file: str, version: int) -> bool:
-    match = install._MIGRATION.fullmatch(file)
-    return match is not None and int(match[1]) <= version
 
 
 def test_upgrade_needs_something_to_upgrade(admin: Connection) -> None:
@@ -255,7 +250,7 @@ def test_psql_refuses_a_newer_schema_too(
 ) -> None:
     install.install(admin)
     admin.execute("update pgq.installation set version = version + 1")
-    done = psql(cluster, database, text=install.print_sql())
+    done = psql(cluster, database, text=manifest.print_sql())
     assert done.returncode != 0
     assert "newer" in done.stderr or "upgrade" in done.stderr
 
@@ -295,10 +290,10 @@ def test_install_needs_a_connection_of_its_own(
 def test_error_of_the_server_names_file_and_line(
     admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pieces = list(install._pieces())
-    broken = install.Piece("tables/001_queue.sql", "-- first line\nselect nonsense;\n", 1)
+    pieces = list(manifest.pieces())
+    broken = manifest.Piece("tables/001_queue.sql", "-- first line\nselect nonsense;\n", 1)
     changed = [broken if piece.file == broken.file else piece for piece in pieces]
-    monkeypatch.setattr(install, "_pieces", lambda: iter(changed))
+    monkeypatch.setattr(manifest, "pieces", lambda: iter(changed))
     with pytest.raises(install.InstallFailed, match=r"^schema/tables/001_queue\.sql:2: ") as caught:
         install.install(admin)
     assert isinstance(caught.value.__cause__, psycopg.errors.UndefinedColumn)
