@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 Row = dict[str, Any]
+Level = Literal["ok", "warn", "fail"]
 Judge = Callable[[list[Row]], Iterator["Finding"]]
 
 
 class Finding(NamedTuple):
     """One thing that was looked at."""
 
-    level: Literal["ok", "warn", "fail"]
+    level: Level
     check: str
     what: str
     remedy: str = ""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from pgqpy.doctor.finding import Row
+    from pgqpy.doctor.finding import Level, Row
 
 WARN_PART = 10  # a tenth of the limit is worth a warning
 SLOT_XIDS = 1_000_000  # a slot that holds so many transaction ids back is forgotten
@@ -37,8 +37,8 @@ def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     """Name the transactions that are older than `limit` (warn from a tenth of it)."""
     old = [row for row in rows if row["age"] > limit / WARN_PART]
     for row in old:
-        level = "fail" if row["age"] > limit else "warn"
-        yield Finding(level, "transaction", f"{_told(row)} holds xmin back", _remedy(row))  # type: ignore[arg-type]
+        level: Level = "fail" if row["age"] > limit else "warn"
+        yield Finding(level, "transaction", f"{_told(row)} holds xmin back", _remedy(row))
     if not old:
         oldest = f"the oldest: {_told(rows[0])}" if rows else "none is open"
         yield Finding("ok", "transaction", f"no long transaction; {oldest}")
@@ -71,9 +71,9 @@ def judge_slots(rows: list[Row]) -> Iterator[Finding]:
                 f"replication slot {row['slot_name']} ({state}) holds xmin back, "
                 f"{row['xids']} transactions ago"
             )
-            level = "fail" if row["xids"] > SLOT_XIDS else "warn"
+            level: Level = "fail" if row["xids"] > SLOT_XIDS else "warn"
             remedy = f"start its standby, or: select pg_drop_replication_slot('{row['slot_name']}')"
-            yield Finding(level, "slot", what, remedy)  # type: ignore[arg-type]
+            yield Finding(level, "slot", what, remedy)
 
 
 def checks(limit: timedelta) -> tuple[Check, ...]:

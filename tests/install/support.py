@@ -1,0 +1,76 @@
+"""What the tests of the installation share."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from pgqpy import install, manifest
+from pgqpy.testing import EmbeddedServer
+
+Connection = psycopg.Connection[Any]
+Connect = Callable[..., Connection]
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def psql(
+    server: EmbeddedServer, database: str, *args: str, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    command = [str(server.bin_dir / "psql"), "-X", "-q", server.dsn(database), *args]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+
+
+def works(connection: Connection) -> bool:
+    """Carry one event through the engine."""
+    connection.execute("select pgq.create_queue('q')")
+    connection.execute("select pgq.register_consumer('q', 'c')")
+    connection.execute("select pgq.insert_event('q', 'type', 'data')")
+    connection.execute("select pgq.tick_queue('q')")
+    rows = connection.execute(
+        "select ev_data from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)"
+    ).fetchall()
+    return rows == [("data",)]
+
+
+def install_roles(admin: Connection) -> None:
+    for role in install.ROLES:
+        admin.execute(sql.SQL("create role {}").format(sql.Identifier(role)))
+    admin.execute("grant pgq_reader, pgq_writer to pgq_admin")
+
+
+def at_once(*connections: Connection) -> list[BaseException]:
+    """Install by all of them at the same time; return what went wrong."""
+    problems: list[BaseException] = []
+    barrier = threading.Barrier(len(connections))
+
+    def run(connection: Connection) -> None:
+        try:
+            barrier.wait()
+            install.install(connection)
+        except Exception as exc:  # noqa: BLE001  # the test looks at it
+            problems.append(exc)
+
+    threads = [threading.Thread(target=run, args=[connection]) for connection in connections]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return problems
+
+
+def install_older(connection: Connection, version: int) -> None:
+    """Apply only the first migrations, as the release that ended with this version did."""
+    wanted = [
+        piece.text
+        for piece in manifest.server_pieces()
+        if piece.file == "setup/roles.sql" or (piece.migration or version + 1) <= version
+    ]
+    with connection.transaction():
+        connection.execute("".join(wanted).encode())

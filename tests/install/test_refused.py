@@ -1,0 +1,121 @@
+"""Where the schema must not go in: it says why, and leaves everything as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from pgqpy import install, manifest
+from pgqpy.errors import InstallRefused, SchemaMissing, SchemaTooNew
+from pgqpy.testing import EmbeddedServer
+from tests.install.catalogue import catalogue
+from tests.install.support import (
+    Connect,
+    Connection,
+    install_roles,
+    psql,
+)
+
+
+def test_owner_without_createrole_is_told_which_roles_are_missing(
+    make_owner: Callable[[str], Connection],
+) -> None:
+    owner = make_owner("")
+    with pytest.raises(InstallRefused) as caught:
+        install.install(owner)
+    for role in install.ROLES:
+        assert f"create role {role}" in str(caught.value)
+    assert install.status(owner).state == "missing"
+    assert owner.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def test_somebody_who_may_not_create_a_schema_is_refused(
+    cluster: EmbeddedServer, database: str, admin: Connection, connect: Connect
+) -> None:
+    install_roles(admin)
+    admin.execute("create role test_guest login")
+    guest = connect(cluster.dsn(database, user="test_guest"))
+    with pytest.raises(InstallRefused, match="owner of the database"):
+        install.install(guest)
+    assert install.status(admin).state == "missing"
+
+
+def test_psql_stops_at_the_first_error_and_leaves_nothing(
+    cluster: EmbeddedServer, database: str, admin: Connection
+) -> None:
+    broken = manifest.print_sql().replace("\ncommit;", "\nselect 1/0;\ncommit;")
+    done = psql(cluster, database, text=broken)
+    assert done.returncode != 0
+    assert install.status(admin).state == "missing"
+
+
+def test_upgrade_needs_something_to_upgrade(admin: Connection) -> None:
+    with pytest.raises(SchemaMissing):
+        install.upgrade(admin)
+
+
+def test_newer_schema_is_refused_and_left_alone(admin: Connection) -> None:
+    install.install(admin)
+    admin.execute("update pgq.installation set version = version + 1")
+    before = catalogue(admin)
+    with pytest.raises(SchemaTooNew):
+        install.install(admin)
+    assert catalogue(admin) == before
+    assert install.status(admin).state == "newer"
+
+
+def test_psql_refuses_a_newer_schema_too(
+    cluster: EmbeddedServer, database: str, admin: Connection
+) -> None:
+    install.install(admin)
+    admin.execute("update pgq.installation set version = version + 1")
+    done = psql(cluster, database, text=manifest.print_sql())
+    assert done.returncode != 0
+    assert "newer" in done.stderr or "upgrade" in done.stderr
+
+
+def test_foreign_schema_pgq_is_refused_and_left_alone(admin: Connection) -> None:
+    admin.execute("create schema pgq create table mine (x int)")
+    with pytest.raises(InstallRefused):
+        install.install(admin)
+    assert install.status(admin).state == "foreign"
+    with pytest.raises(InstallRefused):
+        install.uninstall(admin, force=True)
+    assert admin.execute("select count(*) from pgq.mine").fetchone() == (0,)
+
+
+def test_extension_is_refused_and_left_alone(extension_dsn: str, connect: Connect) -> None:
+    connection = connect(extension_dsn)
+    with pytest.raises(InstallRefused, match="extension"):
+        install.install(connection)
+    found = install.status(connection)
+    assert found.state == "extension"
+    assert found.extension
+    with pytest.raises(InstallRefused, match="extension"):
+        install.uninstall(connection, force=True)
+    connection.execute("select pgq.create_queue('q')")
+
+
+def test_install_needs_a_connection_of_its_own(
+    cluster: EmbeddedServer, database: str, connect: Connect
+) -> None:
+    with pytest.raises(InstallRefused, match="autocommit"):
+        install.install(connect(cluster.dsn(database), autocommit=False))
+    busy = connect(cluster.dsn(database))
+    with busy.transaction(), pytest.raises(InstallRefused, match="transaction"):
+        install.install(busy)
+
+
+def test_error_of_the_server_names_file_and_line(
+    admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = list(manifest.pieces())
+    broken = manifest.Piece("tables/001_queue.sql", "-- first line\nselect nonsense;\n", 1)
+    changed = [broken if piece.file == broken.file else piece for piece in pieces]
+    monkeypatch.setattr(manifest, "pieces", lambda: iter(changed))
+    with pytest.raises(install.InstallFailed, match=r"^schema/tables/001_queue\.sql:2: ") as caught:
+        install.install(admin)
+    assert isinstance(caught.value.__cause__, psycopg.errors.UndefinedColumn)
+    assert install.status(admin).state == "missing"

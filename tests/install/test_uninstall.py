@@ -1,0 +1,61 @@
+"""The schema goes out again; the roles stay unless nobody uses them."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from pgqpy import install
+from pgqpy.errors import InstallRefused, SchemaMissing
+from pgqpy.testing import EmbeddedServer
+from tests.install.support import (
+    Connection,
+    works,
+)
+
+
+def test_uninstall_removes_everything_but_the_roles(admin: Connection) -> None:
+    install.install(admin)
+    gone = install.uninstall(admin)
+    assert gone.queues == 0
+    assert gone.dropped_roles == ()
+    assert set(gone.kept_roles) == set(install.ROLES)
+    assert install.status(admin).state == "missing"
+    install.install(admin)
+    assert works(admin)
+
+
+def test_uninstall_refuses_while_there_are_queues(admin: Connection) -> None:
+    install.install(admin)
+    assert works(admin)
+    with pytest.raises(InstallRefused, match="1 queue"):
+        install.uninstall(admin)
+    assert install.status(admin).queues == 1
+    assert install.uninstall(admin, force=True).queues == 1
+    assert install.status(admin).state == "missing"
+
+
+def test_uninstall_drops_the_roles_when_asked(admin: Connection) -> None:
+    install.install(admin)
+    gone = install.uninstall(admin, roles=True)
+    assert set(gone.dropped_roles) == set(install.ROLES)
+    assert gone.kept_roles == ()
+
+
+def test_uninstall_keeps_roles_that_are_used(
+    cluster: EmbeddedServer, other_database: str, admin: Connection
+) -> None:
+    install.install(admin)
+    admin.execute("create role test_app")
+    admin.execute("grant pgq_writer to test_app")
+    with psycopg.connect(cluster.dsn(other_database), autocommit=True) as other:
+        other.execute("create table mine (x int)")
+        other.execute("grant select on mine to pgq_reader")
+        gone = install.uninstall(admin, roles=True)
+    assert set(gone.kept_roles) == {"pgq_writer", "pgq_reader"}
+    assert set(gone.dropped_roles) == {"pgq_admin", "pgq_ticker"}
+
+
+def test_uninstall_needs_something_to_remove(admin: Connection) -> None:
+    with pytest.raises(SchemaMissing):
+        install.uninstall(admin)
