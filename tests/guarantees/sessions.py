@@ -1,0 +1,177 @@
+"""Sessions that a test interleaves by hand: plain psycopg, one statement at a time."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+import pytest
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RC, RR, SERIALIZABLE = "read committed", "repeatable read", "serializable"
+ISOLATIONS = (RC, RR, SERIALIZABLE)
+
+
+HANGS = "-c statement_timeout=60s"  # a test that hangs fails
+
+
+@contextmanager
+def refused(*sqlstates: str) -> Iterator[None]:
+    """Expect that the database refuses with one of these codes."""
+    with pytest.raises(psycopg.Error) as failed:
+        yield
+    assert failed.value.sqlstate in sqlstates
+
+
+class Row(NamedTuple):
+    """What a test looks at of an event."""
+
+    id: int
+    data: str
+    txid: int
+
+
+class Session:
+    """One connection, and the queue's verbs on it; the queue is `q` and the consumer `c`.
+
+    `later` runs a statement in the background, for those that have to wait for another session.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        """Connect in autocommit mode."""
+        self.connection = psycopg.connect(dsn, autocommit=True, options=HANGS)
+        self._background = ThreadPoolExecutor(1)
+
+    def close(self) -> None:
+        """Disconnect; whoever waits in the background is broken off."""
+        if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
+            self.connection.cancel_safe(timeout=5)
+        self._background.shutdown()
+        self.connection.close()
+
+    @property
+    def pid(self) -> int:
+        """The backend's process id."""
+        return self.connection.info.backend_pid
+
+    def all(self, query: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Return all rows of a query."""
+        return self.connection.execute(query.encode(), args).fetchall()
+
+    def one(self, query: str, *args: Any) -> Any:
+        """Return the first column of the first row, None if there is no row."""
+        row = self.connection.execute(query.encode(), args).fetchone()
+        return row and row[0]
+
+    def run(self, command: str) -> None:
+        """Run a command that returns nothing."""
+        self.connection.execute(command.encode())
+
+    def later(self, query: str, *args: Any) -> Future[Any]:
+        """Start a query that will have to wait, as `one` in the background."""
+        return self._background.submit(self.one, query, *args)
+
+    def begin(self, isolation: str = RC) -> None:
+        """Begin a transaction; its snapshot, in the higher isolation levels, is taken now."""
+        self.run(f"begin isolation level {isolation}")
+        self.one("select 1 from pgq.queue limit 1")
+
+    def commit(self) -> None:
+        """Commit."""
+        self.run("commit")
+
+    def rollback(self) -> None:
+        """Roll back."""
+        self.run("rollback")
+
+    def insert(self, data: str, queue: str = "q") -> int:
+        """Insert an event."""
+        return int(self.one("select pgq.insert_event(%s, 't', %s)", queue, data))
+
+    def current_table(self, queue: str = "q") -> str:
+        """Return the name of the table that a COPY writes into."""
+        return str(self.one("select pgq.current_event_table(%s)", queue))
+
+    def copy(self, table: str, *data: str) -> None:
+        """Insert events by COPY into a table learned before."""
+        statement = sql.SQL("copy {} (ev_type, ev_data) from stdin").format(sql.SQL(table))
+        with self.connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for each in data:
+                copy.write_row(("t", each))
+
+    def tick(self, queue: str = "q") -> int:
+        """Tick the queue now."""
+        return int(self.one("select tick_id from pgq.tick_queue(%s)", queue))
+
+    def next(self, consumer: str = "c", queue: str = "q") -> int | None:
+        """Open the next batch."""
+        batch: int | None = self.one("select pgq.next_batch(%s, %s)", queue, consumer)
+        return batch
+
+    def events(self, batch: int | None) -> list[Row]:
+        """Read a batch."""
+        rows = self.all("select ev_id, ev_data, ev_txid from pgq.get_batch_events(%s)", batch)
+        return [Row(*row) for row in rows]
+
+    def data(self, batch: int | None) -> list[str]:
+        """Read the payloads of a batch."""
+        return [event.data for event in self.events(batch)]
+
+    def finish(self, batch: int | None) -> int:
+        """Finish a batch: 1, or 0 if it is not open."""
+        return int(self.one("select pgq.finish_batch(%s)", batch))
+
+    def batches(self, consumer: str = "c", queue: str = "q") -> Iterator[list[str]]:
+        """Take batch after batch until there is none: the payloads of each."""
+        while (batch := self.next(consumer, queue)) is not None:
+            yield self.data(batch)
+            assert self.finish(batch) == 1
+
+    def drain(self, consumer: str = "c", queue: str = "q") -> list[str]:
+        """Take everything there is: the payloads, in their order."""
+        return [data for batch in self.batches(consumer, queue) for data in batch]
+
+    def deliver(self, consumer: str = "c", queue: str = "q") -> list[str]:
+        """Tick and take everything there is."""
+        self.tick(queue)
+        return self.drain(consumer, queue)
+
+    def rotate(self, queue: str = "q") -> int:
+        """Try to rotate the queue, both steps; return the number of its current table."""
+        self.one("select pgq.maint_rotate_tables_step1(%s)", queue)
+        self.one("select pgq.maint_rotate_tables_step2()")
+        current = self.one("select queue_cur_table from pgq.queue where queue_name = %s", queue)
+        return int(current)
+
+
+class Database:
+    """A test's database: a session `main`, and more by `open()`."""
+
+    def __init__(self, dsn: str) -> None:
+        """Connect `main`."""
+        self.dsn = dsn
+        self._stack = ExitStack()
+        self.main = self.open()
+
+    def close(self) -> None:
+        """Close all sessions."""
+        self._stack.close()
+
+    def open(self) -> Session:
+        """Open one more session; it is closed with the database."""
+        session = Session(self.dsn)
+        self._stack.callback(session.close)
+        return session
+
+    def queue(self, name: str = "q", *, consumers: tuple[str, ...] = ("c",), **config: str) -> None:
+        """Make a queue that may rotate at any time, with consumers and other settings."""
+        self.main.one("select pgq.create_queue(%s)", name)
+        for parameter, value in {"rotation_period": "1 microsecond", **config}.items():
+            self.main.one("select pgq.set_queue_config(%s, %s, %s)", name, parameter, value)
+        for consumer in consumers:
+            self.main.one("select pgq.register_consumer(%s, %s)", name, consumer)

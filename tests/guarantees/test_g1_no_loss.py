@@ -1,0 +1,368 @@
+"""G1: a committed event reaches every consumer registered before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+
+
+def _churn(db: Database, rotations: int) -> int:
+    """Let others produce and consume while the queue rotates; return its current table."""
+    table = -1
+    for number in range(rotations):
+        db.main.insert(f"other {number}")
+        assert db.main.deliver() == [f"other {number}"]
+        table = db.main.rotate()
+    return table
+
+
+@OLD_SNAPSHOTS
+def test_producer_with_an_old_snapshot_over_two_rotations(db: Database, isolation: str) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin(isolation)
+    assert _churn(db, 2) == 2
+    producer.insert("late")
+    producer.commit()
+    assert db.main.deliver() == ["late"]
+
+
+@OLD_SNAPSHOTS
+def test_table_of_an_old_snapshot_is_not_truncated_unread(db: Database, isolation: str) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin(isolation)
+    assert _churn(db, 2) == 2
+    producer.insert("late")  # into table 0, which is the next to be truncated
+    producer.commit()
+    assert db.main.rotate() == 2
+    assert db.main.deliver() == ["late"]
+    assert db.main.rotate() == 0
+
+
+def test_producer_that_waits_for_a_table_lock_over_two_rotations(db: Database) -> None:
+    db.queue()
+    locker, producer = db.open(), db.open()
+    locker.begin()
+    locker.run("lock table pgq.event_1_0 in share mode")
+    inserted = producer.later("select pgq.insert_event('q', 't', 'late')")
+    wait_until_blocked(db.main.connection, producer.pid)
+    assert db.main.rotate() == 1
+    assert _churn(db, 1) == 2
+    assert _churn(db, 1) == 2  # the locked table is next: rotation waits for another time
+    locker.commit()
+    inserted.result(timeout=30)
+    assert db.main.rotate() == 2
+    assert db.main.deliver() == ["late"]
+
+
+def test_copy_into_a_table_learned_before_rotations(db: Database) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin()
+    table = producer.current_table()
+    assert _churn(db, 2) == 2
+    producer.copy(table, "a", "b")
+    assert db.main.rotate() == 2
+    producer.commit()
+    assert db.main.rotate() == 2
+    assert db.main.deliver() == ["a", "b"]
+
+
+def test_events_of_one_transaction_in_several_tables_are_one_batch(db: Database) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin()
+    for number in range(3):
+        producer.insert(f"mine {number}")
+        _churn(db, 1)
+    producer.commit()
+    db.main.tick()
+    assert list(db.main.batches()) == [["mine 0", "mine 1", "mine 2"]]
+
+
+def _hold_open(producer: Session) -> None:
+    """A transaction that stays open."""
+
+
+def _prepare(producer: Session) -> None:
+    producer.run("prepare transaction 'held'")
+
+
+@pytest.mark.parametrize(
+    ("hold", "end"), [(_hold_open, "commit"), (_prepare, "commit prepared 'held'")]
+)
+def test_transaction_open_over_a_thousand_ticks_and_three_rotations(
+    db: Database, hold: object, end: str
+) -> None:
+    db.queue(ntables="5")
+    producer = db.open()
+    producer.begin()
+    producer.insert("held")
+    assert callable(hold)
+    hold(producer)
+    for rotation in range(1, 4):
+        _ticks_with_events(db.main, 334)
+        assert len(db.main.drain()) == 334
+        assert db.main.rotate() == rotation
+    _ticks_with_events(db.main, 5)
+    producer.run(end)
+    db.main.tick()
+    *before, last = db.main.batches()
+    assert len(before) == 5
+    assert last == ["held"]
+
+
+def _ticks_with_events(session: Session, count: int) -> None:
+    session.run(f"""
+        do $$
+        begin
+            for number in 1 .. {count} loop
+                perform pgq.insert_event('q', 't', 'other');
+                commit;
+                perform pgq.tick_queue('q');
+                commit;
+            end loop;
+        end $$""")
+
+
+def test_long_transaction_costs_a_batch_one_listed_txid(db: Database) -> None:
+    db.queue(ntables="5")
+    producer = db.open()
+    producer.begin()
+    producer.insert("held")
+    txid = producer.one("select txid_current()")
+    _ticks_with_events(db.main, 50)
+    db.main.drain()
+    db.main.insert("new")
+    db.main.tick()
+    batch = db.main.next()
+    assert str(txid) not in db.main.one("select pgq.batch_event_sql(%s)", batch)
+    producer.commit()
+    db.main.finish(batch)
+    db.main.tick()
+    query = db.main.one("select pgq.batch_event_sql(%s)", db.main.next())
+    assert f"ev_txid = any ('{{{txid}}}')" in query
+
+
+def test_every_consumer_gets_every_event(db: Database) -> None:
+    db.queue(consumers=("c", "d"))
+    db.main.insert("both")
+    assert db.main.deliver() == ["both"]
+    db.main.one("select pgq.register_consumer('q', 'late')")
+    db.main.insert("all")
+    db.main.tick()
+    assert [db.main.drain(name) for name in "cd"] == [["all"], ["both", "all"]]
+    assert db.main.drain("late") == ["all"]
+
+
+def test_slow_consumer_holds_its_events_against_rotation(db: Database) -> None:
+    db.queue(consumers=("c", "slow"))
+    db.main.insert("unread")
+    for _ in range(6):
+        _churn_for_c(db.main)
+    assert db.main.drain("slow")[0] == "unread"
+    assert _rotates(db.main)
+
+
+def _churn_for_c(session: Session) -> None:
+    session.tick()
+    session.drain("c")
+    session.rotate()
+
+
+def _rotates(session: Session) -> bool:
+    before = session.one("select queue_cur_table from pgq.queue")
+    return session.rotate() != before
+
+
+def test_consumer_that_comes_while_a_rotation_counts_is_counted(db: Database) -> None:
+    db.queue()
+    db.main.insert("old")
+    first = db.main.tick() - 1
+    db.main.drain()
+    newcomer, rotator = db.open(), db.open()
+    newcomer.begin()
+    newcomer.one("select pgq.register_consumer_at('q', 'newcomer', %s)", first)
+    _rotate_past_a_newcomer(db, newcomer, rotator)
+    assert db.main.drain("newcomer")[0] == "old"
+
+
+def _rotate_past_a_newcomer(db: Database, newcomer: Session, rotator: Session) -> None:
+    rotation = rotator.later("select pgq.maint_rotate_tables_step1('q')")
+    wait_until_blocked(db.main.connection, rotator.pid)
+    newcomer.commit()
+    rotation.result(timeout=30)
+    rotator.one("select pgq.maint_rotate_tables_step2()")
+    for _ in range(5):
+        _churn_for_c(db.main)
+        db.main.one("select pgq.maint_ticks('q')")
+
+
+def test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick(db: Database) -> None:
+    db.queue(consumers=())
+    for _ in range(3):
+        db.main.tick()
+        db.main.rotate()
+    lowest = db.main.one("select queue_low_tick from pgq.queue")
+    newcomer, keeper = db.open(), db.open()
+    newcomer.begin()
+    newcomer.one("select pgq.register_consumer_at('q', 'newcomer', %s)", lowest)
+    deletion = keeper.later("select pgq.maint_ticks('q')")
+    wait_until_blocked(db.main.connection, keeper.pid)
+    newcomer.commit()
+    deletion.result(timeout=30)
+    db.main.insert("new")
+    assert db.main.deliver("newcomer") == ["new"]
+
+
+@OLD_SNAPSHOTS
+def test_consumer_with_an_old_snapshot_never_starts_from_a_lost_tick(
+    db: Database, isolation: str
+) -> None:
+    db.queue(consumers=())
+    newcomer = db.open()
+    newcomer.begin(isolation)
+    for _ in range(5):
+        db.main.tick()
+        db.main.rotate()
+        db.main.one("select pgq.maint_ticks('q')")
+    with refused("40001"):
+        newcomer.one("select pgq.register_consumer('q', 'newcomer')")
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_event_in_the_transaction_that_made_queue_and_consumer(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    session = db.open()
+    session.begin(isolation)
+    session.one("select txid_current()")
+    for number in range(3):  # younger transactions end first
+        db.main.insert(str(number))
+    session.one("select pgq.create_queue('new')")
+    session.one("select pgq.register_consumer('new', 'c')")
+    session.insert("first", "new")
+    session.commit()
+    assert db.main.deliver(queue="new") == ["first"]
+
+
+def test_event_after_a_tick_and_a_registration_in_one_transaction(db: Database) -> None:
+    db.queue()
+    session = db.open()
+    session.begin(RC)
+    session.insert("before the tick")
+    db.main.insert("other")
+    session.tick()
+    session.one("select pgq.register_consumer('q', 'new')")
+    session.insert("after it")
+    session.commit()
+    db.main.tick()
+    assert "after it" in db.main.drain("new")
+    assert sorted(db.main.drain("c")) == ["after it", "before the tick", "other"]
+
+
+def test_queue_made_in_the_middle_of_a_transaction_gets_its_events(db: Database) -> None:
+    db.queue("q")
+    producer = db.open()
+    producer.begin(RC)
+    producer.insert("for q")
+    db.queue("new")
+    producer.insert("for new", "new")
+    producer.commit()
+    assert db.main.deliver(queue="new") == ["for new"]
+    assert db.main.deliver(queue="q") == ["for q"]
+
+
+def test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events(db: Database) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin(RC)
+    producer.insert("before")
+    db.main.one("select pgq.set_queue_config('q', 'ntables', '4')")
+    assert _churn(db, 3) == 3
+    producer.insert("after")
+    producer.commit()
+    assert db.main.deliver() == ["before", "after"]
+
+
+def test_queue_dropped_behind_an_old_snapshot_takes_no_event_elsewhere(db: Database) -> None:
+    for name in ("a", "b", "c"):
+        db.queue(name)
+    producer = db.open()
+    producer.begin(RR)
+    db.main.one("select pgq.drop_queue('b', true)")
+    with refused("PQ001"):
+        producer.insert("nowhere", "b")
+    producer.rollback()
+    assert [db.main.deliver(queue=name) for name in ("a", "c")] == [[], []]
+
+
+def test_dump_in_progress_holds_up_a_rotation_and_nothing_else(db: Database) -> None:
+    db.queue()
+    reader = db.open()
+    reader.begin(RR)
+    reader.one("select count(*) from pgq.event_1_1")  # as pg_dump would
+    assert _churn(db, 2) == 0
+    reader.commit()
+    assert _churn(db, 1) == 1
+
+
+def test_thousands_of_retries_due_are_drained(db: Database) -> None:
+    db.queue()
+    db.main.one(
+        "select count(pgq.insert_event('q', 't', n::text)) from generate_series(1, 12000) n"
+    )
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 12_000
+    db.main.finish(batch)
+    moved = [db.main.one("select pgq.maint_retry_events()") for _ in range(3)]
+    assert moved == [10_000, 2_000, 0]
+    again = db.main.deliver()
+    assert sorted(map(int, again)) == list(range(1, 12_001))
+    assert db.main.one("select count(*) from pgq.retry_queue") == 0
+
+
+def test_two_maint_retry_events_at_once_share_the_events(db: Database) -> None:
+    db.queue()
+    db.main.one("select count(pgq.insert_event('q', 't', n::text)) from generate_series(1, 300) n")
+    db.main.tick()
+    batch = db.main.next()
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    db.main.finish(batch)
+    one, other = db.open(), db.open()
+    one.begin()
+    moved = one.one("select pgq.maint_retry_events()")
+    moved_meanwhile = other.one("select pgq.maint_retry_events()")
+    db.main.tick()
+    one.commit()
+    assert (moved, moved_meanwhile) == (300, 0)
+    assert other.one("select pgq.maint_retry_events()") == 0
+    assert len(db.main.deliver()) == 300
+
+
+def test_retry_maintenance_that_is_killed_loses_and_doubles_nothing(db: Database) -> None:
+    db.queue()
+    db.main.insert("again")
+    db.main.tick()
+    batch = db.main.next()
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    db.main.finish(batch)
+    victim = db.open()
+    victim.begin()
+    assert victim.one("select pgq.maint_retry_events()") == 1
+    db.main.one("select pg_terminate_backend(%s)", victim.pid)
+    eventually(lambda: db.main.one("select pgq.maint_retry_events()") == 1)
+    assert db.main.deliver() == ["again"]

@@ -1,0 +1,219 @@
+"""G3: an event is in one batch of a consumer, and a batch given again is the same."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import ISOLATIONS, RR, SERIALIZABLE, refused
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+TICKERS = pytest.mark.parametrize("tickers", [2, 8])
+NEXT = "select pgq.next_batch('q', 'c')"
+
+
+def test_batch_is_the_same_each_time_it_is_read(db: Database) -> None:
+    db.queue()
+    producer = db.open()
+    producer.begin()
+    producer.insert("late")
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    first = db.main.events(batch)
+    producer.commit()
+    for number in range(3):
+        db.main.insert(f"later {number}")
+        db.main.tick()
+        db.main.rotate()
+        assert db.main.next() == batch
+        assert db.main.events(batch) == first
+    assert db.main.finish(batch) == 1
+    assert db.main.drain() == ["late", "later 0", "later 1", "later 2"]
+
+
+def test_two_sessions_that_ask_at_once_get_one_batch(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    db.main.tick()
+    one, other = db.open(), db.open()
+    one.begin()
+    batch = one.next()
+    asked = other.later(NEXT)
+    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
+    one.commit()
+    assert asked.result(timeout=30) == batch
+    assert other.data(batch) == ["a"]
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_two_sessions_that_ask_at_once_with_old_snapshots_do_not_both_get_it(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    one, other = db.open(), db.open()
+    one.begin(isolation)
+    other.begin(isolation)
+    batch = one.next()
+    asked = other.later(NEXT)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    with refused("40001"):
+        asked.result(timeout=30)
+    other.rollback()
+    assert other.next() == batch
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_batch_that_was_opened_and_rolled_back_is_given_to_the_next(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    one, other = db.open(), db.open()
+    one.begin(isolation)
+    one.next()
+    asked = other.later(NEXT)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.rollback()
+    assert other.data(asked.result(timeout=30)) == ["a"]
+
+
+@TICKERS
+def test_tickers_at_once_make_ticks_that_contain_each_other(db: Database, tickers: int) -> None:
+    db.queue()
+    sessions = [db.open() for _ in range(tickers)]
+    producers = [db.open() for _ in range(3)]
+    committed: list[str] = []
+    for turn in range(30):
+        producer = producers[turn % len(producers)]
+        data = _produce(producer, turn, committed)
+        _tick_at_once(db, sessions)
+        committed.append(data)
+    for producer in producers:
+        producer.commit()
+    assert _chain_breaks(db.main) == []
+    delivered = db.main.deliver()
+    assert sorted(delivered) == sorted(committed)
+
+
+def _produce(producer: Session, turn: int, committed: list[str]) -> str:
+    """Commit what the producer has open and leave a new event open."""
+    if turn >= 3:
+        producer.commit()
+    assert len(committed) == turn
+    producer.begin()
+    producer.insert(f"event {turn}")
+    return f"event {turn}"
+
+
+def _tick_at_once(db: Database, tickers: list[Session]) -> None:
+    """Let all tickers wait behind the first, and let it go."""
+    first, *others = tickers
+    first.begin()
+    first.tick()
+    waiting = [other.later("select tick_id from pgq.tick_queue('q')") for other in others]
+    for other in others:
+        wait_until_blocked(db.main.connection, other.pid)
+    first.commit()
+    for tick in waiting:
+        tick.result(timeout=30)
+
+
+CONTAINS = """
+    select before.tick_id, after.tick_id
+    from pgq.tick before join pgq.tick after
+        on after.tick_queue = before.tick_queue and after.tick_id > before.tick_id
+    where exists (
+        select from generate_series(txid_snapshot_xmin(before.tick_snapshot) - 1,
+                                    txid_snapshot_xmax(before.tick_snapshot)) xid
+        where txid_visible_in_snapshot(xid, before.tick_snapshot)
+            and not txid_visible_in_snapshot(xid, after.tick_snapshot))
+"""
+
+
+def _chain_breaks(session: Session) -> list[tuple[int, int]]:
+    """Return the pairs of ticks of which the younger does not see all that the older sees."""
+    return [(before, after) for before, after in session.all(CONTAINS)]
+
+
+def test_ticker_that_waited_for_another_sees_what_committed_meanwhile(db: Database) -> None:
+    db.queue()
+    one, other = db.open(), db.open()
+    one.begin()
+    one.tick()
+    ticked = other.later("select tick_snapshot from pgq.tick_queue('q')")
+    wait_until_blocked(db.main.connection, other.pid)
+    db.main.insert("meanwhile")
+    txid = db.main.one("select max(ev_txid) from pgq.event_template")
+    one.commit()
+    snapshot = ticked.result(timeout=30)
+    assert db.main.one("select txid_visible_in_snapshot(%s, %s::txid_snapshot)", txid, snapshot)
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+@pytest.mark.parametrize(
+    "call", ["tick_queue('q')", "ticker()", "ticker('q')", "maint_rotate_tables_step1('q')"]
+)
+def test_ticker_and_rotation_with_an_old_snapshot_are_refused(
+    db: Database, isolation: str, call: str
+) -> None:
+    db.queue(ticker_max_lag="0")
+    db.main.insert("due")
+    session = db.open()
+    session.begin(isolation)
+    with refused("PQ013"):
+        session.one(f"select 1 from pgq.{call}")
+
+
+def test_ids_of_ticks_and_batches_go_up(db: Database) -> None:
+    db.queue()
+    seen = []
+    for _ in range(5):
+        db.main.tick()
+        batch = db.main.next()
+        ticks = db.main.all("select prev_tick_id, tick_id from pgq.get_batch_info(%s)", batch)
+        seen.append((batch, *ticks[0]))
+        db.main.finish(batch)
+    assert all(a[0] < b[0] and a[2] == b[1] for a, b in itertools.pairwise(seen))
+
+
+def test_batch_of_merged_ticks_holds_each_event_once(db: Database) -> None:
+    db.queue()
+    for number in range(6):
+        db.main.insert(str(number))
+        db.main.tick()
+    query = "select batch_id from pgq.next_batch_custom('q', 'c', null, 4, null)"
+    batch = db.main.one(query)
+    assert db.main.data(batch) == [str(number) for number in range(6)]
+    assert db.main.one(query) == batch
+    db.main.finish(batch)
+    assert db.main.deliver() == []
+
+
+def test_event_and_its_retried_copy_in_one_batch_can_both_be_set_aside(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    tick = db.main.tick()
+    batch = db.main.next()
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    db.main.finish(batch)
+    db.main.one("select pgq.maint_retry_events()")
+    db.main.tick()
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", tick - 1)
+    query = "select batch_id from pgq.next_batch_custom('q', 'c', null, 1, null)"
+    batch = db.main.one(query)
+    events = db.main.events(batch)
+    assert [event.data for event in events] == ["a", "a"]
+    ids, txids = [e.id for e in events], [e.txid for e in events]
+    retry = "select pgq.event_retry(%s, %s, %s, '{0s,0s}')"
+    assert db.main.one(retry, batch, ids, txids) == 1

@@ -1,0 +1,324 @@
+"""G5: who lost a batch gets an error from finish and retry, never a silent success."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.guarantees.sessions import Database, Row, Session
+
+OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+
+
+def _finished(session: Session, batch: int) -> None:
+    assert session.finish(batch) == 1
+
+
+def _repositioned(session: Session, batch: int) -> None:
+    last = session.one("select prev_tick_id from pgq.get_batch_info(%s)", batch)
+    assert session.one("select pgq.register_consumer_at('q', 'c', %s)", last) == 0
+
+
+def _unregistered(session: Session, batch: int) -> None:
+    assert session.one("select pgq.unregister_consumer('q', 'c')") == 1
+
+
+def _registered_anew(session: Session, batch: int) -> None:
+    _unregistered(session, batch)
+    session.one("select pgq.register_consumer('q', 'c')")
+
+
+LOST = pytest.mark.parametrize(
+    "lose", [_finished, _repositioned, _unregistered, _registered_anew], ids=lambda f: f.__name__
+)
+SET_ASIDE = {
+    "event_retry one": "select pgq.event_retry(%(batch)s, %(id)s, 0)",
+    "event_retry many": "select pgq.event_retry(%(batch)s, array[%(id)s], array[%(txid)s], '{0s}')",
+    "batch_retry": "select pgq.batch_retry(%(batch)s, 0)",
+    "event_dead": "select pgq.event_dead(%(batch)s, array[%(id)s], array[%(txid)s], '{why}')",
+}
+SETTING_ASIDE = pytest.mark.parametrize("call", SET_ASIDE.values(), ids=SET_ASIDE.keys())
+
+
+def _open_batch(db: Database, data: str = "a") -> tuple[int, Row]:
+    db.queue()
+    db.main.insert(data)
+    db.main.tick()
+    batch = db.main.next()
+    assert batch is not None
+    return batch, db.main.events(batch)[0]
+
+
+def _set_aside(session: Session, call: str, batch: int, event: Row) -> int:
+    row = session.connection.execute(
+        call.encode(), {"batch": batch, "id": event.id, "txid": event.txid}
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _left_over(session: Session) -> int:
+    return int(
+        session.one(
+            "select (select count(*) from pgq.retry_queue) + (select count(*) from pgq.dead_event)"
+        )
+    )
+
+
+@LOST
+def test_lost_batch_is_not_finished(db: Database, lose: Callable[[Session, int], None]) -> None:
+    batch, _ = _open_batch(db)
+    loser = db.open()
+    lose(db.main, batch)
+    notices: list[str | None] = []
+    loser.connection.add_notice_handler(lambda said: notices.append(said.severity_nonlocalized))
+    assert loser.finish(batch) == 0
+    assert notices == ["WARNING"]
+
+
+@LOST
+@SETTING_ASIDE
+def test_events_of_a_lost_batch_are_not_set_aside(
+    db: Database, lose: Callable[[Session, int], None], call: str
+) -> None:
+    batch, event = _open_batch(db)
+    lose(db.main, batch)
+    with refused("PQ003"):
+        _set_aside(db.main, call, batch, event)
+    assert _left_over(db.main) == 0
+
+
+@LOST
+def test_lost_batch_cannot_be_read(db: Database, lose: Callable[[Session, int], None]) -> None:
+    batch, _ = _open_batch(db)
+    lose(db.main, batch)
+    with refused("PQ003"):
+        db.main.events(batch)
+
+
+def test_finish_that_waited_for_another_finish_fails(db: Database) -> None:
+    batch, _ = _open_batch(db)
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.finish(batch) == 1
+    finish = other.later("select pgq.finish_batch(%s)", batch)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert finish.result(timeout=30) == 0
+
+
+def test_finish_after_a_finish_that_rolled_back_succeeds(db: Database) -> None:
+    batch, _ = _open_batch(db)
+    one, other = db.open(), db.open()
+    one.begin()
+    one.finish(batch)
+    finish = other.later("select pgq.finish_batch(%s)", batch)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.rollback()
+    assert finish.result(timeout=30) == 1
+
+
+@SETTING_ASIDE
+def test_setting_aside_that_waited_for_a_finish_fails(db: Database, call: str) -> None:
+    batch, event = _open_batch(db)
+    one, other = db.open(), db.open()
+    one.begin()
+    one.finish(batch)
+    values = {"batch": str(batch), "id": str(event.id), "txid": str(event.txid)}
+    aside = other.later(call % values)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    with refused("PQ003"):
+        aside.result(timeout=30)
+    assert _left_over(db.main) == 0
+
+
+@OLD_SNAPSHOTS
+def test_finish_with_an_old_snapshot_of_a_finished_batch_fails(
+    db: Database, isolation: str
+) -> None:
+    batch, _ = _open_batch(db)
+    loser = db.open()
+    loser.begin(isolation)
+    assert db.main.finish(batch) == 1
+    with refused("40001"):
+        loser.finish(batch)
+
+
+@OLD_SNAPSHOTS
+@SETTING_ASIDE
+def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(
+    db: Database, isolation: str, call: str
+) -> None:
+    batch, event = _open_batch(db)
+    loser = db.open()
+    loser.begin(isolation)
+    assert db.main.finish(batch) == 1
+    with refused("40001"):
+        _set_aside(loser, call, batch, event)
+    loser.rollback()
+    assert _left_over(db.main) == 0
+
+
+@OLD_SNAPSHOTS
+def test_old_snapshot_from_before_maint_positions_moves_nothing(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    for data in "abc":
+        db.main.insert(data)
+        db.main.tick()
+    loser = db.open()
+    loser.begin(isolation)
+    assert db.main.drain() == ["a", "b", "c"]
+    db.main.one("select pgq.maint_positions()")
+    with refused("40001"):
+        loser.next()
+    loser.rollback()
+    assert loser.next() is None
+
+
+@OLD_SNAPSHOTS
+def test_old_snapshot_from_before_maint_positions_finishes_nothing(
+    db: Database, isolation: str
+) -> None:
+    batch, _ = _open_batch(db)
+    loser = db.open()
+    loser.begin(isolation)
+    assert db.main.finish(batch) == 1
+    db.main.deliver()
+    db.main.deliver()
+    db.main.one("select pgq.maint_positions()")
+    with refused("40001"):
+        loser.finish(batch)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@SETTING_ASIDE
+def test_whole_cycle_in_one_transaction_of_any_isolation(
+    db: Database, isolation: str, call: str
+) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    consumer = db.open()
+    for expected in (1, 0):  # the second time nothing is new
+        consumer.begin(isolation)
+        batch = consumer.next()
+        if expected:
+            assert batch is not None
+            event = consumer.events(batch)[0]
+            assert _set_aside(consumer, call, batch, event) == 1
+            assert _set_aside(consumer, call, batch, event) == 0
+            assert consumer.finish(batch) == 1
+        else:
+            assert batch is None
+        consumer.commit()
+    assert _left_over(db.main) == 1
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_batch_opened_before_is_set_aside_and_finished_in_any_isolation(
+    db: Database, isolation: str
+) -> None:
+    batch, _ = _open_batch(db)
+    consumer = db.open()
+    consumer.begin(isolation)
+    assert consumer.one("select pgq.batch_retry(%s, 0)", batch) == 1
+    assert consumer.finish(batch) == 1
+    consumer.commit()
+    db.main.one("select pgq.maint_retry_events()")
+    assert db.main.deliver() == ["a"]
+
+
+def test_unregister_waits_for_the_batch_in_progress(db: Database) -> None:
+    batch, event = _open_batch(db)
+    consumer, admin = db.open(), db.open()
+    consumer.begin()
+    _set_aside(consumer, SET_ASIDE["event_retry one"], batch, event)
+    gone = admin.later("select pgq.unregister_consumer('q', 'c')")
+    assert wait_until_blocked(db.main.connection, admin.pid) == [consumer.pid]
+    consumer.finish(batch)
+    consumer.commit()
+    assert gone.result(timeout=30) == 1
+    assert _left_over(db.main) == 0
+
+
+def test_two_unregisters_at_once_remove_it_once(db: Database) -> None:
+    db.queue()
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one("select pgq.unregister_consumer('q', 'c')") == 1
+    second = other.later("select pgq.unregister_consumer('q', 'c')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert second.result(timeout=30) == 0
+
+
+def test_two_registers_at_once_make_one_subscription(db: Database) -> None:
+    db.queue(consumers=())
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one("select pgq.register_consumer('q', 'c')") == 1
+    second = other.later("select pgq.register_consumer('q', 'c')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert second.result(timeout=30) == 0
+    assert db.main.one("select count(*) from pgq.subscription") == 1
+
+
+def test_register_waits_for_an_unregister_and_begins_anew(db: Database) -> None:
+    batch, _ = _open_batch(db)
+    one, other = db.open(), db.open()
+    one.begin()
+    one.one("select pgq.unregister_consumer('q', 'c')")
+    second = other.later("select pgq.register_consumer('q', 'c')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert second.result(timeout=30) == 1
+    assert db.main.finish(batch) == 0
+
+
+@pytest.mark.parametrize("first", ["unregister", "register"])
+def test_name_that_leaves_one_queue_and_enters_another(db: Database, first: str) -> None:
+    db.queue("a", consumers=("c",))
+    db.queue("b", consumers=())
+    calls = {
+        "unregister": "select pgq.unregister_consumer('a', 'c')",
+        "register": "select pgq.register_consumer('b', 'c')",
+    }
+    one, other = db.open(), db.open()
+    one.begin(RC)
+    assert one.one(calls.pop(first)) == 1
+    second = other.later(calls.popitem()[1])
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert second.result(timeout=30) == 1
+    assert db.main.all("select queue_name from pgq.get_consumer_info()") == [("b",)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select pgq.event_retry_raw('q', 'c', now(), null, null, 0, 't', 'd', '', '', '', '')",
+        "select pgq.revive_dead_events('q', 'c')",
+    ],
+)
+def test_event_set_aside_while_its_consumer_leaves_does_not_stay(db: Database, call: str) -> None:
+    batch, event = _open_batch(db)
+    _set_aside(db.main, SET_ASIDE["event_dead"], batch, event)
+    one, other = db.open(), db.open()
+    one.begin()
+    one.one(call)
+    gone = other.later("select pgq.unregister_consumer('q', 'c')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert gone.result(timeout=30) == 1
+    assert _left_over(db.main) == 0
