@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     import psycopg
 
@@ -187,8 +188,14 @@ class InvalidEvent(PgqError):
 class ConsumerRunning(PgqError):
     """The consumer runs elsewhere already.
 
-    Data: `.queue`, `.consumer`.
+    Data: `.queue`, `.consumer`, and who runs it: `.pid` of its session, `.application`, `.address`
+    and `.since`, when that session began.
     """
+
+    pid: int | None = None
+    application: str | None = None
+    address: str | None = None
+    since: datetime | None = None
 
 
 class TransactionEnded(PgqError):

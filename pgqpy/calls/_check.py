@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from datetime import datetime, timedelta
 
 from pgqpy.errors import InvalidArgument
@@ -25,12 +26,12 @@ def name(parameter: str, text: str) -> str:
         msg = f"{parameter} must be a str, not {type(text).__name__}"
         raise InvalidArgument(msg, parameter=parameter)
     if "\0" in text:
-        msg = f"{parameter} {text!r} contains a NUL character: take it out"
+        msg = f"{parameter} {reprlib.repr(text)} contains a NUL character: take it out"
         raise InvalidArgument(msg, parameter=parameter)
     try:
         text.encode()
     except UnicodeEncodeError:
-        msg = f"{parameter} {text!r} contains a lone surrogate, which is not text: take it out"
+        msg = f"{parameter} {reprlib.repr(text)} contains a lone surrogate: take it out"
         raise InvalidArgument(msg, parameter=parameter) from None
     return text
 
@@ -53,6 +54,11 @@ def interval(parameter: str, span: Interval | None) -> timedelta | None:
         msg = f"{parameter} must lie between 0 seconds and 100 years, not {span}"
         raise InvalidArgument(msg, parameter=parameter)
     return span
+
+
+def moment(time: datetime) -> datetime:
+    """Give a naive datetime the system's zone, as Python itself does."""
+    return time if time.tzinfo else time.astimezone()
 
 
 def count(parameter: str, number: int | None) -> int | None:

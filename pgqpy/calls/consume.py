@@ -120,10 +120,11 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
     about = {"batch_id": batch_id, "event_id": event_id}
     if isinstance(after, datetime):
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
-        return Call("event_retry", sql, (batch_id, event_id, after), value, about)
-    params = (batch_id, event_id, check.interval("after", after))
+        params = (batch_id, event_id, check.moment(after))
+        return Call("event_retry", sql, params, value, about)
     sql_span = "select pgq.event_retry(%s::bigint, %s::bigint, clock_timestamp() + %s::interval)"
-    return Call("event_retry", sql_span, params, value, about)
+    params_span = (batch_id, event_id, check.interval("after", after))
+    return Call("event_retry", sql_span, params_span, value, about)
 
 
 def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]]) -> Call[int]:
     """Give many events again later, in one call; how many were newly queued.
 
-    The events carry their txids, so that the server finds each by an index probe.
+    The events carry their txids, so that the server finds each by an index probe. The spans count
+    from the clock, as in event_retry, while the function counts from the transaction's start.
     """
     batch_id = check.batch_id(batch)
     ids, txids, spans = [], [], []
@@ -30,7 +31,11 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
         ids.append(event.id)
         txids.append(event.txid)
         spans.append(_span(after))
-    sql = "select pgq.event_retry(%s::bigint, %s::bigint[], %s::bigint[], %s::interval[])"
+    sql = """
+        select pgq.event_retry(%s::bigint, %s::bigint[], %s::bigint[], array(
+            select after + (clock_timestamp() - now())
+              from unnest(%s::interval[]) with ordinality span (after, number)
+             order by number))"""
     about = {"batch_id": batch_id}
     return Call("event_retry", sql, (batch_id, ids, txids, spans), value, about, beside=True)
 
@@ -125,8 +130,7 @@ def _must_be_event(event: object) -> None:
 
 def _span(after: After) -> timedelta:
     if isinstance(after, datetime):
-        moment = after if after.tzinfo else after.astimezone()
-        after = max(moment - datetime.now(timezone.utc), timedelta(0))
+        after = max(check.moment(after) - datetime.now(timezone.utc), timedelta(0))
     return check.interval("after", after) or timedelta(0)
 
 

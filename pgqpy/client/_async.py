@@ -65,7 +65,7 @@ async def connect_async(
     keywords = _dsn.parameters(dsn, parameters)
     try:
         connection = await AsyncConnection.connect(dsn, autocommit=True, **keywords)
-    except psycopg.OperationalError as exc:
+    except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
         raise _dsn.failed(exc) from exc
     client = AsyncClient(connection, payload_limit=payload_limit)
     client._owned = True  # noqa: SLF001  # only here is the connection ours to close

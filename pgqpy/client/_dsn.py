@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import psycopg
@@ -18,6 +19,7 @@ KEEPALIVES = {
     "tcp_user_timeout": 30_000,  # milliseconds
 }
 APPLICATION_NAME = "pgqpy"
+CONNECT_TIMEOUT = 10  # seconds, for each host
 
 
 def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
         raise ConnectionFailed(_unreadable("it cannot be read")) from None
     _suspicious(named)
     ours = {"fallback_application_name": APPLICATION_NAME, **KEEPALIVES}
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        ours["connect_timeout"] = CONNECT_TIMEOUT
     return {**{key: value for key, value in ours.items() if key not in named}, **given}
 
 
@@ -58,14 +62,15 @@ def _unreadable(reason: str) -> str:
     )
 
 
-def failed(exc: psycopg.Error) -> ConnectionFailed:
+def failed(exc: Exception) -> ConnectionFailed:
     """Say in one line why there is no connection and what to do."""
-    reason = " ".join(str(exc).split()) or type(exc).__name__
-    return ConnectionFailed(f"cannot connect: {reason.rstrip('.')}: {_remedy(exc)}")
+    lines = [line.strip().rstrip(".") for line in str(exc).splitlines()]
+    reason = "; ".join(line for line in lines if line) or type(exc).__name__
+    return ConnectionFailed(f"cannot connect: {reason}: {_remedy(exc)}")
 
 
-def _remedy(exc: psycopg.Error) -> str:
-    attempt = exc.pgconn
+def _remedy(exc: Exception) -> str:
+    attempt = exc.pgconn if isinstance(exc, psycopg.Error) else None
     if attempt is not None and attempt.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"
     if attempt is not None and attempt.used_password:

@@ -65,7 +65,7 @@ def connect(
     keywords = _dsn.parameters(dsn, parameters)
     try:
         connection = Connection.connect(dsn, autocommit=True, **keywords)
-    except psycopg.OperationalError as exc:
+    except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
         raise _dsn.failed(exc) from exc
     client = Client(connection, payload_limit=payload_limit)
     client._owned = True  # noqa: SLF001  # only here is the connection ours to close

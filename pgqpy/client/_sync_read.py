@@ -26,7 +26,7 @@ class Reading(Base):
         A small batch is one SELECT. A large one is read through a cursor: inside a transaction
         PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
         HOLD, so that no transaction stays open while the caller works on the events. The cursor is
-        closed when the iterator is.
+        closed when the iterator is. Behind a pooler of transactions, read inside one.
 
         Args:
             batch: the batch or its id.

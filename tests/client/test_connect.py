@@ -108,6 +108,15 @@ async def test_wrong_and_missing_password_are_named_and_never_printed(password_d
     assert "PGPASSWORD" in missing
 
 
+@pytest.mark.parametrize("dsn", [f"host={'a' * 100}", "host=127.0.0.1 port=99999", "host=a..b"])
+async def test_host_or_port_that_cannot_be(dsn: str) -> None:
+    assert (await refused(dsn)).startswith("cannot connect")
+
+
+async def test_keyword_that_libpq_does_not_know(dsn: str) -> None:
+    assert "colour" in await refused(dsn, colour="red")
+
+
 def test_url_and_keywords_and_environment(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     named = conninfo_to_dict(dsn)
     for key, variable in {
@@ -135,6 +144,7 @@ def test_it_names_itself_and_keeps_the_connection_alive(dsn: str) -> None:
         assert client.connection.autocommit
         found = settings(client)
         assert found["name"] == "pgqpy"
+        assert int(found["connect_timeout"]) == 10
         assert int(found["keepalives_idle"]) < 60
         assert int(found["tcp_user_timeout"]) > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import tracemalloc
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -128,6 +129,26 @@ async def test_bad_event_leaves_the_applications_transaction_usable(
             await orders.insert_events("orders", [("t", "lost"), ("t", "\0")])
         await orders.insert_events("orders", [("t", "after")])
     assert [row[1] for row in inserted()] == ["before", "after"]
+
+
+async def test_cancelled_load_inserts_nothing_and_leaves_the_connection_usable(dsn: str) -> None:
+    waiting = asyncio.Event()
+
+    async def events() -> AsyncIterator[Any]:
+        yield "t", "x" * 100_000
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async with await pgqpy.connect_async(dsn) as client:
+        await client.create_queue("orders")
+        load = asyncio.create_task(client.insert_events("orders", events()))
+        await waiting.wait()
+        load.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await load
+        assert await client.insert_events("orders", [("t", "after")]) == 1
+        cursor = await client.connection.execute("select ev_data from pgq.event_template")
+        assert await cursor.fetchall() == [("after",)]
 
 
 def test_it_takes_its_xid_before_it_learns_the_table(

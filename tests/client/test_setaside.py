@@ -128,3 +128,13 @@ async def test_raw_retry_refuses_what_insert_event_refuses(orders: Any) -> None:
         await orders.event_retry_raw("orders", "billing", now, None, None, None, "t", "\0")
     with pytest.raises(ConsumerNotFound):
         await orders.event_retry_raw("orders", "nope", now, None, None, None, "t", "d")
+
+
+async def test_spans_count_from_the_clock_in_a_long_transaction(orders: Any) -> None:
+    batch, (event,) = await opened(orders, 1)
+    async with orders.transaction():
+        while await sql(orders, "select clock_timestamp() - now() < interval '0.2 s'") == [(True,)]:
+            pass  # until the transaction has run for a while
+        await orders.event_retry_many(batch, [(event, 0.1)])
+        late = "select ev_retry_after - now() > interval '0.3 s' from pgq.retry_queue"
+        assert await sql(orders, late) == [(True,)]
