@@ -30,7 +30,9 @@ def duties_of(
     stopping: Event,
 ) -> list[Duty]:
     """Return one database's periodic duties."""
-    make = partial(Duty, dsn=dsn, health=health, report=report, sessions=sessions)
+    # Whoever holds one queue's row or table does not keep the others from being maintained.
+    locks = {"lock_timeout": "5s"}
+    make = partial(Duty, dsn=dsn, health=health, report=report, sessions=sessions, settings=locks)
     return [
         make("retry", partial(_retry, report, stopping), period=settings.retry_period),
         make("maint", partial(_maint, report, stopping), period=settings.maint_period),

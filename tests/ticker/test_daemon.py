@@ -1,0 +1,237 @@
+"""The daemon as a process: what it does, says and shows, and how it stops."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import pytest
+
+import pgqpy
+from pgqpy import install
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import Ticker
+from tests.support.waiting import eventually
+
+METRICS = [
+    "pgq_ticks_total",
+    "pgq_errors_total",
+    "pgq_retried_events_total",
+    "pgq_rotations_total",
+    "pgq_reconnects_total",
+    "pgq_ticker_active",
+    "pgq_ticker_last_tick_age_seconds",
+    "pgq_ticker_lag_seconds",
+    "pgq_new_events",
+    "pgq_consumer_lag_seconds",
+    "pgq_consumer_last_seen_seconds",
+    "pgq_pending_events",
+    "process_cpu_seconds_total",
+]
+
+
+@pytest.fixture
+def queue(client):
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return "orders"
+
+
+@pytest.fixture
+def listener(connect):
+    connection = connect()
+    connection.execute('listen "pgq_orders"')
+    return connection
+
+
+def delivered(client):
+    """Return the events of the consumer's next batch, none while there is no batch."""
+    batch = client.next_batch("orders", "billing")
+    if batch is None:
+        return []
+    found = [event.id for event in client.get_batch_events(batch)]
+    client.finish_batch(batch)
+    return found
+
+
+def test_new_event_is_ticked_and_notified(start, dsn, client, queue, listener):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    event = client.insert_event(queue, "t", "1")
+    eventually(lambda: list(listener.notifies(timeout=0, stop_after=1)))
+    assert eventually(lambda: delivered(client)) == [event]
+
+
+def test_event_of_a_long_transaction_is_delivered_after_its_commit(
+    start, dsn, client, queue, connect
+):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    with connect(autocommit=False) as app:
+        (late,) = app.execute("select pgq.insert_event('orders', 't', 'late')").fetchone()
+        early = client.insert_event(queue, "t", "early")
+        assert eventually(lambda: delivered(client)) == [early]
+        app.commit()
+    assert eventually(lambda: delivered(client)) == [late]
+
+
+def test_retried_event_comes_back(start, dsn, client, queue):
+    daemon = start(dsn, PGQPY_RETRY_PERIOD="0.1")
+    daemon.wait_for("active")
+    event = client.insert_event(queue, "t", "1")
+    batch = eventually(lambda: client.next_batch(queue, "billing"))
+    while not client.batch_retry(batch, 0):
+        client.finish_batch(batch)
+        batch = eventually(lambda: client.next_batch(queue, "billing"))
+    client.finish_batch(batch)
+    assert eventually(lambda: delivered(client)) == [event]
+    eventually(lambda: "pgq_retried_events_total" in daemon.metrics())
+
+
+def test_rotation_is_done_and_said(start, dsn, client, queue):
+    client.set_queue_config(queue, "rotation_period", "0.001 s")
+    daemon = start(dsn, PGQPY_MAINT_PERIOD="0.1")
+
+    def rotated():
+        client.insert_event(queue, "t", "1")
+        delivered(client)
+        return daemon.said("rotated", queue=queue)
+
+    eventually(rotated)
+
+
+def test_metrics_have_their_names(start, dsn, client, queue):
+    daemon = start(dsn, PGQPY_GAUGE_PERIOD="0.1")
+    daemon.wait_for("active")
+    client.insert_event(queue, "t", "1")
+    eventually(lambda: 'pgq_pending_events{consumer="billing"' in daemon.metrics())
+    shown = daemon.metrics()
+    assert [name for name in METRICS if name not in shown] == []
+    assert 'queue="orders"' in shown
+
+
+def test_unknown_path_is_not_found(start, dsn):
+    assert start(dsn).get("/")[0] == 404
+
+
+def test_health_says_role_and_age(start, dsn):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    status, body = daemon.healthz()
+    ((_, database),) = body["databases"].items()
+    assert (status, body["status"], database["role"]) == (200, "ok", "active")
+    assert database["last_look_age_seconds"] >= 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_signal_stops_it_cleanly(start, dsn, connection, number):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    daemon.process.signal(number)
+    assert daemon.process.wait() == 0
+    assert daemon.log()[-1]["event"] == "stopped"
+    sessions = (
+        "select count(*) from pg_stat_activity"
+        " where application_name = 'pgqpy ticker' and datname = current_database()"
+    )
+    eventually(lambda: connection.execute(sessions).fetchone() == (0,))
+
+
+def test_stops_while_the_server_is_down(start):
+    daemon = start("host=/nonexistent")
+    daemon.wait_for("reconnecting")
+    assert daemon.stop() == 0
+
+
+def test_stops_while_the_server_hangs(start):
+    """A server that takes the connection and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        daemon = start(f"host=127.0.0.1 port={port} connect_timeout=30")
+        with silent.accept()[0]:
+            assert daemon.stop() == 0
+
+
+def test_stops_while_a_backend_hangs(start, own_server):
+    import psutil
+
+    with pgqpy.connect(own_server.dsn()) as client:
+        install.install(client.connection)
+        daemon = start(own_server.dsn())
+        daemon.wait_for("active")
+        query = "select pid from pg_stat_activity where application_name = 'pgqpy ticker'"
+        pids = [pid for (pid,) in client.connection.execute(query).fetchall()]
+        assert pids
+        backends = [psutil.Process(pid) for pid in pids]
+        for backend in backends:
+            backend.suspend()
+        try:
+            assert daemon.stop() == 0
+        finally:
+            for backend in backends:
+                backend.resume()
+
+
+def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start):
+    daemon = start("host=db password='hunter2")
+    assert daemon.process.wait() == 2
+    (line,) = daemon.process.output().strip().splitlines()
+    assert "hunter2" not in line
+
+
+def test_absurd_setting_is_wrong_usage(start, dsn):
+    daemon = start(dsn, PGQPY_POLL_INTERVAL="-1")
+    assert daemon.process.wait() == 2
+    assert "poll_interval" in daemon.process.output()
+
+
+def test_taken_port_is_said_in_one_line(spawn, dsn):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        process = spawn("-m", "pgqpy.ticker", "--dsn", dsn, "--http-port", port)
+        assert process.wait() == 1
+    (line,) = process.output().strip().splitlines()
+    assert port in line
+
+
+def test_password_is_never_printed(start, dsn):
+    daemon = start(f"{dsn} password=hunter2", "host=/nonexistent password=hunter2")
+    daemon.wait_for("active")
+    daemon.wait_for("reconnecting")
+    assert "hunter2" not in daemon.healthz()[1].__repr__() + daemon.metrics()
+    assert daemon.stop() == 0
+    assert "hunter2" not in daemon.process.output()
+
+
+def test_service_manager_hears_ready_watchdog_and_stopping(start, dsn, tmp_path):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(30)
+        daemon = start(dsn, NOTIFY_SOCKET=path, WATCHDOG_USEC="200000")
+        assert manager.recv(100) == b"READY=1"
+        assert manager.recv(100) == b"WATCHDOG=1"
+        daemon.process.signal(signal.SIGTERM)
+        while (heard := manager.recv(100)) == b"WATCHDOG=1":
+            pass
+        assert heard == b"STOPPING=1"
+    assert daemon.process.wait() == 0
+
+
+def test_console_log_is_for_people(spawn, dsn):
+    process = spawn("-m", "pgqpy.ticker", "--dsn", dsn)
+    text = process.wait_for_output("active")
+    assert "started" in text
+    assert "{" not in text
+    assert process.terminate() == 0
+
+
+def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
+    never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    never_started.stop()
+    never_started.stop()
+    ticker = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    ticker.start()
+    eventually(lambda: ticker.health()[0] == 200)
+    ticker.stop()
+    ticker.stop()

@@ -1,0 +1,149 @@
+"""The periodic duties, each called once on a real database."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.ticker.backoff import Backoff
+from pgqpy.ticker.due import tick_due
+from pgqpy.ticker.gauges import gauges
+from pgqpy.ticker.maint import maint
+from pgqpy.ticker.retry import retry
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def queue(client):
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return "orders"
+
+
+def next_batch(client, queue):
+    client.tick_queue(queue)
+    return client.next_batch(queue, "billing")
+
+
+def ids(client, batch):
+    return [event.id for event in client.get_batch_events(batch)]
+
+
+def put_through_retry(client, queue, count):
+    """Have the consumer retry `count` events at once; return their ids."""
+    client.insert_events(queue, (("t", str(number)) for number in range(count)))
+    batch = next_batch(client, queue)
+    assert client.batch_retry(batch, 0) == count
+    found = ids(client, batch)
+    client.finish_batch(batch)
+    return found
+
+
+def test_retry_moves_everything_that_is_due(client, queue):
+    expected = put_through_retry(client, queue, 1234)
+    assert retry(client) == 1234
+    assert sorted(ids(client, next_batch(client, queue))) == sorted(expected)
+
+
+def test_retry_leaves_what_is_not_due(client, queue):
+    client.insert_event(queue, "t", "1")
+    batch = next_batch(client, queue)
+    client.batch_retry(batch, 3600)
+    client.finish_batch(batch)
+    assert retry(client) == 0
+
+
+def test_retry_stops_when_asked(client, queue):
+    put_through_retry(client, queue, 5)
+    assert retry(client, stopping=lambda: True) == 0
+    assert retry(client) == 5
+
+
+def test_maint_rotates_and_says_so(client, queue):
+    client.set_queue_config(queue, "rotation_period", "0.001 s")
+    before = client.get_queue_info(queue)[0].queue_cur_table
+
+    def rotated():
+        client.tick_queue(queue)
+        if batch := client.next_batch(queue, "billing"):
+            client.finish_batch(batch)
+        return maint(client).rotated
+
+    assert eventually(rotated) == (queue,)
+    assert client.get_queue_info(queue)[0].queue_cur_table != before
+
+
+def test_maint_that_fails_does_not_stop_the_others(client, connection, queue):
+    connection.execute(
+        "create function public.broken(text) returns int language plpgsql as"
+        " $$ begin raise exception 'no' using errcode = 'XX999'; end $$"
+    )
+    connection.execute("create table public.calls (queue text)")
+    connection.execute(
+        "create function public.works(text) returns int language sql as"
+        " $$ insert into public.calls values ($1); select 0 $$"
+    )
+    connection.execute(
+        "update pgq.queue set queue_extra_maint = array['public.broken', 'public.works']"
+    )
+    done = maint(client)
+    assert [(op.func_name, exc.sqlstate) for op, exc in done.failures] == [
+        ("public.broken", "XX999")
+    ]
+    assert connection.execute("select * from public.calls").fetchall() == [(queue,)]
+
+
+def test_maint_calls_an_operation_again_while_it_wants_to(client, connection, queue):
+    connection.execute("create sequence public.calls")
+    connection.execute(
+        "create function public.three(text) returns int language sql as"
+        " $$ select case when nextval('public.calls') < 3 then 1 else 0 end $$"
+    )
+    connection.execute("update pgq.queue set queue_extra_maint = array['public.three']")
+    maint(client)
+    assert connection.execute("select last_value from public.calls").fetchone() == (3,)
+
+
+def test_maint_vacuums_in_autocommit(client, connection):
+    done = maint(client)
+    assert not done.failures
+    for table in client.maint_tables_to_vacuum():
+        connection.execute("select %s::regclass", [table])
+
+
+def test_maint_stops_when_asked(client, queue):
+    client.set_queue_config(queue, "rotation_period", "0.001 s")
+    assert maint(client, stopping=lambda: True).done == ()
+
+
+def test_gauges_tell_how_far_everybody_is(client, queue):
+    client.insert_event(queue, "t", "1")
+    client.tick_queue(queue)
+    client.insert_event(queue, "t", "2")
+    reading = gauges(client)
+    (orders,) = reading.queues
+    assert (orders.queue, orders.new_events) == (queue, 1)
+    (billing,) = reading.consumers
+    assert (billing.queue, billing.consumer, billing.pending_events) == (queue, "billing", 1)
+    assert billing.lag >= 0
+
+
+def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, queue):
+    client.set_queue_config(queue, "ticker_max_lag", "0 s")
+    client.set_queue_config(queue, "ticker_idle_period", "0 s")
+    first = client.get_queue_info(queue)[0].last_tick_id
+    ((ticked, tick_id),) = eventually(lambda: tick_due(client, Backoff(), now=0.0).ticks)
+    assert (ticked, int(tick_id)) == (queue, first + 1)
+
+
+def test_due_queue_that_fails_does_not_stop_the_others(client, connection, queue):
+    client.create_queue("zebra")
+    connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
+    for name in (queue, "zebra"):
+        client.set_queue_config(name, "ticker_max_lag", "0 s")
+        client.insert_event(name, "t", "1")
+    failing = Backoff()
+    done = tick_due(client, failing, now=0.0)
+    assert [name for name, _ in done.ticks] == ["zebra"]
+    assert [name for name, _ in done.failures] == [queue]
+    assert failing.pausing(queue, now=0.0)
+    assert not tick_due(client, failing, now=0.0).failures

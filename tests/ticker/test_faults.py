@@ -1,0 +1,225 @@
+"""The daemon when something breaks: other databases, other queues and it itself go on."""
+
+from __future__ import annotations
+
+import pytest
+
+import pgqpy
+from pgqpy import install
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def queue(client):
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    return "orders"
+
+
+def ticks(client, queue="orders"):
+    return client.get_queue_info(queue)[0].last_tick_id
+
+
+def assert_ticking(client, queue="orders"):
+    before = ticks(client, queue)
+    client.insert_event(queue, "t", "1")
+    eventually(lambda: ticks(client, queue) > before)
+
+
+def test_standby_takes_over_when_the_active_one_is_killed(start, dsn, client, queue):
+    first = start(dsn)
+    first.wait_for("active")
+    second = start(dsn)
+    second.wait_for("standby")
+    assert second.healthz()[0] == 200
+    first.process.kill()
+    second.wait_for("active")
+    assert_ticking(client)
+
+
+def test_standby_holds_no_snapshot(start, dsn, connection):
+    start(dsn).wait_for("active")
+    start(dsn).wait_for("standby")
+    held = (
+        "select count(*) from pg_stat_activity where application_name = 'pgqpy ticker'"
+        " and state <> 'active' and backend_xmin is not null and datname = current_database()"
+    )
+    assert connection.execute(held).fetchone() == (0,)
+
+
+def test_what_the_killed_one_waited_for_is_ticked_by_its_successor(
+    start, dsn, client, queue, connect
+):
+    first = start(dsn)
+    first.wait_for("active")
+    with connect(autocommit=False) as app:
+        (late,) = app.execute("select pgq.insert_event('orders', 't', 'late')").fetchone()
+        client.insert_event(queue, "t", "early")
+        eventually(lambda: client.get_queue_info(queue)[0].ev_new == 0)
+        first.process.kill()
+        app.commit()
+    start(dsn).wait_for("active")
+
+    def delivered():
+        batch = client.next_batch(queue, "billing")
+        if batch is None:
+            return False
+        found = [event.id for event in client.get_batch_events(batch)]
+        client.finish_batch(batch)
+        return late in found
+
+    eventually(delivered)
+
+
+def test_database_without_schema_does_not_stop_the_other(start, dsn, empty_dsn, client, queue):
+    daemon = start(empty_dsn, dsn)
+    daemon.wait_for("active")
+    refused = daemon.wait_for("database refused")
+    assert "schema install" in refused["error"]
+    assert daemon.healthz()[0] == 503
+    assert_ticking(client)
+
+
+def test_schema_installed_later_is_found(start, empty_dsn):
+    daemon = start(empty_dsn)
+    daemon.wait_for("database refused")
+    with pgqpy.connect(empty_dsn) as client:
+        install.install(client.connection)
+        daemon.wait_for("active")
+        client.create_queue("orders")
+        assert_ticking(client)
+
+
+def test_newer_schema_is_refused(start, dsn, connection):
+    connection.execute("update pgq.installation set version = version + 1")
+    daemon = start(dsn)
+    assert "newer" in daemon.wait_for("database refused")["error"]
+    assert daemon.healthz()[0] == 503
+
+
+def test_real_extension_is_refused_by_name(start, extension_dsn):
+    assert "pgqd" in start(extension_dsn).wait_for("database refused")["error"]
+
+
+def test_queue_that_fails_does_not_stop_the_others(start, dsn, client, connection, queue):
+    client.create_queue("other")
+    connection.execute("drop sequence pgq.event_1_tick_seq cascade")
+    daemon = start(dsn)
+    failing = daemon.wait_for("queue failing", queue="orders", sqlstate="42P01")
+    assert "drop the queue" in failing["remedy"]
+    assert_ticking(client, "other")
+    assert "pgq_errors_total{database=" in daemon.metrics()
+    eventually(lambda: "orders" in str(daemon.healthz()[1]))
+
+
+def test_restored_queue_is_logged_with_what_to_do(start, dsn, client, connection, queue):
+    client.create_queue("other")
+    connection.execute(
+        "update pgq.tick set tick_snapshot = '999999999:999999999:' where tick_queue = 1"
+    )
+    daemon = start(dsn)
+    failing = daemon.wait_for("queue failing", queue="orders", sqlstate="PQ012")
+    assert "repair" in failing["remedy"]
+    assert_ticking(client, "other")
+    client.repair_queue("orders")
+    daemon.wait_for("queue works again", queue="orders")
+    assert_ticking(client)
+
+
+def test_schema_that_is_dropped_while_running_is_refused(start, dsn, client, connection):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    connection.execute("drop schema pgq cascade")
+    daemon.wait_for("database refused")
+
+
+def test_role_without_rights_is_told_which(start, dsn, connection):
+    connection.execute("create role pgqpy_test_nobody login")
+    try:
+        daemon = start(f"{dsn} user=pgqpy_test_nobody")
+        eventually(lambda: "pgq_ticker" in remedies(daemon))
+        daemon.process.kill()
+    finally:
+        connection.execute("drop role pgqpy_test_nobody")
+
+
+def remedies(daemon):
+    return " ".join(line.get("remedy", "") for line in daemon.log())
+
+
+def test_role_pgq_ticker_is_enough(start, dsn, client, connection, queue):
+    connection.execute("create role pgqpy_test_ticker login in role pgq_ticker")
+    try:
+        client.set_queue_config(queue, "rotation_period", "0.001 s")
+        daemon = start(
+            f"{dsn} user=pgqpy_test_ticker",
+            PGQPY_MAINT_PERIOD="0.1",
+            PGQPY_RETRY_PERIOD="0.1",
+            PGQPY_GAUGE_PERIOD="0.1",
+        )
+        daemon.wait_for("active")
+        client.unregister_consumer(queue, "billing")
+        assert_ticking(client)
+        eventually(lambda: "pgq_new_events{" in daemon.metrics())
+        assert_ticking(client)
+        daemon.wait_for("rotated")
+        assert daemon.stop() == 0
+        assert not [line for line in daemon.log() if line["level"] in ("error", "warning")]
+    finally:
+        connection.execute("drop role pgqpy_test_ticker")
+
+
+def test_settings_of_the_role_do_not_break_it(start, dsn, client, connection, queue):
+    connection.execute("create role pgqpy_test_odd login superuser")
+    try:
+        for setting in (
+            "default_transaction_isolation = 'serializable'",
+            "default_transaction_read_only = on",
+            "statement_timeout = '1ms'",
+            "idle_session_timeout = '10ms'",
+        ):
+            connection.execute(f"alter role pgqpy_test_odd set {setting}")
+        daemon = start(f"{dsn} user=pgqpy_test_odd")
+        daemon.wait_for("active")
+        assert_ticking(client)
+        assert daemon.stop() == 0
+        assert not daemon.said("connection lost")
+    finally:
+        connection.execute("drop role pgqpy_test_odd")
+
+
+def test_killed_backend_is_replaced(start, dsn, client, connection, queue):
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity"
+        " where application_name = 'pgqpy ticker' and datname = current_database()"
+    )
+    daemon.wait_for("connection lost")
+    eventually(lambda: [line["event"] for line in daemon.log()].count("active") == 2)
+    assert_ticking(client)
+
+
+def test_server_restart_is_survived_and_shown(start, own_server):
+    with pgqpy.connect(own_server.dsn()) as client:
+        install.install(client.connection)
+        client.create_queue("orders")
+    daemon = start(own_server.dsn())
+    eventually(lambda: daemon.healthz()[0] == 200)
+    own_server.stop("immediate")
+    eventually(lambda: daemon.healthz()[0] == 503)
+    own_server.start()
+    eventually(lambda: daemon.healthz()[0] == 200)
+    with pgqpy.connect(own_server.dsn()) as client:
+        assert_ticking(client)
+
+
+def test_database_that_is_down_at_the_start_is_served_when_it_comes_up(start, own_server):
+    with pgqpy.connect(own_server.dsn()) as client:
+        install.install(client.connection)
+    own_server.stop()
+    daemon = start(own_server.dsn())
+    daemon.wait_for("reconnecting")
+    assert daemon.healthz()[0] == 503
+    own_server.start()
+    daemon.wait_for("active")
