@@ -128,5 +128,7 @@ def _docker_server() -> Iterator[Server]:
 
     options = [word for name, value in FAST.items() for word in ("-c", f"{name}={value}")]
     container: Any = PostgresContainer(POSTGRES_IMAGE, username="postgres", driver=None)
+    container.with_env("POSTGRES_HOST_AUTH_METHOD", "trust")  # for the roles that tests make
+    container.with_tmpfs_mount("/var/lib/postgresql")
     with container.with_command(["postgres", *options]):
         yield NamedServer(container.get_connection_url())
