@@ -57,7 +57,7 @@ def load_events(
     read = read_csv if form == "csv" else read_json_lines
     try:
         with client.transaction():
-            return client.insert_events(queue, _counted(read(lines, default_type)))
+            return client.insert_events(queue, _shown(read(lines, default_type)))
     except InvalidEvent as exc:
         raise BadLine(lines.number, str(exc).removeprefix(f"event {exc.index}: ")) from exc
 
@@ -121,18 +121,21 @@ def _no_constant(name: str) -> None:
     raise ValueError(msg)
 
 
-def _counted(events: Iterator[Record]) -> Iterator[Record]:
+def _shown(events: Iterator[Record]) -> Iterator[Record]:
     """Show on a terminal how far it is; elsewhere pass the events through."""
-    if not sys.stderr.isatty():
-        return events
-    return _noisily(events, lambda count: click.echo(f"\r{count} events", err=True, nl=False))
+    return with_progress(events, _say) if sys.stderr.isatty() else events
 
 
-def _noisily(events: Iterator[Record], say: Callable[[int], None]) -> Iterator[Record]:
+def _say(count: int) -> None:
+    click.echo(f"{count} events read", err=True)
+
+
+def with_progress(events: Iterator[Record], say: Callable[[int], None]) -> Iterator[Record]:
+    """Pass the events through and tell their count now and then, and at the end if that was."""
     count = 0
     for count, event in enumerate(events, start=1):
         yield event
         if count % PROGRESS_EVERY == 0:
             say(count)
-    if count >= PROGRESS_EVERY:
-        click.echo(f"\r{count} events", err=True)
+    if count > PROGRESS_EVERY and count % PROGRESS_EVERY:
+        say(count)

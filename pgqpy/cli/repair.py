@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
+import psycopg
 
 from pgqpy.cli.failures import explain
 from pgqpy.cli.queries import queue_info
@@ -49,7 +50,7 @@ def _tick_in_vain(client: Client, name: str) -> None:
 def _repair(client: Client, name: str) -> bool:
     try:
         kept = client.repair_queue(name)
-    except PgqError as exc:
+    except (PgqError, psycopg.Error) as exc:  # the other queues are repaired all the same
         click.echo(f"error: queue {name} is not repaired: {explain(exc)}", err=True)
         return False
     click.echo(f"repaired queue {name}: {kept} event(s) kept", err=True)

@@ -71,6 +71,8 @@ def _is_late(row: Row) -> bool:
 def _waits(row: Row) -> str:
     if row["ticker_lag"] is None:
         return f"queue {row['queue_name']} was never ticked"
+    if row["untouched"] and not row["ev_new"]:
+        return f"queue {row['queue_name']} was never ticked since it was made"
     waiting = f", {row['ev_new']} event(s) wait" if row["ev_new"] else ""
     return f"the last tick of queue {row['queue_name']} is {rough(row['ticker_lag'])} old{waiting}"
 

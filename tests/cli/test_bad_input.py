@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -213,14 +214,15 @@ def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) ->
 
 
 def test_missing_right(run: Run, dsn: str, connection: Connection) -> None:
-    connection.execute("create role pgqpy_test_guest login")
+    name = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
+    connection.execute(f"create role {name} login".encode())
     try:
         run("queue", "create", "orders")
-        guest = make_conninfo(dsn, user="pgqpy_test_guest")
+        guest = make_conninfo(dsn, user=name)
         result = run("--dsn", guest, "event", "insert", "orders", "type", "data")
         assert failed_with(result, 1, "permission denied", "pgq_writer")
     finally:
-        connection.execute("drop role pgqpy_test_guest")
+        connection.execute(f"drop role {name}".encode())
 
 
 @pytest.mark.parametrize(

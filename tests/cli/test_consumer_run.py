@@ -42,6 +42,11 @@ class Billing(Consumer):
         raise ValueError("cannot bill")
 """
 
+RUNNING = """
+    select count(*) from pg_locks where locktype = 'advisory' and classid = 7366514
+        and database = (select oid from pg_database where datname = current_database())
+"""
+
 Module = Callable[[str], str]
 Start = Callable[[str], subprocess.Popen[str]]
 
@@ -114,8 +119,7 @@ def test_a_second_run_is_refused_while_the_first_lives(
     client.create_queue("orders")
     place = module(BILLING.format(base="Consumer", kind="")) + ":Billing"
     first = start(place)
-    locks = "select count(*) = 1 from pg_locks where locktype = 'advisory' and classid = 7366514"
-    eventually(lambda: client.connection.execute(locks).fetchone() == (True,))
+    eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
     second = start(place)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 1

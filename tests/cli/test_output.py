@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.cli import failures, output
+from pgqpy.cli import failures, lines, output
 
 ROWS = [
     {"name": "[red]x", "lag": timedelta(seconds=3.25), "on": True, "none": None},
@@ -83,3 +83,10 @@ def test_unknown_errors_are_called_a_bug(capsys: pytest.CaptureFixture[str]) -> 
     text = capsys.readouterr().err
     assert text.startswith("error: RuntimeError: two lines; this is a bug")
     assert len(text.splitlines()) == 1
+
+
+def test_a_long_load_shows_how_far_it_is() -> None:
+    said: list[int] = []
+    events = ({"type": str(number)} for number in range(25_000))
+    assert sum(1 for _ in lines.with_progress(events, said.append)) == 25_000
+    assert said == [10_000, 20_000, 25_000]

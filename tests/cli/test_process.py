@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -139,6 +142,49 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("before", [True, False])
+def test_ticker_runs_until_a_signal(
+    spawn: Spawn, dsn: str, client: pgqpy.Client, number: signal.Signals, before: bool
+) -> None:
+    client.create_queue("orders")
+    option = ["--dsn", dsn]
+    command = [*option, "ticker", "run"] if before else ["ticker", "run", *option]
+    process = spawn("-m", "pgqpy", *command)
+    client.insert_event("orders", "type", "data")
+    eventually(lambda: client.get_queue_info("orders")[0].ev_new == 0)
+    assert "a ticker runs" in pgqpy_command(["doctor"], dsn).stdout
+    process.signal(number)
+    assert process.wait() == 0
+
+
+def on_terminal(args: list[str], dsn: str) -> str:
+    """Run a command whose standard output is a terminal of 80 columns; return what it shows."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "PGQPY_DSN": dsn, "COLUMNS": "80", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "pgqpy", *args]
+    with subprocess.Popen(command, stdout=theirs, env=env):
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:  # EIO ends it
+            while part := terminal.read(4096):
+                shown += part
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
+
+
+def test_a_terminal_gets_tables(dsn: str, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    listed = on_terminal(["queue", "list"], dsn)
+    assert "│ orders" in listed
+    shown = on_terminal(["queue", "show", "orders"], dsn)
+    assert "│ queue_ntables" in shown
+    ill = on_terminal(["doctor"], dsn)
+    assert "│ fail " in ill
+    assert "-> pgqpy ticker run" in ill
+    for text in (listed, shown, ill):
+        assert max(map(len, text.splitlines())) <= 80
 
 
 def test_completion_is_clicks_own() -> None:

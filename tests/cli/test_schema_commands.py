@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from pgqpy import manifest
 from tests.cli.support import Connection, Run, failed_with
@@ -50,6 +52,20 @@ def test_old_schema_is_reported_and_upgraded(run: Run, connection: Connection) -
         assert (doctor.exit_code, "pgqpy schema upgrade" in doctor.stdout) == (1, True)
     finally:
         connection.execute("update pgq.installation set version = %s", [version])
+
+
+def test_repair_of_one_queue_may_fail_and_says_so(
+    run: Run, dsn: str, connection: Connection
+) -> None:
+    name = f"pgqpy_test_nurse_{os.getpid()}"
+    connection.execute(f"create role {name} login in role pgq_ticker".encode())
+    try:
+        run("queue", "create", "restored")
+        connection.execute("update pgq.tick set tick_snapshot = '9000000000:9000000000:'")
+        result = run("schema", "repair", "--dsn", make_conninfo(dsn, user=name))
+    finally:
+        connection.execute(f"drop role {name}".encode())
+    assert failed_with(result, 1, "queue restored is not repaired", "permission denied")
 
 
 def test_repair_mends_the_queues_that_refuse_to_tick(
