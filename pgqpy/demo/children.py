@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgqpy.demo.errors import DemoFailed
+from pgqpy.demo.signals import held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ class Child:
         """Start it. Its output goes to a file of its name in the folder `logs`."""
         self.name = name
         self.log = logs / f"{name}.log"
-        with self.log.open("ab") as log:
+        with held(), self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 env=environment,
@@ -37,7 +38,7 @@ class Child:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for us: we end it in order
             )
-        self._guard = _guard(self._process.pid)
+            self._guard = _guard(self._process.pid)
 
     @property
     def pid(self) -> int:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-LOCK = (7366513, 2)  # a session advisory lock: one demo a database
+LOCK = (7366513, 7)  # a session advisory lock: one demo a database
 COMMENT = "made by pgqpy demo, which drops it at its end"
 WHOSE = """
     select to_regnamespace(%s) is not null, obj_description(to_regnamespace(%s), 'pg_namespace')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from pgqpy import connect
 from pgqpy.demo import guest
 from pgqpy.demo.connection import resolve
 from pgqpy.demo.errors import DemoFailed
+from pgqpy.demo.signals import held
 from pgqpy.errors import MissingExtra
 from pgqpy.install import install
 from pgqpy.testing import embedded_server, wheel_programs
@@ -41,7 +42,10 @@ class Place:
 def own_place(clients: int, say: Callable[[str], None]) -> Iterator[Place]:
     """Start a PostgreSQL in a temporary directory, gone at the end; MissingExtra without it."""
     connections = max(FEWEST_CONNECTIONS, clients + SPARE_CONNECTIONS)
-    with embedded_server(settings={"max_connections": connections}) as server:
+    with ExitStack() as stack:
+        with held():
+            settings = {"max_connections": connections}
+            server = stack.enter_context(embedded_server(settings=settings))
         dsn = resolve(server.dsn())
         with connect(dsn) as client:
             install(client.connection)

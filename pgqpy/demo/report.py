@@ -28,8 +28,8 @@ def print_result(result: Result) -> None:
         table.add_row(name, Text(value, style="bold"))
     console.print(table)
     for check in result.checks:
-        mark = Text("  ok    ", "green") if check.right else Text("  WRONG ", "bold red")
-        console.print(mark + Text(check.text))
+        mark = ("  ok    ", "green") if check.right else ("  WRONG ", "bold red")
+        console.print(Text.assemble(mark, check.text))
     console.print(Text(PASSED, "bold green") if result.passed else Text(FAILED, "bold red"))
 
 

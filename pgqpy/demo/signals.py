@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the demo once; what is cleaned up then is not interrupted again."""
+"""Ctrl-C, SIGTERM and SIGHUP end the demo once, and never in the middle of starting something."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class _State:
+    """What the handler knows. One for the process, as signal handlers are."""
+
+    held = 0
+    waiting = False
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turn the first signal into KeyboardInterrupt and be deaf to further ones."""
@@ -23,6 +30,22 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def held() -> Iterator[None]:
+    """Keep an interruption until the end of the block: it then has something to clean up.
+
+    It wins over an error in the block, which it may have caused: Ctrl-C reaches children too.
+    """
+    _State.held += 1
+    try:
+        yield
+    finally:
+        _State.held -= 1
+        if _State.waiting and not _State.held:
+            _State.waiting = False
+            raise KeyboardInterrupt
+
+
 def be_deaf() -> None:
     """Ignore the signals from here on: what remains to be done takes seconds and must be done."""
     for number in SIGNALS:
@@ -31,4 +54,7 @@ def be_deaf() -> None:
 
 def _interrupt(_number: int, _frame: Any) -> None:
     be_deaf()
-    raise KeyboardInterrupt
+    if _State.held:
+        _State.waiting = True
+    else:
+        raise KeyboardInterrupt

