@@ -3,6 +3,9 @@
 -- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is the newest of
 -- its subscription; pos_no counts up by one, so a single probe tells.
 --
+-- The ticks are looked up one by one, which LIMIT makes sure of. As plain joins, planned without statistics, they took the
+-- index by tick_queue alone and walked over all ticks of the queue, dead ones too.
+--
 -- Returns: one row, or none when the batch is not open (never was, finished, taken away).
 -- Writes: nothing.
 create or replace function pgq.find_batch(
@@ -19,8 +22,8 @@ returns setof record language sql volatile as $$
       join pgq.registration r on r.sub_id = p.pos_sub
       join pgq.queue q on q.queue_id = r.sub_queue
       join pgq.consumer c on c.co_id = r.sub_consumer
-      join pgq.tick last on last.tick_queue = q.queue_id and last.tick_id = p.pos_last_tick
-      join pgq.tick next on next.tick_queue = q.queue_id and next.tick_id = p.pos_next_tick
+     cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) last
+     cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
      where p.pos_batch = x_batch_id
        and not exists (select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1)
 $$;
