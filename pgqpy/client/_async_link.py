@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import psycopg
 from psycopg import AsyncConnection, AsyncCursor
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
@@ -99,18 +101,21 @@ class AsyncLink:
     async def abandon_cursor(self, name: str, *, held: bool) -> None:
         """Close a server-side cursor that may be gone, in whatever state the connection is.
 
-        Closing what a rollback took away would fail the application's transaction.
+        Closing what a rollback took away would fail the application's transaction. A held cursor
+        outlives a failed transaction: what cannot be closed now is closed before the next opens.
         """
+        if held:
+            self._left_open.add(name)
         status = self.status()
-        if held and status == TransactionStatus.INERROR:
-            self._left_open.add(name)  # it outlives the failed transaction
-        elif status == TransactionStatus.INTRANS or (held and status == TransactionStatus.IDLE):
-            async with self.cursor() as cursor:
-                await cursor.execute(calls.read.OPEN_CURSORS, (name,))
-                if cursor.rowcount:
-                    await cursor.execute(calls.read.close(name), prepare=False)
+        if status == TransactionStatus.INTRANS or (held and status == TransactionStatus.IDLE):
+            with suppress(psycopg.Error):
+                async with self.cursor() as cursor:
+                    await cursor.execute(calls.read.OPEN_CURSORS, (name,))
+                    if cursor.rowcount:
+                        await cursor.execute(calls.read.close(name), prepare=False)
+                self._left_open.discard(name)
 
     async def close_left_open(self) -> None:
-        """Close the cursors that a failed transaction did not let go."""
-        while self._left_open:
-            await self.abandon_cursor(self._left_open.pop(), held=True)
+        """Close the cursors that could not be closed when their readers stopped."""
+        for name in tuple(self._left_open):
+            await self.abandon_cursor(name, held=True)

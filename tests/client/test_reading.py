@@ -120,6 +120,20 @@ def test_loop_left_early_leaves_no_cursor(queue: pgqpy.Client) -> None:
     queue.finish_batch(batch)
 
 
+async def test_async_loop_left_early_leaves_no_cursor(dsn: str) -> None:
+    async with await pgqpy.connect_async(dsn) as client:
+        await client.create_queue("orders")
+        await client.register_consumer("orders", "billing")
+        batch = await filled(client, 50)
+        async for _ in client.get_batch_events(batch, fetch_size=5):
+            break
+        await client.finish_batch(batch)
+        for _ in range(100):  # the event loop closes it in a task of its own
+            if await sql(client, OPEN) == [(0,)]:
+                break
+        assert await sql(client, OPEN) == [(0,)]
+
+
 async def test_no_transaction_is_open_between_two_fetches(orders: Any) -> None:
     batch = await filled(orders, 50)
     status = psycopg.pq.TransactionStatus.IDLE
