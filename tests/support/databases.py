@@ -41,10 +41,9 @@ def new_database(server: Server, template: str = "template0") -> Iterator[str]:
     name = f"pgqpy_test_{os.getpid()}_{next(_numbers)}"
     with _admin(server) as admin:
         admin.execute(_CREATE.format(sql.Identifier(name), sql.Identifier(template)))
-    try:
-        yield name
-    finally:
-        with _admin(server) as admin:
+        try:
+            yield name
+        finally:
             _end_prepared_transactions(server, name, admin)
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
