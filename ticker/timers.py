@@ -41,7 +41,7 @@ class Threads(BaseExecutor):  # type: ignore[misc]  # apscheduler ships no types
 
     def _work(self, job: Any, run_times: list[datetime]) -> None:
         try:
-            events = run_job(job, job._jobstore_alias, run_times, self._logger.name)  # noqa: SLF001
+            events = run_job(job, job._jobstore_alias, run_times, self._logger.name)  # noqa: SLF001  # as its own pools
         except BaseException:  # noqa: BLE001  # as APScheduler's own pools do
             self._run_job_error(job.id, *sys.exc_info()[1:])
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +28,18 @@ def eventually(fn: Callable[[], T], timeout: float = 30, *, interval: float = PO
             message = f"still not so after {timeout} s: {name}: {problem or result!r}"
             raise AssertionError(message) from problem
         time.sleep(interval)
+
+
+async def eventually_async(
+    fn: Callable[[], T], timeout: float = 30, *, interval: float = POLL_INTERVAL
+) -> T:
+    """Do as `eventually`, and let the other tasks of the event loop run meanwhile."""
+    deadline = time.monotonic() + timeout
+    while not (result := _attempt(fn)[0]):
+        if time.monotonic() > deadline:
+            return eventually(fn, 0)  # which says what is not so
+        await asyncio.sleep(interval)
+    return result
 
 
 def _attempt(fn: Callable[[], T]) -> tuple[T | None, AssertionError | None]:
