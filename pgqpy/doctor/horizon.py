@@ -56,6 +56,19 @@ def _remedy(row: Row) -> str:
     return "commit prepared or rollback prepared, in its database, as its owner"
 
 
+SIGHT = """
+    select current_user::text as "user", pg_has_role('pg_read_all_stats', 'usage') as sees_all
+"""
+
+
+def judge_sight(rows: list[Row]) -> Iterator[Finding]:
+    """Say so where this role cannot see the transactions of others."""
+    for row in rows:
+        if not row["sees_all"]:
+            what = f"role {row['user']} sees only its own transactions"
+            yield Finding("ok", "transaction", what, "pg_read_all_stats would show it the others")
+
+
 SLOTS = """
     select slot_name::text, active, age(xmin) as xids
     from pg_replication_slots where xmin is not null order by 1
@@ -79,6 +92,7 @@ def judge_slots(rows: list[Row]) -> Iterator[Finding]:
 def checks(limit: timedelta) -> tuple[Check, ...]:
     """Return the checks, with the age from which a transaction is too old."""
     return (
+        Check("transaction", SIGHT, judge_sight),
         Check("transaction", TRANSACTIONS, partial(judge_transactions, limit=limit)),
         Check("slot", SLOTS, judge_slots),
     )

@@ -151,6 +151,7 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert result.exit_code == 0
     assert "may insert events, not:" in result.stdout
     assert "not looked at: permission denied" in result.stdout  # the retry queue
+    assert f"role {GUEST} sees only its own transactions" in result.stdout
 
 
 def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
