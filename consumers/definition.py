@@ -79,13 +79,13 @@ def handler_name(consumer: Definition) -> str:
 
 def check(consumer: Definition) -> None:
     """Raise TypeError or ValueError, naming the class and the attribute that is wrong."""
-    _check_handler(consumer)
     for key, (right, wanted) in CHECKS.items():
         value = getattr(consumer, key)
         if not right(value):
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
     if consumer.retry_max < consumer.retry_base:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
+    _check_handler(consumer)
 
 
 def _check_handler(consumer: Definition) -> None:

@@ -37,7 +37,8 @@ class Queue:
             self.client.tick_queue(self.name)
             return
         last = self.client.force_tick(self.name)
-        eventually(lambda: self.client.ticker(self.name) or self.client.force_tick(self.name) != last)
+        client, name = self.client, self.name
+        eventually(lambda: client.ticker(name) or client.force_tick(name) != last)
 
     def insert(self, *datas: str) -> list[int]:
         """Insert events with these data, take a tick, return their ids."""
@@ -72,7 +73,7 @@ class Queue:
     def pending(self) -> int:
         """Return the ticks that the consumer has not finished."""
         info = self.client.get_consumer_info(self.name, CONSUMER)[0]
-        return self.client.get_queue_info(self.name)[0].last_tick_id - info.last_tick
+        return (self.client.get_queue_info(self.name)[0].last_tick_id or 0) - (info.last_tick or 0)
 
     def wait_until_finished(self) -> None:
         """Wait until the consumer has finished every tick."""

@@ -67,7 +67,8 @@ def test_a_batch_tells_its_ticks(queue, client, collect):
     collect(lambda batch, events: infos.append(batch.info))
     queue.insert("a")
     queue.wait_until_finished()
-    (info,) = [info for info in infos if info.tick_id == client.get_queue_info(QUEUE)[0].last_tick_id]
+    last_tick = client.get_queue_info(QUEUE)[0].last_tick_id
+    (info,) = [info for info in infos if info.tick_id == last_tick]
     assert (info.queue, info.consumer) == (QUEUE, CONSUMER)
 
 
@@ -94,7 +95,7 @@ def test_a_failing_batch_stays_unfinished_and_is_given_again(queue, collect, cap
             raise ValueError("not this time")
         ids.append(batch.info.id)
 
-    ids = []
+    ids: list[int] = []
     running = collect(fail_once, retry_base=0.01)
     queue.insert("a")
     queue.wait_until_finished()
@@ -197,9 +198,7 @@ class AsyncTransferring(AsyncConsumer):
 
 @pytest.mark.parametrize("fail", [False, True])
 @pytest.mark.parametrize("fetch_size", [2, 10])
-def test_a_transactional_batch_has_its_effects_once(
-    queue, make, dsn, connection, fail, fetch_size
-):
+def test_a_transactional_batch_has_its_effects_once(queue, make, dsn, connection, fail, fetch_size):
     connection.execute("create table effect (data text)")
     kind = AsyncTransferring if make.asynchronous else Transferring
     consumer = kind(dsn, fetch_size=fetch_size, retry_base=0.01)

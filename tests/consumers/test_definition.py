@@ -1,0 +1,146 @@
+"""What a consumer class must say, and what is refused before anything connects."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers.definition import SETTINGS
+
+
+class Whole(Consumer):
+    """Everything there."""
+
+    queue, name = "orders", "billing"
+
+    def process_event(self, event):
+        """Do nothing."""
+
+
+def test_a_whole_class_is_accepted_with_settings_of_one_instance():
+    consumer = Whole("dbname=x", fetch_size=7, min_lag=timedelta(seconds=1), min_count=3)
+    assert (consumer.fetch_size, Whole.fetch_size) == (7, 1000)
+
+
+def test_the_settings_are_the_public_attributes():
+    assert set(SETTINGS) == {
+        "queue", "name", "transactional", "fetch_size", "poll_interval", "min_count",
+        "min_interval", "min_lag", "on_error", "max_retries", "retry_base", "retry_max",
+    }  # fmt: skip
+
+
+def test_an_unknown_setting_is_refused_by_name():
+    with pytest.raises(TypeError, match="Whole has no setting 'fetchsize'"):
+        Whole(fetchsize=7)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("queue", ""),
+        ("queue", None),
+        ("name", ""),
+        ("name", 7),
+        ("transactional", 1),
+        ("fetch_size", 0),
+        ("fetch_size", -5),
+        ("fetch_size", 1.5),
+        ("fetch_size", True),
+        ("fetch_size", 10**9),
+        ("poll_interval", 0),
+        ("poll_interval", -1),
+        ("poll_interval", math.nan),
+        ("poll_interval", "1"),
+        ("min_count", 0),
+        ("min_interval", -1),
+        ("min_lag", timedelta(seconds=-1)),
+        ("on_error", "ignore"),
+        ("max_retries", -1),
+        ("max_retries", None),
+        ("retry_base", -1),
+        ("retry_max", math.inf),
+        ("retry_max", 0.5),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):
+    with pytest.raises((TypeError, ValueError), match=f"Whole.{setting}"):
+        Whole(**{setting: value})
+
+
+def test_a_class_without_queue_is_refused():
+    class Nameless(Consumer):
+        name = "billing"
+
+        def process_event(self, event):
+            """Do nothing."""
+
+    with pytest.raises(ValueError, match=r"Nameless\.queue"):
+        Nameless()
+
+
+def test_a_class_without_handler_is_refused():
+    class Idle(Consumer):
+        queue, name = "orders", "billing"
+
+    with pytest.raises(TypeError, match="Idle needs process_event or process_batch"):
+        Idle()
+
+
+def test_a_class_with_both_handlers_is_refused():
+    class Both(Whole):
+        def process_batch(self, batch):
+            """Do nothing."""
+
+    with pytest.raises(TypeError, match="Both needs process_event or process_batch, one of them"):
+        Both()
+
+
+def test_a_handler_with_the_wrong_arguments_is_refused():
+    class Missing(Consumer):
+        queue, name, transactional = "orders", "billing", True
+
+        def process_event(self, event):
+            """Do nothing."""
+
+    with pytest.raises(TypeError, match=r"must take \(self, event, connection\)"):
+        Missing()
+    with pytest.raises(TypeError, match=r"Whole.process_event must take"):
+        Whole(transactional=True)
+
+
+def test_a_handler_of_the_wrong_kind_is_refused():
+    class Waiting(Consumer):
+        queue, name = "orders", "billing"
+
+        async def process_event(self, event):
+            """Do nothing."""
+
+    class Blocking(AsyncConsumer):
+        queue, name = "orders", "billing"
+
+        def process_event(self, event):
+            """Do nothing."""
+
+    with pytest.raises(TypeError, match="AsyncConsumer"):
+        Waiting()
+    with pytest.raises(TypeError, match="async def"):
+        Blocking()
+
+
+def test_a_handler_may_have_more_arguments_of_its_own():
+    class Extra(Consumer):
+        queue, name = "orders", "billing"
+
+        def process_event(self, event, *, urgent=False):
+            """Do nothing."""
+
+    Extra()
+
+
+def test_only_three_names_are_public():
+    import pgqpy.consumers
+
+    assert pgqpy.consumers.__all__ == ["AsyncConsumer", "Consumer", "Retry"]

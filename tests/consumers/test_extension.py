@@ -1,0 +1,104 @@
+"""Consumers on the real extension pgq: no notifications, no dead events, one SQLSTATE."""
+
+from __future__ import annotations
+
+import pytest
+
+import pgqpy
+from pgqpy.errors import ConsumerRunning, QueueNotFound
+from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def make(request, extension_dsn):
+    """Make consumers of a database with the extension."""
+    maker = Maker(extension_dsn, asynchronous=request.param == "asyncio")
+    yield maker
+    maker.close()
+
+
+@pytest.fixture
+def client(extension_dsn):
+    """A client of the same database."""
+    with pgqpy.connect(extension_dsn) as client:
+        yield client
+
+
+def test_an_unknown_queue_is_told_by_its_own_class(client, make):
+    with pytest.raises(QueueNotFound) as caught:
+        make.start(lambda event: None).join()
+    assert caught.value.queue == QUEUE
+
+
+def test_polling_finds_events(queue, make):
+    seen = []
+    make.start(lambda event: seen.append(event.data), poll_interval=0.05)
+    queue.insert("a", "b")
+    eventually(lambda: seen == ["a", "b"])
+    queue.wait_until_finished()
+
+
+def test_failing_events_are_retried_for_ever(queue, make):
+    seen = []
+
+    def handler(event):
+        seen.append((event.data, event.retry))
+        if event.data != "b":
+            raise ValueError("no")
+
+    make.start(handler, poll_interval=0.05, max_retries=0, retry_base=0)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    for _ in range(2):
+        assert queue.retry_now() == 2
+        queue.wait_until_finished()
+    assert seen[-2:] == [("a", 2), ("c", 2)]
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_effects_happen_once_in_the_transaction(queue, client, make, bad):
+    client.connection.execute("create table effect (data text)")
+
+    def handler(event):
+        yield "insert into effect values (%s)", [event.data]
+        if bad and event.data == "b":
+            raise ValueError("no")
+
+    make.start(handler, transactional=True, poll_interval=0.05)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    rows = client.connection.execute("select data from effect").fetchall()
+    assert [row[0] for row in rows] == (["a", "c"] if bad else ["a", "b", "c"])
+
+
+def test_a_batch_larger_than_fetch_size_is_read_through_a_cursor(queue, make):
+    seen = []
+    make.start(lambda event: seen.append(event.data), fetch_size=7, poll_interval=0.05)
+    queue.insert(*map(str, range(50)))
+    queue.wait_until_finished()
+    assert seen == list(map(str, range(50)))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_batch_taken_over_is_left_alone(queue, client, make, caplog, fails):
+    def handler(event):
+        if event.data == "a":
+            tick = client.get_queue_info(QUEUE)[0].last_tick_id
+            client.register_consumer_at(QUEUE, CONSUMER, tick)
+            if fails:
+                raise ValueError("and it fails too")
+
+    make.start(handler, poll_interval=0.05)
+    queue.insert("a")
+    eventually(lambda: "not ours any more" in caplog.text)
+    queue.insert("b")
+    queue.wait_until_finished()
+    assert queue.retry_delays() == []
+
+
+def test_a_second_run_is_refused(queue, client, make):
+    running = make.start(lambda event: None)
+    eventually(lambda: running.consumer._worked)
+    with pytest.raises(ConsumerRunning):
+        make.start(lambda event: None).join()

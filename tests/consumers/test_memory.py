@@ -1,0 +1,70 @@
+"""A consumer's memory depends on its fetch size, never on the batch (G8)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.consumers.harness import CONSUMER, QUEUE
+
+EVENTS = 200_000
+PAYLOAD = 500  # characters
+LIMIT = 40 << 20  # octets; the batch itself is 100 MB
+
+PROGRAM = """
+import asyncio, inspect, resource, sys
+from pgqpy.consumers import AsyncConsumer, Consumer
+
+class Counting:
+    queue, name, seen, on_error = {queue!r}, {name!r}, 0, "stop"
+
+    def count(self):
+        if self.seen == 0:
+            self.before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.seen += 1
+        if self.seen == {events}:
+            self.stop()
+
+class Events(Counting, Consumer):
+    def process_event(self, event):
+        self.count()
+
+class AsyncEvents(Counting, AsyncConsumer):
+    async def process_event(self, event):
+        self.count()
+
+class Transactional(Counting, Consumer):
+    transactional = True
+    def process_event(self, event, connection):
+        self.count()
+
+class Batches(Counting, Consumer):
+    def process_batch(self, batch):
+        for event in batch:
+            self.count()
+
+class Failing(Counting, Consumer):
+    on_error = "retry"
+    def process_event(self, event):
+        self.count()
+        raise ValueError("all of them")
+
+import logging
+logging.disable(logging.CRITICAL)
+consumer = globals()[sys.argv[2]](sys.argv[1])
+outcome = consumer.run()
+if inspect.iscoroutine(outcome):
+    asyncio.run(outcome)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print("seen", consumer.seen, "grown", (after - consumer.before) << 10)
+"""
+
+
+@pytest.mark.parametrize("kind", ["Events", "AsyncEvents", "Transactional", "Batches", "Failing"])
+def test_a_batch_of_200000_events_takes_little_memory(queue, spawn, dsn, kind):
+    queue.fill(EVENTS, size=PAYLOAD)
+    process = spawn("-c", PROGRAM.format(queue=QUEUE, name=CONSUMER, events=EVENTS), dsn, kind)
+    assert process.wait(120) == 0, process.output()
+    words = process.output().split()
+    assert int(words[1]) == EVENTS
+    assert int(words[3]) < LIMIT
+    assert queue.open_batch() is None

@@ -1,0 +1,295 @@
+"""Lost connections, dead servers, other processes: the consumer comes back, nothing is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+import pgqpy
+from pgqpy.errors import ConnectionFailed, ConsumerRunning, SchemaMissing
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
+from tests.support.crash import kill_server
+from tests.support.databases import template_database
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+SESSIONS = "select pid from pg_stat_activity where application_name like 'pgqpy consumer%'"
+END = (
+    "select pg_terminate_backend(pid) from pg_stat_activity"
+    " where application_name like 'pgqpy consumer%'"
+)
+
+
+@pytest.fixture
+def log(caplog):
+    """What the consumers say, information too."""
+    caplog.set_level(logging.INFO, "pgqpy.consumers")
+    return caplog
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def asynchronous(request):
+    """Whether consumers are made for asyncio."""
+    return request.param == "asyncio"
+
+
+def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection, log):
+    seen = []
+    make.start(lambda event: seen.append(event.data), poll_interval=3600)
+    queue.insert("a")
+    eventually(lambda: seen == ["a"])
+    queue.wait_until_finished()
+    assert connection.execute(END).fetchall() == [(True,)]
+    eventually(lambda: "runs again" in log.text)
+    queue.insert("b")
+    eventually(lambda: seen == ["a", "b"])
+    assert "lost its connection" in log.text
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_connection_lost_in_a_handler_gives_the_batch_again(
+    queue, make, connection, transactional
+):
+    seen = []
+
+    def plain(event):
+        seen.append(event.data)
+        if seen == ["a", "b"]:
+            connection.execute(END)
+
+    def in_transaction(event):
+        plain(event)
+        yield "select 1", None
+
+    handler = in_transaction if transactional else plain
+    make.start(handler, transactional=transactional)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert seen[:3] == ["a", "b", "a"] if transactional else ["a", "b", "c"]
+    assert seen[-3:] == ["a", "b", "c"]
+    assert queue.retry_delays() == []
+
+
+def test_a_connection_lost_while_reading_a_large_batch_gives_it_again(queue, make, connection):
+    seen = []
+
+    def handler(event):
+        seen.append(event.id)
+        if len(seen) == 25:
+            connection.execute(END)
+
+    make.start(handler, fetch_size=10)
+    queue.fill(50)
+    queue.wait_until_finished()
+    assert len(seen) == 30 + 50
+    assert seen[30:] == sorted(set(seen))
+
+
+def test_a_connection_lost_while_process_batch_reads_gives_it_again(queue, dsn, connection):
+    from pgqpy.consumers import Consumer
+
+    batches: list[Any] = []
+
+    class Reading(Consumer):
+        queue, name, fetch_size, on_error = QUEUE, CONSUMER, 10, "stop"
+
+        def process_batch(self, batch):
+            count = 0
+            for _event in batch:
+                count += 1
+                if count == 15 and not batches:
+                    batches.append("lost")
+                    connection.execute(END)
+            batches.append(count)
+
+    maker = Maker(dsn, asynchronous=False)
+    maker.run(Reading(dsn))
+    try:
+        queue.fill(50)
+        queue.wait_until_finished()
+        assert batches[0] == "lost"
+        assert 50 in batches
+    finally:
+        maker.close()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_handler_that_always_kills_the_connection_does_not_spin(
+    queue, make, connection, transactional, log
+):
+    """Each time it must wait longer, though the new connection itself works."""
+
+    def plain(event):
+        connection.execute(END)
+
+    def in_transaction(event):
+        plain(event)
+        yield "select 1", None
+
+    handler = in_transaction if transactional else plain
+    running = make.start(handler, transactional=transactional)
+    queue.insert("a")
+    eventually(lambda: log.text.count("lost its connection") >= 3)
+    running.stop()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
+    own_server, asynchronous, transactional, crash, log
+):
+    with template_database(own_server) as name:
+        dsn = own_server.dsn(name)
+        with pgqpy.connect(dsn) as client:
+            queue = Queue(client)
+            client.connection.execute("create table effect (data text)")
+            queue.insert("a", "b", "c")
+        seen = []
+
+        def plain(event):
+            seen.append(event.data)
+            if seen == ["a", "b"]:
+                if crash:
+                    kill_server(own_server)
+                else:
+                    own_server.stop("fast")
+                own_server.start()
+
+        def in_transaction(event):
+            yield "insert into effect values (%s)", [event.data]
+            plain(event)
+
+        maker = Maker(dsn, asynchronous=asynchronous)
+        maker.start(in_transaction if transactional else plain, transactional=transactional)
+        try:
+            eventually(lambda: seen[-3:] == ["a", "b", "c"] and len(seen) > 3)
+            with pgqpy.connect(dsn) as client:
+                Queue(client).wait_until_finished()
+                effects = client.connection.execute("select data from effect").fetchall()
+        finally:
+            maker.close()
+    assert effects == ([("a",), ("b",), ("c",)] if transactional else [])
+    assert "runs again" in log.text
+
+
+def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log):
+    with template_database(own_server) as name:
+        dsn = own_server.dsn(name)
+        with pgqpy.connect(dsn) as client:
+            Queue(client)
+        maker = Maker(dsn, asynchronous=asynchronous)
+        running = maker.start(lambda event: None)
+        eventually(lambda: "runs" in log.text)
+        own_server.stop("fast")
+        eventually(lambda: log.text.count("lost its connection") >= 3)
+        running.stop()
+        own_server.start()
+
+
+def test_no_server_at_start_is_told_at_once(make):
+    make.dsn = "host=/nowhere dbname=x password=hidden"
+    with pytest.raises(ConnectionFailed) as caught:
+        make.start(lambda event: None).join()
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_database_without_the_schema_is_told_at_once(empty_dsn, asynchronous):
+    maker = Maker(empty_dsn, asynchronous=asynchronous)
+    with pytest.raises(SchemaMissing):
+        maker.start(lambda event: None).join()
+
+
+def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connection, log):
+    first = make.start(lambda event: None)
+    eventually(lambda: "runs" in log.text)
+    with pytest.raises(ConsumerRunning) as caught:
+        make.start(lambda event: None).join()
+    ((pid,),) = connection.execute(SESSIONS).fetchall()
+    error = caught.value
+    assert (error.queue, error.consumer, error.pid) == (QUEUE, CONSUMER, pid)
+    assert error.application == f"pgqpy consumer {CONSUMER}"
+    assert error.since is not None
+    first.stop()
+    seen = []
+    make.start(lambda event: seen.append(event.data))
+    queue.insert("a")
+    eventually(lambda: seen == ["a"])
+
+
+def test_consumers_of_other_names_and_queues_run_beside_it(queue, make, client):
+    Queue(client, "other")
+    seen = []
+    for place, name in ((QUEUE, CONSUMER), (QUEUE, "second"), ("other", CONSUMER)):
+        make.start(lambda event, at=(place, name): seen.append(at), queue=place, name=name)
+    eventually(lambda: len(client.connection.execute(SESSIONS).fetchall()) == 3)
+    eventually(lambda: len(client.get_consumer_info(QUEUE)) == 2)
+    queue.insert("a")
+    eventually(lambda: sorted(seen) == [(QUEUE, CONSUMER), (QUEUE, "second")])
+
+
+def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, connect, log):
+    running = make.start(lambda event: None)
+    eventually(lambda: "runs" in log.text)
+    thief, watcher = connect(), connect()
+    take = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
+    thread = threading.Thread(target=thief.execute, args=[take])
+    thread.start()
+    wait_until_blocked(watcher, thief.info.backend_pid)
+    watcher.execute(END)
+    thread.join()
+    with pytest.raises(ConsumerRunning) as caught:
+        running.join()
+    assert caught.value.pid == thief.info.backend_pid
+
+
+def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, asynchronous, log):
+    """As after a network that went away without a word: the old backend cannot even notice."""
+    with template_database(own_server) as name, pgqpy.connect(own_server.dsn(name)) as client:
+        Queue(client)
+        maker = Maker(own_server.dsn(name), asynchronous=asynchronous)
+        running = maker.start(lambda event: None)
+        eventually(lambda: "runs" in log.text)
+        ((pid,),) = client.connection.execute(SESSIONS).fetchall()
+        os.kill(pid, signal.SIGSTOP)
+        with socket.socket(fileno=os.dup(running.consumer._session.connection.fileno())) as copy:
+            copy.shutdown(socket.SHUT_RDWR)
+        eventually(lambda: "waiting for our lost session" in log.text)
+        os.kill(pid, signal.SIGCONT)
+        eventually(lambda: "runs again" in log.text)
+        maker.close()
+
+
+def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):
+    connection = client.connection
+    (version,) = connection.execute("show server_version_num").fetchone()
+    connection.execute("drop role if exists hasty; create role hasty login superuser")
+    settings = ["statement_timeout", "lock_timeout", "idle_session_timeout"]
+    settings += ["idle_in_transaction_session_timeout"]
+    settings += ["transaction_timeout"] if int(version) >= 170000 else []
+    for setting in settings:
+        connection.execute(f"alter role hasty set {setting} = '200ms'")
+    make.dsn = f"{make.dsn} user=hasty"
+    seen = []
+
+    def handler(event):
+        yield "select pg_sleep(0.4)", None
+        # Idle in the transaction for as long: until another session has slept.
+        connection.execute("select pg_sleep(0.4)")
+        seen.append(event.data)
+        yield "select 1", None
+
+    try:
+        running = make.start(handler, transactional=True)
+        queue.insert("a")
+        queue.wait_until_finished()
+        assert seen == ["a"]
+        running.stop()
+    finally:
+        eventually(lambda: not connection.execute(SESSIONS).fetchall())
+        connection.execute("drop role hasty")

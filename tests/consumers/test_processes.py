@@ -1,0 +1,251 @@
+"""Consumers as processes of their own: signals, SIGKILL, forks."""
+
+from __future__ import annotations
+
+import signal
+import textwrap
+
+import pytest
+
+from pgqpy.errors import ConsumerRunning
+from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from tests.support.gates import shut_gate
+from tests.support.waiting import eventually
+
+SYNC = """
+import os, sys, threading
+import psycopg
+from pgqpy.consumers import Consumer
+
+class Process(Consumer):
+    queue, name = {queue!r}, {name!r}
+    {attributes}
+
+    def process_{kind}(self, {arguments}):
+        other = psycopg.connect(sys.argv[1], autocommit=True)
+        with other:
+{body}
+
+consumer = Process(sys.argv[1])
+{run}
+print("run() has returned", flush=True)
+"""
+
+
+def program(body, *, kind="event", transactional=False, attributes="", run="consumer.run()"):
+    arguments = kind + (", connection" if transactional else "")
+    lines = f"transactional = {transactional}; {attributes}"
+    return SYNC.format(
+        queue=QUEUE,
+        name=CONSUMER,
+        attributes=lines,
+        kind=kind,
+        arguments=arguments,
+        body=textwrap.indent(textwrap.dedent(body), " " * 12),
+        run=run,
+    )
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def start(request, spawn, dsn):
+    """Start a process whose handler runs these lines; `do(sql)` runs a statement elsewhere."""
+
+    def starter(body, **options):
+        code = program(body, **options)
+        if request.param == "asyncio":
+            code = asynchronous(code)
+        return spawn("-c", code, dsn)
+
+    return starter
+
+
+def asynchronous(code):
+    """Turn the program into one for asyncio: the handler itself may block."""
+    changes = [
+        ("import Consumer", "import AsyncConsumer as Consumer"),
+        ("    def process_", "    async def process_"),
+        ("connection.execute", "await connection.execute"),
+        ("for event in batch", "async for event in batch"),
+        ("consumer.run()", "__import__('asyncio').run(consumer.run())"),
+    ]
+    for old, new in changes:
+        code = code.replace(old, new)
+    return code
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_event_end_and_leaves_the_batch_unfinished(
+    queue, start, connection, connect, number
+):
+    connection.execute("create table seen (data text)")
+    with shut_gate(connect()) as gate:
+        process = start(f"""
+            other.execute({gate.wait_sql!r})
+            other.execute("insert into seen values (%s)", [event.data])
+        """)
+        queue.insert("a", "b")
+        gate.wait_for_arrival()
+        process.signal(number)
+        gate.open()
+        assert process.wait() == 0
+    assert "run() has returned" in process.output()
+    assert connection.execute("select data from seen").fetchall() == [("a",)]
+    assert queue.open_batch() is not None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_an_idle_process_at_once(queue, start, number):
+    process = start("print('handled', flush=True)", attributes="poll_interval = 3600")
+    queue.insert("a")
+    process.wait_for_output("handled")
+    queue.wait_until_finished()
+    process.signal(number)
+    assert process.wait() == 0
+
+
+def test_a_second_signal_is_not_held_up_by_a_handler(queue, start, connect):
+    with shut_gate(connect()) as gate:
+        process = start(f"print('in', flush=True); other.execute({gate.wait_sql!r})")
+        queue.insert("a")
+        gate.wait_for_arrival()
+        # Signals that come faster than Python looks for them count once: so, one after the other.
+        eventually(lambda: process.popen.poll() or process.signal(signal.SIGTERM), interval=0.3)
+        assert process.wait() == -signal.SIGTERM
+    assert queue.open_batch() is not None
+
+
+def test_a_process_batch_ends_before_a_signal_does(queue, start, connect):
+    with shut_gate(connect()) as gate:
+        process = start(
+            f"""
+            for event in batch:
+                other.execute({gate.wait_sql!r})
+            """,
+            kind="batch",
+        )
+        queue.insert("a", "b")
+        gate.wait_for_arrival()
+        process.signal(signal.SIGTERM)
+        gate.open()
+        assert process.wait() == 0
+    assert queue.open_batch() is None
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_sigkill_before_finish_gives_the_batch_again(
+    queue, start, connection, connect, transactional
+):
+    connection.execute("create table effect (data text)")
+    writer = "connection" if transactional else "other"
+    body = f"""
+        {writer}.execute("insert into effect values (%s)", [event.data])
+        if event.data == "c":
+            other.execute(GATE)
+    """
+    with shut_gate(connect()) as gate:
+        process = start(body.replace("GATE", repr(gate.wait_sql)), transactional=transactional)
+        queue.insert("a", "b", "c")
+        gate.wait_for_arrival()
+        process.kill()
+    again = start(body.replace("GATE", "'select 1'"), transactional=transactional)
+    queue.wait_until_finished()
+    rows = [row[0] for row in connection.execute("select data from effect")]
+    assert rows == (["a", "b", "c"] if transactional else ["a", "b", "c"] * 2)
+    assert again.terminate() == 0
+
+
+def test_a_second_process_is_refused_and_told_who_runs(queue, start, dsn):
+    process = start("print('handled', flush=True)")
+    queue.insert("a")
+    process.wait_for_output("handled")
+    with pytest.raises(ConsumerRunning):
+        Maker(dsn, asynchronous=False).start(lambda event: None).join()
+    process.kill()
+    maker = Maker(dsn, asynchronous=False)
+    seen = []
+    maker.start(lambda event: seen.append(event.data))
+    queue.insert("b")
+    try:
+        eventually(lambda: seen == ["b"])
+    finally:
+        maker.close()
+
+
+def test_signal_handlers_are_put_back(queue, start):
+    run = """
+import signal
+before = [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)]
+consumer.run()
+print("same", before == [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT)])
+"""
+    process = start("self.stop()", run=run)
+    queue.insert("a")
+    process.wait_for_output("same True")
+
+
+def test_in_another_thread_no_signal_handler_is_installed(queue, start):
+    run = """
+import signal
+before = signal.getsignal(signal.SIGTERM)
+def target():
+    consumer.run()
+thread = threading.Thread(target=target); thread.start()
+import time
+while thread.is_alive():
+    assert signal.getsignal(signal.SIGTERM) is before
+    time.sleep(0.01)
+print("never")
+"""
+    process = start("self.stop()", run=run)
+    queue.insert("a")
+    process.wait_for_output("never")
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_forked_child_is_refused_and_the_parent_goes_on(queue, start, connection, transactional):
+    connection.execute("create table effect (data text)")
+    writer = "connection" if transactional else "other"
+    run = """
+try:
+    consumer.run()
+except RuntimeError as error:
+    print("refused:", error, flush=True)
+    os._exit(0)
+"""
+    process = start(
+        f"""
+        {writer}.execute("insert into effect values (%s)", [event.data])
+        if event.data == "a" and os.fork() == 0:
+            return
+        """.replace("with other:", ""),
+        transactional=transactional,
+        run=run,
+    )
+    queue.insert("a", "b")
+    queue.insert("c")
+    process.wait_for_output("refused: this process was forked")
+    queue.wait_until_finished()
+    assert [row[0] for row in connection.execute("select data from effect")] == ["a", "b", "c"]
+    assert process.terminate() == 0
+
+
+def test_a_consumer_made_before_a_fork_runs_in_the_child(queue, start, connection):
+    connection.execute("create table effect (data text)")
+    run = """
+pid = os.fork()
+if pid == 0:
+    consumer.run()
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    process = start(
+        """
+        other.execute("insert into effect values (%s)", [event.data])
+        self.stop()
+        """,
+        run=run,
+    )
+    queue.insert("a")
+    assert process.wait() == 0
+    assert "7" in process.output()
+    assert connection.execute("select data from effect").fetchall() == [("a",)]

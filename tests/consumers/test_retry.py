@@ -1,0 +1,76 @@
+"""Retry policy: pure decisions."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from pgqpy.consumers import Retry
+from pgqpy.consumers.retry import LONGEST, REASON_LENGTH, Again, Dead, RetryPolicy, backoff, reason
+from pgqpy.records import Event
+
+
+def event(retry):
+    return Event(1, datetime.now(timezone.utc), 1, retry, "test", "data")
+
+
+def most():
+    return 1.0
+
+
+def least():
+    return 0.0
+
+
+def test_backoff_doubles_up_to_its_maximum():
+    delays = [backoff(n, base=1, maximum=10, jitter=most) for n in range(6)]
+    assert delays == [1, 2, 4, 8, 10, 10]
+
+
+def test_half_of_a_backoff_is_jitter():
+    assert backoff(3, base=1, maximum=100, jitter=least) == 4
+    assert backoff(3, base=1, maximum=100, jitter=most) == 8
+
+
+def test_backoff_of_an_absurd_attempt_is_the_maximum():
+    assert backoff(10**9, base=1, maximum=3600, jitter=most) == 3600
+
+
+def test_an_error_is_retried_until_max_retries_and_then_dead():
+    policy = RetryPolicy(max_retries=2, base=1, maximum=3600)
+    error = ValueError("bad")
+    assert policy.judge(event(None), error, most) == Again(1)
+    assert policy.judge(event(1), error, most) == Again(2)
+    assert policy.judge(event(2), error, most) == Dead("ValueError: bad")
+    assert policy.judge(event(7), error, most) == Dead("ValueError: bad")
+
+
+def test_without_dead_events_it_is_retried_for_ever():
+    policy = RetryPolicy(max_retries=0, base=1, maximum=8, dead_events=False)
+    assert policy.judge(event(1000), ValueError(), most) == Again(8)
+
+
+def test_retry_has_its_own_delay_and_never_dies():
+    policy = RetryPolicy(max_retries=0)
+    assert policy.judge(event(1000), Retry(after=5)) == Again(5)
+    assert policy.judge(event(None), Retry(after=timedelta(minutes=2))) == Again(120)
+
+
+@pytest.mark.parametrize("after", [-1, math.nan, math.inf, LONGEST * 2, timedelta(days=-1)])
+def test_a_delay_that_makes_no_sense_is_refused(after):
+    with pytest.raises(ValueError, match="a delay is"):
+        Retry(after=after)
+
+
+def test_a_reason_is_short_and_can_be_stored():
+    text = reason(ValueError("\0" + "x" * 10_000 + "\ud800"))
+    assert len(text) == REASON_LENGTH
+    assert text.startswith("ValueError: xxx")
+    assert reason(ValueError("\ud800")) == "ValueError: ?"
+
+
+def test_a_retry_says_what_it_asks_for():
+    assert str(Retry(after=90, reason="closed")) == "again in 90 s: closed"
+    assert str(Retry(after=0.5)) == "again in 0.5 s"
