@@ -1,0 +1,137 @@
+"""G6: no dead events, and ticks and positions as fast as ever while somebody holds xmin back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import RR
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+# An index that grows a level costs a call a page or two; one that is walked costs hundreds.
+MORE_PAGES = 12
+
+# Rows of a table that were never updated or deleted lie without a gap from the first of each page.
+GAPS = """
+    select count(*) from (
+        select (ctid::text::point)[0] as page, max((ctid::text::point)[1]) as last, count(*) as rows
+        from only {} group by 1) pages
+    where last <> rows
+"""
+
+
+@pytest.fixture
+def held(db: Database) -> Database:
+    """A database in which one transaction keeps its snapshot for the whole test."""
+    db.queue()
+    db.main.insert("first")
+    db.main.tick()
+    db.open().begin(RR)
+    return db
+
+
+def _cycles(session: Session, count: int) -> None:
+    """Insert, tick, take and finish a batch, `count` times; maintain and rotate now and then."""
+    session.run(f"""
+        do $$
+        declare
+            batch bigint;
+        begin
+            for number in 1 .. {count} loop
+                perform pgq.insert_event('q', 't', number::text);
+                commit;
+                perform pgq.tick_queue('q');
+                commit;
+                batch := pgq.next_batch('q', 'c');
+                commit;
+                perform count(*) from pgq.get_batch_events(batch);
+                if number % 50 = 0 then
+                    perform pgq.batch_retry(batch, 0);
+                end if;
+                perform pgq.finish_batch(batch);
+                commit;
+                if number % 100 = 0 then
+                    perform pgq.maint_retry_events();
+                    commit;
+                    perform pgq.maint_rotate_tables_step1('q');
+                    commit;
+                    perform pgq.maint_rotate_tables_step2();
+                    commit;
+                    perform pgq.maint_ticks('q'), pgq.maint_positions();
+                    commit;
+                end if;
+            end loop;
+        end $$""")
+
+
+def _pages(session: Session, call: str) -> int:
+    """Return how many pages a call looks at."""
+    (plan,) = session.one(f"explain (analyze, buffers, format json) select {call}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def _costs(session: Session) -> dict[str, int]:
+    """Return how many pages each step of a cycle looks at."""
+    for _ in range(3):  # functions planned, catalogues cached
+        _cycles(session, 7)
+    costs = {"insert": _pages(session, "pgq.insert_event('q', 't', 'x')")}
+    costs["tick"] = _pages(session, "pgq.tick_queue('q')")
+    costs["next_batch"] = _pages(session, "pgq.next_batch('q', 'c')")
+    while (batch := session.next()) is not None:
+        costs["get"] = _pages(session, f"count(*) from pgq.get_batch_events({batch})")
+        costs["finish_batch"] = _pages(session, f"pgq.finish_batch({batch})")
+    costs["look in vain"] = _pages(session, "pgq.next_batch('q', 'c')")
+    return costs
+
+
+def test_calls_look_at_no_more_pages_after_many_cycles(held: Database) -> None:
+    before = _costs(held.main)
+    _cycles(held.main, 1500)
+    after = _costs(held.main)
+    assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}
+
+
+def test_event_tables_hold_no_dead_rows(held: Database) -> None:
+    _cycles(held.main, 250)
+    tables = [row[0] for row in held.main.all("select inhrelid::regclass::text from pg_inherits")]
+    assert sum(held.main.one(f"select count(*) from {table}") for table in tables) > 0
+    gaps = {table: held.main.one(GAPS.format(table)) for table in tables}
+    assert set(gaps.values()) == {0}
+
+
+def test_backlog_of_a_slow_consumer_makes_no_call_dearer(held: Database) -> None:
+    held.main.one("select pgq.register_consumer('q', 'slow')")
+    before = _costs(held.main)
+    _cycles(held.main, 1500)
+    after = _costs(held.main)
+    assert held.main.one("select count(*) from pgq.tick") > 1500
+    assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}
+
+
+def test_rotation_goes_on_while_xmin_is_held(held: Database) -> None:
+    sizes = []
+    query = "select sum(pg_relation_size(inhrelid)) from pg_inherits"
+    for _ in range(3):
+        _cycles(held.main, 400)
+        sizes.append(held.main.one(query))
+    assert sizes[2] <= sizes[0]
+
+
+def test_ticks_and_positions_stay_few_while_xmin_is_held(held: Database) -> None:
+    _cycles(held.main, 1000)
+    assert held.main.one("select count(*) from pgq.tick") < 350
+    assert held.main.one("select count(*) from pgq.position") == 1
+
+
+def test_open_producer_does_not_make_batches_read_more(db: Database) -> None:
+    db.queue(ntables="8")
+    producer = db.open()
+    producer.begin()
+    producer.insert("open")
+    before = _costs(db.main)
+    _cycles(db.main, 500)
+    after = _costs(db.main)
+    assert after["get"] <= before["get"] + MORE_PAGES

@@ -1,0 +1,269 @@
+"""G7: a dump restored where transaction ids are smaller, or larger; a wrong schema version."""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import psycopg
+import pytest
+
+from pgqpy.errors import InstallRefused, SchemaTooNew
+from pgqpy.install import install
+from pgqpy.testing import embedded_server
+from tests.guarantees.sessions import Database, refused
+from tests.support.servers import FAST, other_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pgqpy.testing import EmbeddedServer
+    from tests.guarantees.sessions import Session
+
+CONSUMERS = ("idle", "open", "lagging", "retrying")
+EPOCH = "7"  # transaction ids around 30,000,000,000
+RESTORE_TAKES = 3_000  # transaction ids, with much to spare
+
+_names = (f"restored_{number}" for number in itertools.count(1))
+
+
+class Dump(NamedTuple):
+    """A dumped queue, and what each of its consumers has still to get."""
+
+    path: Path
+    to_come: dict[str, list[str]]
+    open_batch: int
+    open_events: list[str]
+
+
+class Clusters(NamedTuple):
+    """A cluster whose transaction ids are large, one where they are small, dumps of both."""
+
+    large: EmbeddedServer
+    small: EmbeddedServer
+    from_large: Dump
+    from_small: Dump
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Clusters]:
+    """Two clusters and a dump of the same story told in each."""
+    with ExitStack() as stack:
+        large, small = (
+            stack.enter_context(embedded_server(settings=FAST, bin_dir=other_programs()))
+            for _ in range(2)
+        )
+        large.stop()
+        large.run("pg_resetwal", "--epoch", EPOCH, "-D", str(large.data))
+        large.start()
+        yield Clusters(large, small, _dump(large), _dump(small))
+
+
+def _dump(server: EmbeddedServer) -> Dump:
+    with _database(server, "told") as db:
+        install(db.main.connection)
+        _burn(db.main, RESTORE_TAKES)
+        to_come, open_batch = _story(db)
+        open_events = db.main.data(open_batch)
+        path = server.directory / "dump.sql"
+        server.run("pg_dump", "--dbname", db.dsn, "--file", str(path))
+    return Dump(path, to_come, open_batch, open_events)
+
+
+@contextmanager
+def _database(server: EmbeddedServer, name: str) -> Iterator[Database]:
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        admin.execute(f"create database {name}".encode())
+    with closing(Database(server.dsn(name))) as db:
+        yield db
+
+
+def _story(db: Database) -> tuple[dict[str, list[str]], int]:
+    """Leave consumers in every state; return what each has to get, and the open batch."""
+    db.queue(consumers=CONSUMERS)
+    db.main.insert("done")
+    late, unticked = db.open(), db.open()
+    late.begin()
+    late.insert("late")  # in progress at the first ticks
+    db.main.tick()
+    for consumer in CONSUMERS:
+        _take_one(db.main, consumer, retry=consumer == "retrying")
+    db.main.rotate()
+    db.main.insert("second")
+    db.main.tick()
+    late.commit()
+    db.main.insert("third")
+    db.main.tick()
+    assert db.main.drain("idle") == db.main.drain("retrying") == ["second", "late", "third"]
+    open_batch = db.main.next("open")
+    assert open_batch is not None
+    unticked.begin()
+    unticked.insert("in progress at the last tick")
+    db.main.tick()
+    assert db.main.drain("idle") == []
+    unticked.commit()
+    db.main.insert("after the last tick")
+    rest = ["in progress at the last tick", "after the last tick"]
+    behind = ["second", "late", "third", *rest]
+    to_come = {"idle": rest, "open": behind, "lagging": behind, "retrying": ["done", *rest]}
+    return to_come, open_batch
+
+
+def _take_one(session: Session, consumer: str, *, retry: bool) -> None:
+    batch = session.next(consumer)
+    assert session.data(batch) == ["done"]
+    if retry:
+        assert session.one("select pgq.batch_retry(%s, 0)", batch) == 1
+    assert session.finish(batch) == 1
+
+
+@contextmanager
+def _restored(dump: Dump, target: EmbeddedServer) -> Iterator[Database]:
+    """Restore a dump into a new database of a cluster; events go on being inserted there."""
+    copy = target.directory / f"{next(_names)}.sql"
+    copy.write_text(dump.path.read_text())
+    with _database(target, copy.stem) as db:
+        target.run(
+            "psql", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname", db.dsn, "--file", str(copy)
+        )
+        db.main.insert("since the restore")
+        db.main.run("begin")
+        db.main.insert("since, rolled back")
+        db.main.rollback()
+        yield db
+
+
+def _expect_the_rest(db: Database, dump: Dump, *, finished: str | None = None) -> None:
+    """Let every consumer take what it has to get, each event once, and go on from there."""
+    while db.main.one("select pgq.maint_retry_events()"):
+        pass
+    db.main.insert("after the repair")
+    db.main.tick()
+    for consumer in CONSUMERS:
+        expected = [*dump.to_come[consumer], "since the restore", "after the repair"]
+        if consumer == finished:
+            expected = [data for data in expected if data not in dump.open_events]
+        assert sorted(db.main.drain(consumer)) == sorted(expected), consumer
+    _expect_rotation(db)
+
+
+def _expect_rotation(db: Database) -> None:
+    """Rotate all tables and lose nothing."""
+    seen = set()
+    for number in range(5):
+        db.main.insert(f"on {number}")
+        db.main.tick()
+        assert [db.main.drain(consumer) for consumer in CONSUMERS] == [[f"on {number}"]] * 4
+        seen.add(db.main.rotate())
+        db.main.one("select pgq.maint_ticks('q')")
+    assert seen == {0, 1, 2}
+
+
+def test_restore_where_xids_are_smaller_is_refused_until_repaired(clusters: Clusters) -> None:
+    dump = clusters.from_large
+    with _restored(dump, clusters.small) as db:
+        db.queue("sound")
+        for call in ("ticker('q')", "tick_queue('q')", "maint_rotate_tables_step1('q')"):
+            with refused("PQ012"):
+                db.main.one(f"select 1 from pgq.{call}")
+        assert db.main.one("select pgq.maint_retry_events()") == 0
+        assert db.main.one("select pgq.repair_queue('q')") > 0
+        _expect_the_rest(db, dump)
+
+
+def test_queue_that_waits_for_repair_stops_no_other(clusters: Clusters) -> None:
+    with _restored(clusters.from_large, clusters.small) as db:
+        db.queue("a sound one")
+        db.queue("sound, by name behind q")
+        sound = ["a sound one", "sound, by name behind q"]
+        for name in sound:
+            db.main.one("select pgq.set_queue_config(%s, 'ticker_max_lag', '0')", name)
+            db.main.insert("event", name)
+        due = {row[0] for row in db.main.all("select pgq.ticker_due()")}
+        assert due >= set(sound)
+        assert db.main.one("select pgq.ticker()") == 2
+        assert [db.main.drain(queue=name) for name in sound] == [["event"], ["event"]]
+
+
+def test_open_batch_finished_before_the_repair_is_not_given_again(clusters: Clusters) -> None:
+    dump = clusters.from_large
+    with _restored(dump, clusters.small) as db:
+        assert db.main.next("open") == dump.open_batch
+        assert db.main.data(dump.open_batch) == dump.open_events
+        assert db.main.finish(dump.open_batch) == 1
+        db.main.one("select pgq.repair_queue('q')")
+        _expect_the_rest(db, dump, finished="open")
+
+
+def test_open_batch_is_the_same_after_the_repair(clusters: Clusters) -> None:
+    dump = clusters.from_large
+    with _restored(dump, clusters.small) as db:
+        db.main.one("select pgq.repair_queue('q')")
+        assert db.main.next("open") == dump.open_batch
+        assert db.main.data(dump.open_batch) == dump.open_events
+        _expect_the_rest(db, dump)
+
+
+def test_repair_of_a_sound_or_a_repaired_queue_changes_nothing(clusters: Clusters) -> None:
+    dump = clusters.from_large
+    with _restored(dump, clusters.small) as db:
+        kept = [db.main.one("select pgq.repair_queue('q')") for _ in range(3)]
+        assert len(set(kept)) == 1
+        _expect_the_rest(db, dump)
+        db.main.one("select pgq.repair_queue('q')")
+        _expect_rotation(db)
+
+
+def test_restore_where_xids_are_larger_goes_on_by_itself(clusters: Clusters) -> None:
+    dump = clusters.from_small
+    with _restored(dump, clusters.large) as db:
+        db.main.tick()
+        _expect_the_rest(db, dump)
+
+
+def test_restore_into_the_same_cluster_goes_on_by_itself(clusters: Clusters) -> None:
+    dump = clusters.from_small
+    with _restored(dump, clusters.small) as db:
+        db.main.tick()
+        _expect_the_rest(db, dump)
+
+
+def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Clusters) -> None:
+    dump = clusters.from_small
+    with embedded_server(settings=FAST, bin_dir=other_programs()) as fresh:
+        roles = fresh.directory / "roles.sql"
+        roles.write_text(
+            "create role pgq_reader; create role pgq_writer;"
+            " create role pgq_admin; create role pgq_ticker;"
+        )
+        fresh.run("psql", "--quiet", "--dbname", fresh.dsn(), "--file", str(roles))
+        with _restored(dump, fresh) as db:
+            last = db.main.one("select max(txid_snapshot_xmax(tick_snapshot)) from pgq.tick")
+            behind = last - db.main.one("select txid_current()")
+            assert behind > 0  # what was inserted since looks older than the last tick
+            _burn(db.main, behind + 10)
+            with refused("PQ012"):
+                db.main.tick()
+            db.main.one("select pgq.repair_queue('q')")
+            _expect_the_rest(db, dump)
+
+
+def _burn(session: Session, count: int) -> None:
+    """Use transaction ids up."""
+    session.run(f"""
+        do $$
+        begin
+            for number in 1 .. {count} loop
+                perform txid_current();
+                commit;
+            end loop;
+        end $$""")
+
+
+def test_schema_of_a_newer_version_is_refused(db: Database) -> None:
+    db.main.run("update pgq.installation set version = version + 1")
+    with pytest.raises((SchemaTooNew, InstallRefused)):
+        install(db.main.connection)
+    db.queue()  # the engine that is there goes on
