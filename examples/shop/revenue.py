@@ -1,0 +1,28 @@
+"""A consumer that adds up, exactly once: its sums commit together with the batch."""
+
+from typing import Any
+
+from psycopg import Connection
+
+from pgqpy import Event
+from pgqpy.consumers import Consumer
+
+ADD = """
+    insert into revenue values (%s, %s)
+    on conflict (customer) do update set total = revenue.total + excluded.total
+    returning total
+"""
+
+
+class Revenue(Consumer):
+    """Run it: pgqpy consumer run revenue:Revenue."""
+
+    queue = "orders"
+    name = "revenue"
+    transactional = True
+
+    def process_event(self, event: Event, connection: Connection[Any]) -> None:
+        """Add one order to its customer's sum, in the transaction that finishes the batch."""
+        order = event.json()
+        (total,) = connection.execute(ADD, [order["customer"], order["total"]]).fetchone() or (0,)
+        print(f"{order['customer']} has spent {total}", flush=True)
