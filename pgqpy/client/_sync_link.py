@@ -70,6 +70,7 @@ class Link:
         if call.beside and self.is_extension():
             msg = f"the extension pgq in this database lacks {call.function}: pgqpy's schema has it"
             raise errors.NotSupported(msg, function=call.function)
+        self.close_left_open()
         with translated(call.function, call.about):
             with self.cursor() as cursor:
                 cursor.execute(call.sql, call.params, binary=True)
@@ -102,12 +103,17 @@ class Link:
         """Close a server-side cursor that may be gone, in whatever state the connection is.
 
         Closing what a rollback took away would fail the application's transaction. A held cursor
-        outlives a failed transaction: what cannot be closed now is closed before the next opens.
+        outlives a failed transaction: what cannot be closed now is closed before the next call.
+
+        Readers may be closed by the garbage collector, in the middle of another call. To wait for
+        that call's lock would then be a deadlock.
         """
         if held:
             self._left_open.add(name)
         status = self.status()
-        if status == TransactionStatus.INTRANS or (held and status == TransactionStatus.IDLE):
+        if self.connection.lock.locked() or status == TransactionStatus.INERROR:
+            return
+        if held or status == TransactionStatus.INTRANS:
             with suppress(psycopg.Error):
                 with self.cursor() as cursor:
                     cursor.execute(calls.read.OPEN_CURSORS, (name,))
@@ -117,5 +123,6 @@ class Link:
 
     def close_left_open(self) -> None:
         """Close the cursors that could not be closed when their readers stopped."""
-        for name in tuple(self._left_open):
-            self.abandon_cursor(name, held=True)
+        if self._left_open and self.alone():
+            for name in tuple(self._left_open):
+                self.abandon_cursor(name, held=True)

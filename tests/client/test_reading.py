@@ -128,10 +128,22 @@ async def test_async_loop_left_early_leaves_no_cursor(dsn: str) -> None:
         async for _ in client.get_batch_events(batch, fetch_size=5):
             break
         await client.finish_batch(batch)
-        for _ in range(100):  # the event loop closes it in a task of its own
-            if await sql(client, OPEN) == [(0,)]:
-                break
+        await client.get_queue_info()  # whatever comes next has it closed
         assert await sql(client, OPEN) == [(0,)]
+
+
+def test_reader_collected_in_the_middle_of_a_call_does_not_block_it(queue: pgqpy.Client) -> None:
+    queue.insert_events("orders", [("t", str(i)) for i in range(50)])
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    assert batch is not None
+    events: Any = queue.get_batch_events(batch, fetch_size=5)
+    next(events)
+    with queue.connection.lock:  # as psycopg holds it while it talks to the server
+        events.close()
+    assert queue.connection.execute(OPEN).fetchone() == (1,)
+    queue.finish_batch(batch)
+    assert queue.connection.execute(OPEN).fetchone() == (0,)
 
 
 async def test_no_transaction_is_open_between_two_fetches(orders: Any) -> None:
