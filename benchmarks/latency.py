@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 QUEUE, CONSUMER = "latency", "bench"
 END = "end"  # type of the event after which the consumer reports
-WARM_UP = 2.0  # seconds at the rate, before each round
+GET_READY = 2.0  # seconds for producer processes to import and connect
+WARM_UP = 2.0  # seconds at the rate before each round
+COOL_DOWN = 0.5  # seconds after which a producer reports, so that reporting disturbs nobody
 SETTLE = 6.0  # seconds of silence after which the ticker counts as idle
 WAIT = 120.0  # seconds for whatever has to happen
 DURABILITY = {
@@ -46,7 +48,6 @@ class Round(NamedTuple):
 
     rate: float
     late: float  # 99th percentile of how late a producer called insert_event
-    sent: int
     got: int
     p50: float
     p90: float
@@ -60,7 +61,7 @@ class Latency(Consumer):
 
     queue = QUEUE
     name = CONSUMER
-    found: list[tuple[int, int]]  # id, nanoseconds
+    found: list[tuple[int, str, int]]  # id, data, nanoseconds
 
     def process_event(self, event: pgqpy.Event) -> None:
         """Take the time first."""
@@ -69,7 +70,7 @@ class Latency(Consumer):
             Path(str(event.data)).write_text(json.dumps(self.found))
             self.found = []
         else:
-            self.found.append((event.id, now - int(str(event.data))))
+            self.found.append((event.id, str(event.data), now))
 
 
 def consume(dsn: str) -> None:
@@ -79,20 +80,19 @@ def consume(dsn: str) -> None:
     consumer.run()
 
 
-def produce(dsn: str, rate: float, seconds: float) -> None:
-    """Insert at a fixed rate (a process of its own); print how late each call was."""
+def produce(dsn: str, rate: float, start: int, stop: int) -> None:
+    """Insert at a fixed rate between two times in ns (a process of its own); print the lateness."""
     late = []
     with pgqpy.connect(dsn) as client:
-        start = time.monotonic_ns()
-        for number in range(int(rate * seconds)):
+        for number in range(int(rate * (stop - start) / 1e9)):
             due = start + int(number * 1e9 / rate)
             while (wait := due - time.monotonic_ns()) > 0:
                 time.sleep(wait / 1e9)
             now = time.monotonic_ns()
             client.insert_event(QUEUE, "event", str(now))
-            late.append(now - due)
-        took = (time.monotonic_ns() - start) / 1e9
-    print(json.dumps({"late": late, "rate": len(late) / took}))
+            late.append((now, now - due))
+    time.sleep(COOL_DOWN)
+    print(json.dumps(late))
 
 
 @contextmanager
@@ -106,21 +106,27 @@ def process(*args: str) -> Iterator[subprocess.Popen[bytes]]:
         child.wait()
 
 
-def run_producers(dsn: str, rate: float, seconds: float, number: int) -> list[dict[str, Any]]:
-    """Run producers side by side and return what they printed."""
-    command = [sys.executable, __file__, "--produce", dsn, str(rate / number), str(seconds)]
-    children = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(number)]
-    return [json.loads(child.communicate(timeout=WAIT)[0]) for child in children]
+def start_producers(dsn: str, start: int, stop: int, options: Any) -> list[subprocess.Popen[bytes]]:
+    """Start producers side by side that share the rate, each half an interval after the other."""
+    rate, number = options.rate / options.producers, options.producers
+    offsets = [int(index * 1e9 / options.rate) for index in range(number)]
+    return [
+        subprocess.Popen(
+            [sys.executable, __file__, "--produce", dsn, *map(str, (rate, start + offset, stop))],
+            stdout=subprocess.PIPE,
+        )
+        for offset in offsets
+    ]
 
 
-def collect(client: pgqpy.Client, directory: str) -> list[tuple[int, int]]:
+def collect(client: pgqpy.Client, directory: str) -> list[tuple[int, str, int]]:
     """Have the consumer write down what it got so far, and return it."""
     report = Path(directory) / f"report-{time.monotonic_ns()}"
     client.insert_event(QUEUE, END, str(report))
     deadline = time.monotonic() + WAIT
     while time.monotonic() < deadline:
         try:
-            return [(event, nanoseconds) for event, nanoseconds in json.loads(report.read_text())]
+            return [(event, data, now) for event, data, now in json.loads(report.read_text())]
         except (FileNotFoundError, ValueError):
             time.sleep(0.05)
     raise SystemExit(f"the consumer did not report within {WAIT} s")
@@ -128,22 +134,25 @@ def collect(client: pgqpy.Client, directory: str) -> list[tuple[int, int]]:
 
 def measure(client: pgqpy.Client, dsn: str, ticker: psutil.Process, options: Any) -> Round:
     """Run one round at `options.rate`: warm up, measure, verify the count."""
-    run_producers(dsn, options.rate, WARM_UP, options.producers)
-    collect(client, options.directory)
+    start = time.monotonic_ns() + int(GET_READY * 1e9)
+    warm = start + int(WARM_UP * 1e9)
+    stop = warm + int(options.seconds * 1e9)
+    producers = start_producers(dsn, start, stop, options)
+    time.sleep((warm - time.monotonic_ns()) / 1e9)
     cpu = Cpu(ticker)
-    said = run_producers(dsn, options.rate, options.seconds, options.producers)
+    time.sleep((stop - time.monotonic_ns()) / 1e9)
     ticker_cpu = cpu.percent()
+    calls = [call for one in producers for call in json.loads(one.communicate(timeout=WAIT)[0])]
     found = collect(client, options.directory)
-    sent = sum(len(one["late"]) for one in said)
-    if len(found) != sent or len({event for event, _ in found}) != sent:
-        raise SystemExit(f"{sent} events went in, {len(found)} came out")
-    times = sorted(nanoseconds / 1e6 for _, nanoseconds in found)
-    late = sorted(nanoseconds / 1e6 for one in said for nanoseconds in one["late"])
+    if len(found) != len(calls) or len({event for event, _, _ in found}) != len(calls):
+        raise SystemExit(f"{len(calls)} events went in, {len(found)} came out")
+    measured = {now: late for now, late in calls if now - late >= warm}
+    times = sorted((now - int(data)) / 1e6 for _, data, now in found if int(data) in measured)
+    late = sorted(nanoseconds / 1e6 for nanoseconds in measured.values())
     return Round(
-        rate=sum(one["rate"] for one in said),
+        rate=len(late) * 1e9 / (max(measured) - warm),
         late=percentile(late, 99),
-        sent=sent,
-        got=len(found),
+        got=len(times),
         p50=percentile(times, 50),
         p90=percentile(times, 90),
         p99=percentile(times, 99),
@@ -252,13 +261,13 @@ def main() -> None:
     parser.add_argument("--idle", type=float, default=20, help="seconds of silence to measure")
     parser.add_argument("--durability", nargs="+", choices=list(DURABILITY), default=["on", "off"])
     parser.add_argument("--consume", metavar="DSN", help=argparse.SUPPRESS)
-    parser.add_argument("--produce", nargs=3, metavar=("DSN", "RATE", "S"), help=argparse.SUPPRESS)
+    parser.add_argument("--produce", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.consume:
         return consume(options.consume)
     if options.produce:
-        dsn, rate, seconds = options.produce
-        return produce(dsn, float(rate), float(seconds))
+        dsn, rate, start, stop = options.produce
+        return produce(dsn, float(rate), int(start), int(stop))
     results = {name: bench(name, options) for name in options.durability}
     print(f"medians of {options.rounds} rounds of {options.seconds:g} s, {os.cpu_count()} cores")
     print(table(results))

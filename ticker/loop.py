@@ -22,7 +22,7 @@ from pgqpy.errors import PgqError
 from pgqpy.ticker import fitness
 from pgqpy.ticker.due import tick_due
 from pgqpy.ticker.remedies import brief, remedy
-from pgqpy.ticker.state import TickState, look_interval
+from pgqpy.ticker.state import Pace, TickState, look_interval
 from pgqpy.ticker.statements import LEAD, Statements
 from pgqpy.ticker.tick import NOTHING, tick
 
@@ -66,7 +66,12 @@ class TickLoop:
     ) -> None:
         """Take everything needed; connect to nothing yet."""
         self._dsn = dsn
-        self._settings = settings
+        self._due_period = settings.due_period
+        self._pace = Pace(
+            tick=settings.tick_interval,
+            busy=settings.poll_interval,
+            idle=settings.idle_poll_interval,
+        )
         self._health = health
         self._report = report
         self._sessions = sessions
@@ -139,7 +144,7 @@ class TickLoop:
             if done is not NOTHING:
                 self._report.ticked(done)
             if now >= due_at:
-                due_at = now + self._settings.due_period
+                due_at = now + self._due_period
                 self._tick_due(client, state, now)
                 self._health.failing = tuple(state.failing.names())
             looked = time.monotonic()
@@ -155,8 +160,7 @@ class TickLoop:
             self._report.failed("due", exc)
 
     def _rest(self, *, quiet: float, took: float) -> None:
-        busy, idle = self._settings.poll_interval, self._settings.idle_poll_interval
-        rest = look_interval(quiet, took, busy=busy, idle=idle) - took
+        rest = look_interval(quiet, took, pace=self._pace) - took
         if rest < SHORT:
             time.sleep(rest)  # waiting for an event with a timeout costs more than the look
         else:

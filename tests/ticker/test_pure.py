@@ -13,7 +13,7 @@ from pgqpy.ticker import notify, session
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.remedies import brief
-from pgqpy.ticker.state import UNKNOWN, TickState, look_interval
+from pgqpy.ticker.state import UNKNOWN, Pace, TickState, look_interval
 from pgqpy.ticker.watch import Watch
 
 
@@ -87,23 +87,26 @@ def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
     assert state.known_snapshot(now=pause) == UNKNOWN
 
 
+PACE = Pace(tick=0.004, busy=0.002, idle=0.05)
+
+
 @pytest.mark.parametrize(
     ("quiet", "took", "expected"),
     [
-        (0.0, 0.0005, 0.005),  # events come in
-        (0.4, 0.0005, 0.005),
+        (0.0, 0.0005, 0.004),  # this look ticked
+        (0.1, 0.0005, 0.002),  # events come in
         (2.0, 0.0005, 0.02),  # a hundredth of the silence
         (3600.0, 0.0005, 0.05),  # and no more than this
-        (0.0, 0.01, 0.02),  # a slow server is left alone for half of the time
+        (0.1, 0.01, 0.02),  # a slow server is left alone for half of the time
         (3600.0, 1.0, 2.0),
     ],
 )
 def test_looks_get_rarer_with_silence_and_with_cost(quiet, took, expected):
-    assert look_interval(quiet, took, busy=0.005, idle=0.05) == pytest.approx(expected)
+    assert look_interval(quiet, took, pace=PACE) == pytest.approx(expected)
 
 
 def test_idle_interval_is_never_shorter_than_the_busy_one():
-    assert look_interval(100.0, 0.0, busy=0.2, idle=0.05) == 0.2
+    assert look_interval(100.0, 0.0, pace=Pace(tick=0.1, busy=0.2, idle=0.05)) == 0.2
 
 
 def test_database_is_healthy_while_looks_succeed():
