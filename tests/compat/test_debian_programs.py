@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tests.support.waiting import eventually
 
 HERE = Path(__file__).parent
