@@ -119,13 +119,15 @@ class TransactionalLoop(Loop):
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
         cause = error.error if isinstance(error, HandlerFailed) else error
-        if self._info is None or isinstance(cause, TransactionEnded):
-            raise error
         if self.session.lost:
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
         if is_collision(cause):
             self._collided()
-        elif cause is error and is_loss(cause):
+        elif (
+            self._info is None
+            or isinstance(cause, TransactionEnded)
+            or (cause is error and is_loss(cause))
+        ):
             raise error
         elif self.by_event and not self._careful and not self.wants_stop(cause):
             self._careful = True

@@ -9,13 +9,14 @@ import socket
 import threading
 from typing import Any
 
+import psycopg
 import pytest
 
 import pgqpy
+from pgqpy import install
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, SchemaMissing
 from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
 from tests.support.crash import kill_server
-from tests.support.databases import template_database
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -37,6 +38,13 @@ def log(caplog):
 def asynchronous(request):
     """Whether consumers are made for asyncio."""
     return request.param == "asyncio"
+
+
+def installed(server):
+    """Install the schema on a server of one's own; return where."""
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        install.install(connection)
+    return server.dsn()
 
 
 def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection, log):
@@ -144,52 +152,48 @@ def test_a_handler_that_always_kills_the_connection_does_not_spin(
 def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
     own_server, asynchronous, transactional, crash, log
 ):
-    with template_database(own_server) as name:
-        dsn = own_server.dsn(name)
+    dsn = installed(own_server)
+    with pgqpy.connect(dsn) as client:
+        queue = Queue(client)
+        client.connection.execute("create table effect (data text)")
+        queue.insert("a", "b", "c")
+    seen = []
+
+    def plain(event):
+        seen.append(event.data)
+        if seen == ["a", "b"]:
+            if crash:
+                kill_server(own_server)
+            else:
+                own_server.stop("fast")
+            own_server.start()
+
+    def in_transaction(event):
+        yield "insert into effect values (%s)", [event.data]
+        plain(event)
+
+    maker = Maker(dsn, asynchronous=asynchronous)
+    maker.start(in_transaction if transactional else plain, transactional=transactional)
+    try:
+        eventually(lambda: seen[-3:] == ["a", "b", "c"] and len(seen) > 3)
         with pgqpy.connect(dsn) as client:
-            queue = Queue(client)
-            client.connection.execute("create table effect (data text)")
-            queue.insert("a", "b", "c")
-        seen = []
-
-        def plain(event):
-            seen.append(event.data)
-            if seen == ["a", "b"]:
-                if crash:
-                    kill_server(own_server)
-                else:
-                    own_server.stop("fast")
-                own_server.start()
-
-        def in_transaction(event):
-            yield "insert into effect values (%s)", [event.data]
-            plain(event)
-
-        maker = Maker(dsn, asynchronous=asynchronous)
-        maker.start(in_transaction if transactional else plain, transactional=transactional)
-        try:
-            eventually(lambda: seen[-3:] == ["a", "b", "c"] and len(seen) > 3)
-            with pgqpy.connect(dsn) as client:
-                Queue(client).wait_until_finished()
-                effects = client.connection.execute("select data from effect").fetchall()
-        finally:
-            maker.close()
+            Queue(client).wait_until_finished()
+            effects = client.connection.execute("select data from effect").fetchall()
+    finally:
+        maker.close()
     assert effects == ([("a",), ("b",), ("c",)] if transactional else [])
     assert "runs again" in log.text
 
 
 def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log):
-    with template_database(own_server) as name:
-        dsn = own_server.dsn(name)
-        with pgqpy.connect(dsn) as client:
-            Queue(client)
-        maker = Maker(dsn, asynchronous=asynchronous)
-        running = maker.start(lambda event: None)
-        eventually(lambda: "runs" in log.text)
-        own_server.stop("fast")
-        eventually(lambda: log.text.count("lost its connection") >= 3)
-        running.stop()
-        own_server.start()
+    dsn = installed(own_server)
+    with pgqpy.connect(dsn) as client:
+        Queue(client)
+    running = Maker(dsn, asynchronous=asynchronous).start(lambda event: None)
+    eventually(lambda: "runs" in log.text)
+    own_server.stop("fast")
+    eventually(lambda: log.text.count("lost its connection") >= 3)
+    running.stop()
 
 
 def test_no_server_at_start_is_told_at_once(make):
@@ -250,9 +254,10 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
 
 def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, asynchronous, log):
     """As after a network that went away without a word: the old backend cannot even notice."""
-    with template_database(own_server) as name, pgqpy.connect(own_server.dsn(name)) as client:
+    dsn = installed(own_server)
+    with pgqpy.connect(dsn) as client:
         Queue(client)
-        maker = Maker(own_server.dsn(name), asynchronous=asynchronous)
+        maker = Maker(dsn, asynchronous=asynchronous)
         running = maker.start(lambda event: None)
         eventually(lambda: "runs" in log.text)
         ((pid,),) = client.connection.execute(SESSIONS).fetchall()

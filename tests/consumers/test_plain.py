@@ -7,9 +7,16 @@ from functools import partial
 import pytest
 
 from pgqpy.consumers import Retry
-from pgqpy.errors import QueueNotFound
+from pgqpy.errors import ConsumerNotFound, QueueNotFound
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
+
+
+def in_transaction(event):
+    yield "select 1", None
+
+
+ignore = {False: lambda event: None, True: in_transaction}
 
 
 def test_events_come_in_order_and_the_batch_is_finished(queue, make):
@@ -276,6 +283,54 @@ def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
     queue.insert("a")
     queue.wait_until_finished()
     assert len(queue.retry_delays()) == 1
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
+    queue, client, make, transactional
+):
+    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
+    eventually(lambda: running.consumer._worked)
+    client.unregister_consumer(QUEUE, CONSUMER)
+    with pytest.raises(ConsumerNotFound) as caught:
+        running.join()
+    assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, make, transactional):
+    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
+    eventually(lambda: running.consumer._worked)
+    client.drop_queue(QUEUE, force=True)
+    with pytest.raises((QueueNotFound, ConsumerNotFound)):
+        running.join()
+
+
+@pytest.mark.parametrize("level", [r"repeatable\\ read", "serializable"])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_role_with_another_isolation_level_loses_nothing(
+    queue, client, make, level, transactional
+):
+    make.dsn += (
+        f" options='-c default_transaction_isolation={level.replace(' ', chr(92) * 2 + ' ')}'"
+    )
+    seen = []
+
+    def plain(event):
+        seen.append(event.data)
+
+    def in_transaction(event):
+        plain(event)
+        yield "select 1", None
+
+    make.start(in_transaction if transactional else plain, transactional=transactional)
+    for _ in range(3):
+        queue.insert("a", "b")
+        # Somebody moves the position at the same time: one of the two collides.
+        batch = client.next_batch(QUEUE, CONSUMER)
+        assert batch is None or batch.queue == QUEUE
+    queue.wait_until_finished()
+    assert len(seen) >= 6
 
 
 def test_the_same_object_runs_once_at_a_time(queue, make):
