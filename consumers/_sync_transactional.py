@@ -123,11 +123,7 @@ class TransactionalLoop(Loop):
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
         if is_collision(cause):
             self._collided()
-        elif (
-            self._info is None
-            or isinstance(cause, TransactionEnded)
-            or (cause is error and is_loss(cause))
-        ):
+        elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error
         elif self.by_event and not self._careful and not self.wants_stop(cause):
             self._careful = True
