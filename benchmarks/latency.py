@@ -84,7 +84,7 @@ def produce(dsn: str, rate: float, start: int, stop: int) -> None:
     """Insert at a fixed rate between two times in ns (a process of its own); print the lateness."""
     late = []
     with pgqpy.connect(dsn) as client:
-        for number in range(int(rate * (stop - start) / 1e9)):
+        for number in range(round(rate * (stop - start) / 1e9)):
             due = start + int(number * 1e9 / rate)
             while (wait := due - time.monotonic_ns()) > 0:
                 time.sleep(wait / 1e9)

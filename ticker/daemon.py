@@ -59,14 +59,19 @@ class Ticker:
         self._healths: list[Health] = []
         self._threads: list[Thread] = []
         self._timers = Timers(self._prepare())
-        self._web = self._make_web()
+        self._web = Web(
+            settings.http_host,
+            settings.http_port,
+            health=self.health,
+            registry=self.metrics.registry,
+        )
 
     def start(self) -> None:
         """Begin to serve every database; returns at once, whether or not they answer.
 
         Raises OSError if the HTTP address cannot be had.
         """
-        http = self._web.start() if self._web else None
+        http = self._web.start()
         for thread in self._threads:
             thread.start()
         self._timers.start()
@@ -77,11 +82,12 @@ class Ticker:
         """Stop within a second: what runs may end, what hangs is broken off."""
         self._stopping.set()
         self._timers.stop()
+        closing = Thread(target=self._web.stop, daemon=True)  # takes its time, so meanwhile
+        closing.start()
         if not self._ended(STOP_TIMEOUT):
             self._sessions.break_off()
             self._ended(BREAK_TIMEOUT)
-        if self._web:
-            self._web.stop()
+        closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
         """Serve until SIGTERM or SIGINT (or `stop` in another thread); return the exit code 0."""
@@ -103,8 +109,9 @@ class Ticker:
     def _prepare(self) -> list[Any]:
         """Make loop and duties of every database."""
         duties = []
-        for dsn in self.settings.databases:
-            health = Health(session.label(dsn))
+        labels = session.labels(self.settings.databases)
+        for dsn, label in zip(self.settings.databases, labels, strict=True):
+            health = Health(label)
             report = Report(health.database, self.log, self.metrics)
             common: dict[str, Any] = {
                 "health": health,
@@ -119,13 +126,6 @@ class Ticker:
             self.metrics.watch_database(health.database, partial(_age, health))
             duties += duties_of(dsn, self.settings, **common)
         return duties
-
-    def _make_web(self) -> Web | None:
-        settings = self.settings
-        if settings.http_port is None:
-            return None
-        registry = self.metrics.registry
-        return Web(settings.http_host, settings.http_port, health=self.health, registry=registry)
 
     def _ended(self, timeout: float) -> bool:
         """Wait for loops and duties; say whether all have ended."""

@@ -91,7 +91,8 @@ class TickLoop:
             try:
                 persist(self._session)
             except Lost as exc:
-                self._lost(exc.__cause__ or exc)
+                self._disconnected(str(exc), exc.__cause__ or exc)
+                self._stopping.wait(random.uniform(0.0, 0.1))
             except Exception as exc:  # noqa: BLE001  # only when stopping: anything else is tried again
                 self._report.log.debug("stopped in the middle", error=brief(exc))
 
@@ -106,9 +107,10 @@ class TickLoop:
                     self._become_active(installed.state)
                     self._serve(connection)
             except Exception as exc:
-                raise Lost from exc
+                raise Lost("connection lost" if connection.closed else "session failed") from exc
             finally:
                 self._report.metrics.active.labels(self._report.database).set(0)
+                self._report.metrics.readings.forget(self._report.database)
 
     def _stand_by(self, connection: Connection[Any]) -> None:
         """Wait until this session holds the ticker's lock, or until stopping.
@@ -175,10 +177,6 @@ class TickLoop:
                 self._report.log.error("database refused", error=brief(exc))
             return
         self._disconnected("reconnecting", exc)
-
-    def _lost(self, exc: BaseException) -> None:
-        self._disconnected("connection lost", exc)
-        self._stopping.wait(random.uniform(0.0, 0.1))
 
     def _disconnected(self, what: str, exc: BaseException) -> None:
         if self._stopping.is_set():

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pgqpy.client._dsn import parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from psycopg import Connection
 
@@ -94,6 +94,16 @@ def label(dsn: str) -> str:
     user = known.get("user", "")
     host = known.get("host") or known.get("hostaddr") or "local"
     return f"{host}:{known.get('port', '5432')}/{known.get('dbname') or user}"
+
+
+def labels(dsns: Sequence[str]) -> list[str]:
+    """Return a label for each connection string, no two alike."""
+    found: list[str] = []
+    for dsn in dsns:
+        name = label(dsn)
+        twins = sum(other.partition("#")[0] == name for other in found)
+        found.append(f"{name}#{twins + 1}" if twins else name)
+    return found
 
 
 class Sessions:

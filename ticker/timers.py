@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pgqpy.ticker.duty import Duty
 
 FIRST_RUN = 0.5  # seconds: the loop has become active by then, or the duty waits a period more
+CLOCK_LOOK = 10.0  # seconds
+CLOCK_STEP = 2.0  # seconds: more than the clock is ever slewed by in between
 
 
 class Threads(BaseExecutor):  # type: ignore[misc]  # apscheduler ships no types
@@ -54,6 +56,30 @@ class Threads(BaseExecutor):  # type: ignore[misc]  # apscheduler ships no types
         return not any(thread.is_alive() for thread in self._running)
 
 
+class Scheduler(BackgroundScheduler):  # type: ignore[misc]  # apscheduler ships no types
+    """APScheduler, which goes by the wall clock, made to survive that somebody sets it.
+
+    After a step back by an hour every duty would wait for an hour. So the scheduler looks at its
+    clock every few seconds, and when that has jumped, everything is due.
+    """
+
+    _offset: float | None = None  # seconds from the monotonic clock to the wall clock
+
+    def _process_jobs(self) -> float:
+        offset = wall_clock_offset()
+        if self._offset is not None and abs(offset - self._offset) > CLOCK_STEP:
+            for job in self.get_jobs():
+                job.modify(next_run_time=datetime.now(timezone.utc))
+        self._offset = offset
+        wait: float | None = super()._process_jobs()
+        return CLOCK_LOOK if wait is None else min(wait, CLOCK_LOOK)
+
+
+def wall_clock_offset() -> float:
+    """Return the seconds from the monotonic clock to the wall clock."""
+    return time.time() - time.monotonic()
+
+
 class Timers:
     """Calls duties periodically: start, stop, join. Stopping twice or before starting is safe."""
 
@@ -63,7 +89,7 @@ class Timers:
         # Runs that were missed (a suspended laptop) are made up for by one, never by many, and a
         # run that takes longer than its period delays the next.
         defaults = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        self._scheduler = BackgroundScheduler(
+        self._scheduler = Scheduler(
             executors={"default": self._threads}, job_defaults=defaults, timezone=timezone.utc
         )
         logging.getLogger("apscheduler").setLevel(logging.ERROR)

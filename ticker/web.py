@@ -24,34 +24,37 @@ class Web:
     def __init__(
         self,
         host: str,
-        port: int,
+        port: int | None,
         *,
         health: Callable[[], tuple[int, dict[str, Any]]],
         registry: CollectorRegistry,
     ) -> None:
-        """Take where to listen, and what to answer with; listens to nothing yet."""
-        self._address = (host, port)
+        """Take where to listen (port None: nowhere, 0: any port) and what to answer with."""
+        self._host = host
+        self._port = port
         self._health = health
         self._registry = registry
         self._server: ThreadingHTTPServer | None = None
 
-    def start(self) -> str:
-        """Listen, and return host:port; OSError if the address cannot be had."""
+    def start(self) -> str | None:
+        """Listen, and return host:port, None if there is no port; OSError if it cannot be had."""
+        if self._port is None:
+            return None
         answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
             "/healthz": self._healthz,
             "/metrics": self._metrics,
         }
-        server = self._server = Server(self._address, answers)
+        server = self._server = Server((self._host, self._port), answers)
         Thread(target=server.serve_forever, name="http", daemon=True).start()
         host, port = server.server_address[:2]
         return f"{host!s}:{port}"
 
     def stop(self) -> None:
         """Listen no more."""
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
 
     def _healthz(self) -> tuple[int, str, bytes]:
         status, body = self._health()

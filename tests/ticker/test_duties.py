@@ -8,6 +8,7 @@ from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.due import tick_due
 from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.maint import maint
+from pgqpy.ticker.remedies import sqlstate
 from pgqpy.ticker.retry import retry
 from tests.support.waiting import eventually
 
@@ -86,7 +87,7 @@ def test_maint_that_fails_does_not_stop_the_others(client, connection, queue):
         "update pgq.queue set queue_extra_maint = array['public.broken', 'public.works']"
     )
     done = maint(client)
-    assert [(op.func_name, exc.sqlstate) for op, exc in done.failures] == [
+    assert [(op.func_name, sqlstate(exc)) for op, exc in done.failures] == [
         ("public.broken", "XX999")
     ]
     assert connection.execute("select * from public.calls").fetchall() == [(queue,)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 
 import pytest
 
@@ -11,9 +12,11 @@ from pgqpy.errors import ConnectionFailed
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import notify, session
 from pgqpy.ticker.backoff import Backoff
+from pgqpy.ticker.duty import Duty
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.remedies import brief
 from pgqpy.ticker.state import UNKNOWN, Pace, TickState, look_interval
+from pgqpy.ticker.timers import Timers
 from pgqpy.ticker.watch import Watch
 
 
@@ -158,6 +161,11 @@ def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(ds
     assert "cret" not in str(caught.value)
 
 
+def test_no_two_databases_have_the_same_label():
+    dsns = ["host=h dbname=a user=x", "host=h dbname=a user=y", "host=h dbname=b user=x"]
+    assert session.labels(dsns) == ["h:5432/a", "h:5432/a#2", "h:5432/b"]
+
+
 def test_connection_string_goes_before_our_defaults():
     assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
     assert "tcp_user_timeout=" in session.conninfo("dbname=x connect_timeout=3")
@@ -209,6 +217,28 @@ def test_no_service_manager_is_no_error(monkeypatch, tmp_path):
     assert not notify.notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     assert not notify.notify("READY=1")
+
+
+def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
+    called = threading.Event()
+
+    class Called(Duty):
+        def __init__(self):
+            self.name, self.period = "called", 3600.0
+
+        def __call__(self):
+            called.set()
+
+    timers = Timers([Called()])
+    timers.start()
+    try:
+        assert called.wait(30)
+        called.clear()
+        monkeypatch.setattr("pgqpy.ticker.timers.wall_clock_offset", lambda: -3600.0)
+        timers._scheduler.wakeup()
+        assert called.wait(30)
+    finally:
+        timers.stop()
 
 
 def test_error_is_told_in_one_line():
