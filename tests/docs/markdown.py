@@ -1,0 +1,61 @@
+"""The fenced blocks and the tables of a document."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.support.tree import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d[\d,.]*(?: (?:ms|s)\b)?")
+PLACE = re.compile(r"/\S*/pgqpy-\w+")
+
+
+class Block(NamedTuple):
+    """One fenced block: ```language note, then the text."""
+
+    document: str
+    line: int
+    language: str
+    note: str
+    text: str
+
+
+def text(document: str) -> str:
+    """Return a document's text, by its name from the root."""
+    return (ROOT / document).read_text(encoding="utf-8")
+
+
+def blocks(document: str, language: str | None = None) -> list[Block]:
+    """Return a document's blocks in order, of one language or of all."""
+    whole = text(document)
+    found = [
+        Block(document, whole.count("\n", 0, match.start()) + 1, *match.groups())
+        for match in FENCE.finditer(whole)
+    ]
+    return [block for block in found if language in (None, block.language)]
+
+
+def rows(document: str, first: str) -> Iterator[list[str]]:
+    """Yield the cells of the table whose first heading is `first`, without its code marks."""
+    lines = text(document).splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield [cell.strip() for cell in line.strip("|").split(" | ")]
+
+
+def codes(cell: str) -> list[str]:
+    """Return what stands in code marks in a cell."""
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def shape(output: str) -> list[str]:
+    """Return the lines without what differs from run to run: numbers, times, widths, places."""
+    masked = NUMBER.sub("N", PLACE.sub("PLACE", output)).replace("─", "")
+    return [" ".join(line.split()) for line in masked.splitlines() if line.strip()]

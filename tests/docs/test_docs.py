@@ -1,0 +1,149 @@
+"""The pages in docs/: their commands run, their code works, their tables are the code's."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgqpy import metrics
+from pgqpy.consumers import Consumer
+from pgqpy.consumers.definition import SETTINGS, Definition
+from pgqpy.errors import BY_SQLSTATE
+from pgqpy.settings import TickerSettings
+from pgqpy.testing import wheel_programs
+from tests.docs.markdown import Block, blocks, codes, rows, text
+from tests.docs.transcript import Shell
+from tests.support.tree import ROOT, files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCUMENTS = [str(name) for name in files("*.md") if name.parts[0] != "tests"]
+CONSUMERS, OPERATIONS, SQL = "docs/consumers.md", "docs/operations.md", "docs/sql.md"
+BY_HAND = re.compile(r"by-hand: \S.+")
+VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
+KNOWN = {"tutorial", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
+
+
+def test_every_block_is_tested_or_says_why_not() -> None:
+    pages = ["README.md", CONSUMERS, OPERATIONS, SQL]
+    unknown = [
+        f"{block.document}:{block.line}: {block.note}"
+        for page in pages
+        for block in blocks(page)
+        if block.note not in KNOWN
+        and not block.note.startswith("examples/")
+        and not BY_HAND.fullmatch(block.note)
+    ]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_link_leads_somewhere(document: str) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text(document))
+    folder = (ROOT / document).parent
+    assert [target for target in targets if not (folder / target).exists()] == []
+
+
+def test_the_consumers_page_works(dsn: str, client: Any, tmp_path: Path) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    with Shell(tmp_path, dsn) as shell:
+        for block in blocks(CONSUMERS):
+            if block.language == "console":
+                shell.run(block)
+            elif block.note == "run":
+                (tmp_path / "block.py").write_text(block.text)
+                shell.run(block._replace(text="$ python block.py\n"))
+            else:
+                assert_is_consumers(block)
+
+
+def assert_is_consumers(block: Block) -> None:
+    module: dict[str, Any] = {"__name__": "block"}
+    exec(compile(block.text, f"{block.document}:{block.line}", "exec"), module)
+    classes = [value for value in module.values() if isinstance(value, type)]
+    made = [kind("") for kind in classes if issubclass(kind, Consumer) and kind is not Consumer]
+    assert made
+
+
+def test_the_settings_of_consumers_are_all_described() -> None:
+    described = {codes(name)[0]: default for name, default, _ in rows(CONSUMERS, "setting")}
+    assert set(described) == set(SETTINGS) - {"queue", "name"}
+    for name, default in described.items():
+        assert codes(default) == [repr(getattr(Definition, name)).replace("'", '"')]
+
+
+def test_the_operations_page_works(dsn: str, tmp_path: Path) -> None:
+    with Shell(tmp_path, dsn) as shell:
+        for block in blocks(OPERATIONS, "console"):
+            if not block.note:
+                shell.run(block)
+
+
+def test_the_roles_can_be_granted(dsn: str) -> None:
+    (block,) = blocks(OPERATIONS, "sql")
+    psql(dsn, f"begin;\n{block.text}\nrollback;\n")
+
+
+def test_the_unit_starts_the_ticker() -> None:
+    (block,) = blocks(OPERATIONS, "ini")
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # systemd minds the case
+    unit.read_string(block.text)
+    service = unit["Service"]
+    assert service["Type"] == "notify"
+    assert service["ExecStart"].endswith("pgqpy ticker run")
+    given = dict(word.split("=", 1) for word in service["Environment"].split())
+    assert set(given) <= VARIABLES.keys()
+
+
+def test_the_settings_of_the_ticker_are_all_described() -> None:
+    described = [name for cells in rows(OPERATIONS, "setting") for name in codes(cells[0])]
+    assert sorted(described) == sorted(VARIABLES)
+    for name, default, _ in rows(OPERATIONS, "setting"):
+        field = VARIABLES[codes(name)[0]]
+        if isinstance(field.default, float):
+            assert codes(default) == [str(field.default)]
+
+
+def test_the_metrics_are_all_described() -> None:
+    described = {name for cells in rows(OPERATIONS, "metric") for name in codes(cells[0])}
+    exist = {
+        value for name, value in vars(metrics).items() if name.isupper() and "pgq_" in str(value)
+    }
+    assert {name.removesuffix("_total") for name in described} == exist
+
+
+def test_the_sql_page_works(dsn: str) -> None:
+    outputs = [psql(dsn, block.text) for block in blocks(SQL, "sql")]
+    assert "placed" in outputs[0]
+
+
+def test_the_sql_functions_are_there_for_the_role_that_is_named(connection: Any) -> None:
+    for signature, _, role in rows(SQL, "function"):
+        (function,) = re.findall(r"`(\w+)\(", signature)
+        query = """
+            select count(*) from pg_proc where proname = %s and pronamespace = 'pgq'::regnamespace
+               and has_function_privilege(%s, oid, 'execute')
+        """
+        name = "public" if role == "everybody" else f"pgq_{role}"
+        assert connection.execute(query, [function, name]).fetchone()[0] > 0, signature
+
+
+def test_every_error_code_is_described_with_its_class() -> None:
+    described = {code: name for code, name, _ in rows(SQL, "SQLSTATE")}
+    ours = {code: kind.__name__ for code, kind in BY_SQLSTATE.items() if code.startswith("PQ")}
+    assert described == ours
+
+
+def psql(dsn: str, script: str) -> str:
+    """Run a script as psql does: each statement a transaction of its own."""
+    program = [str(wheel_programs() / "psql"), "-X", "-v", "ON_ERROR_STOP=1", dsn]
+    done = subprocess.run(program, input=script, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

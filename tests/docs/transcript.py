@@ -1,0 +1,116 @@
+"""Run the commands of a console block, and compare what they print with what it shows.
+
+`$ command &` stays in the background until the end. `^C` after the output of a command that does
+not end by itself: it is interrupted once it has printed that. Log lines may come in between.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.docs.markdown import shape
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from tests.docs.markdown import Block
+
+TIMEOUT = 60  # seconds for one command
+INTERRUPTED = "^C"
+
+
+class Step(NamedTuple):
+    """A command and the lines shown under it."""
+
+    command: str
+    shown: list[str]
+
+
+def steps(block: Block) -> list[Step]:
+    """Return the commands of a block."""
+    found: list[Step] = []
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            found.append(Step(line.removeprefix("$ "), []))
+        else:
+            found[-1].shown.append(line)
+    return found
+
+
+class Shell:
+    """A terminal in a folder, for a database. Use as a context manager."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        """Start nothing yet."""
+        self._folder = folder
+        self._stack = ExitStack()
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        mine = {"PATH": programs, "PGQPY_DSN": dsn, "PYTHONUNBUFFERED": "1"}
+        self._environment = {**os.environ, **mine}
+
+    def __enter__(self) -> Self:
+        """Return the shell."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End what runs in the background."""
+        self._stack.close()
+
+    def run(self, block: Block) -> None:
+        """Run a block's commands in order; AssertionError if one fails or prints something else."""
+        for step in steps(block):
+            where = f"{block.document}:{block.line}: $ {step.command}"
+            if step.command.endswith("&"):
+                self._start(step.command.removesuffix("&"))
+            elif step.shown[-1:] == [INTERRUPTED]:
+                self._run_until(where, step)
+            else:
+                self._run(where, step)
+
+    def _run(self, where: str, step: Step) -> None:
+        process, output = self._start(step.command)
+        code = process.wait(TIMEOUT)
+        printed = output.read_text()
+        assert code == 0, f"{where}\nexit code {code}:\n{printed}"
+        check(where, step.shown, printed)
+
+    def _run_until(self, where: str, step: Step) -> None:
+        process, output = self._start(step.command)
+
+        def printed() -> bool:
+            check(where, step.shown[:-1], output.read_text())
+            return True
+
+        eventually(printed, TIMEOUT)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(TIMEOUT) == 0, f"{where}\n{output.read_text()}"
+
+    def _start(self, command: str) -> tuple[subprocess.Popen[bytes], Path]:
+        output = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / "output"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                ["/bin/sh", "-c", f"exec {command}"],
+                cwd=self._folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+        self._stack.callback(process.wait, TIMEOUT)
+        self._stack.callback(process.kill)
+        return process, output
+
+
+def check(where: str, shown: list[str], printed: str) -> None:
+    """AssertionError unless the shown lines were printed, in this order, log lines in between."""
+    lines = iter(shape(printed))
+    for line in shape("\n".join(shown)):
+        assert line in lines, f"{where}\ndid not print {line!r}, but:\n{printed}"
