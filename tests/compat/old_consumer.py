@@ -12,7 +12,7 @@ import pgq  # type: ignore[import-not-found]  # Debian's package, not of this pr
 class OldConsumer(pgq.Consumer):  # type: ignore[misc]  # as above
     """Writes down each event."""
 
-    def process_event(self, db, event):  # type: ignore[no-untyped-def]  # as above
+    def process_event(self, db, event):
         """Write down one event, or set it aside."""
         if event.ev_data == "again" and not event.ev_retry:
             event.tag_retry(0)
