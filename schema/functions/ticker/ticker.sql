@@ -2,7 +2,7 @@
 --
 -- Ticks a queue if PGQ's rule wants it (see tick_is_due).
 --
--- Returns: the tick's id; null when it is not time yet.
+-- Returns: the tick's id; null when it is not time yet, or somebody else has the queue's row at this moment.
 -- Raises: PQ001 no such queue; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not time yet.
 create or replace function pgq.ticker(i_queue_name text)
@@ -22,9 +22,10 @@ begin
     elsif not pgq.tick_is_due(q) then
         return null;
     end if;
-    -- another ticker may have been faster: look again when the queue is ours
-    perform from pgq.queue where queue_id = q.queue_id for no key update;
-    if not pgq.tick_is_due(q) then
+    -- Another ticker may have been faster: look again when the queue is ours. Whoever has it now is not waited for: the
+    -- look locked the sequence, which drop_queue takes after the row.
+    perform from pgq.queue where queue_id = q.queue_id for no key update skip locked;
+    if not found or not pgq.tick_is_due(q) then
         return null;
     end if;
     return (select tick_id from pgq.insert_tick(q.queue_id, null, null, null));
