@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, pass_target
 
@@ -66,4 +67,9 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> N
     """
     from pgqpy.demo import run as run_demo
 
-    ctx.exit(run_demo(seconds=seconds, clients=clients, dsn=target.dsn or None))
+    # PGQPY_DSN is where the application is: only --dsn itself lets the demo in there.
+    named = any(
+        place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
+        for place in (ctx, ctx.find_root())
+    )
+    ctx.exit(run_demo(seconds=seconds, clients=clients, dsn=target.dsn if named else None))

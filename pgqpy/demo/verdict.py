@@ -88,7 +88,8 @@ def _same(events: int, transactions: int, history: int) -> Check:
 
 
 def _none(what: str, count: int) -> Check:
-    return Check(count == 0, f"{'no' if count == 0 else f'{count:,}'} event {what}")
+    many = {0: "no event", 1: "1 event"}.get(count, f"{count:,} events")
+    return Check(count == 0, f"{many} {what}")
 
 
 def _equal(one: str, many: str, count: int, wrong: int) -> Check:

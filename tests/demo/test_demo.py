@@ -39,7 +39,8 @@ def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
     """Start a short demo whose temporary files are in `place`, to be looked at."""
 
     def start(*options: str) -> PythonProcess:
-        env = {"TMPDIR": str(place), "PGQPY_DSN": ""}
+        # The application's own database is not for a demo, unless --dsn says so.
+        env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
         return spawn("-m", "pgqpy", "demo", *SHORT, *options, env=env)
 
     return start

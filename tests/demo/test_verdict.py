@@ -66,7 +66,7 @@ def test_a_lost_event_is_seen(tables: Any) -> None:
 
 def test_an_event_processed_twice_is_seen(tables: Any) -> None:
     tables.execute("insert into ledger select * from ledger where ev_id = 1")
-    assert "2 event processed twice" in wrong(tables)
+    assert "2 events processed twice" in wrong(tables)
 
 
 def test_an_event_that_took_the_place_of_another_is_seen(tables: Any) -> None:
