@@ -43,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--http-host", help="where /healthz and /metrics listen (127.0.0.1)")
     parser.add_argument("--http-port", help="their port; 0 takes any; without it they are off")
     parser.add_argument("--poll-interval", help="seconds between looks while events come in")
+    parser.add_argument("--tick-interval", help="seconds from a tick to the next look")
     parser.add_argument("--idle-poll-interval", help="seconds between looks otherwise")
     parser.add_argument("--retry-period", help="seconds between moves out of the retry queue")
     parser.add_argument("--maint-period", help="seconds between rotation and clean-up")

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from pgqpy.settings import TickerSettings
 
-STOP_TIMEOUT = 0.5  # seconds for what runs to end by itself
-BREAK_TIMEOUT = 0.3  # seconds more, once its sessions are broken off
+STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself
+BREAK_TIMEOUT = 0.15  # seconds more, once its sessions are broken off
 STALE = 60.0  # seconds a loop may go without a sign of life until systemd hears no more of us
 
 
@@ -72,11 +72,11 @@ class Ticker:
         Raises OSError if the HTTP address cannot be had.
         """
         http = self._web.start()
+        databases = [health.database for health in self._healths]
+        self.log.info("started", pid=os.getpid(), databases=databases, http=http)
         for thread in self._threads:
             thread.start()
         self._timers.start()
-        databases = [health.database for health in self._healths]
-        self.log.info("started", pid=os.getpid(), databases=databases, http=http)
 
     def stop(self) -> None:
         """Stop within a second: what runs may end, what hangs is broken off."""

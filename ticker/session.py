@@ -11,7 +11,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pgqpy.client._dsn import parameters
+from pgqpy.client._dsn import failed, parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,9 +53,12 @@ _SET = """
 def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
     """Connect in autocommit mode with the session settings above, and `settings` over them.
 
-    Raises psycopg.Error. What the connection string says itself goes before our defaults.
+    Raises ConnectionFailed. What the connection string says itself goes before our defaults.
     """
-    connection = psycopg.connect(conninfo(dsn), autocommit=True)
+    try:
+        connection = psycopg.connect(conninfo(dsn), autocommit=True)
+    except psycopg.Error as exc:
+        raise failed(exc) from exc
     try:
         # First and alone: the statement below takes longer than a role's strict timeout may allow.
         connection.execute("set statement_timeout = 0")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
+STOP_LOOK = 0.2  # seconds until a request to stop is seen
 REQUEST_TIMEOUT = 10  # seconds: a client that says nothing does not keep its thread
 
 
@@ -45,7 +46,7 @@ class Web:
             "/metrics": self._metrics,
         }
         server = self._server = Server((self._host, self._port), answers)
-        Thread(target=server.serve_forever, name="http", daemon=True).start()
+        Thread(target=server.serve_forever, args=(STOP_LOOK,), name="http", daemon=True).start()
         host, port = server.server_address[:2]
         return f"{host!s}:{port}"
 
