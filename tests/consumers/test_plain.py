@@ -311,9 +311,7 @@ def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, mak
 def test_a_role_with_another_isolation_level_loses_nothing(
     queue, client, make, level, transactional
 ):
-    make.dsn += (
-        f" options='-c default_transaction_isolation={level.replace(' ', chr(92) * 2 + ' ')}'"
-    )
+    make.dsn += f" options='-c default_transaction_isolation={level}'"
     seen = []
 
     def plain(event):
