@@ -234,6 +234,8 @@ BY_SQLSTATE: Mapping[str, type[PgqError]] = {
 
 # What PostgreSQL says of pgq.anything() where there is no schema, no table or no function.
 MISSING = frozenset({"3F000", "42P01", "42883"})
+# And inside a function of ours, which has a context: it waited for drop_queue, and the table went.
+VANISHED = "42P01"
 
 
 def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) -> PgqError | None:
@@ -247,6 +249,10 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     code = exc.sqlstate
     if code is None:
         return None
+    if code == VANISHED and exc.diag.context:
+        return QueueNotFound(
+            "the queue was dropped meanwhile", function=function, sqlstate=code, **data
+        )
     if code in MISSING:
         return _missing(code, function)
     found = BY_SQLSTATE.get(code)

@@ -1,0 +1,284 @@
+"""A queue dropped while it is used: clean errors, nothing left behind, no deadlock."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+import pgqpy
+from tests.guarantees.sessions import Database, Session, refused
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What belongs to a queue in the catalogue, by the number of the queue in its name.
+BELONGINGS = """
+    select name from (
+        select relname, relnamespace from pg_class
+        union all
+        select proname, pronamespace from pg_proc) object (name, namespace)
+    where namespace = 'pgq'::regnamespace and name ~ '^event_[0-9]'
+"""
+ROWS = """
+    select (select count(*) from pgq.queue) + (select count(*) from pgq.tick)
+        + (select count(*) from pgq.registration) + (select count(*) from pgq.position)
+        + (select count(*) from pgq.retry_queue) + (select count(*) from pgq.dead_event)
+        + (select count(*) from pgq.consumer)
+"""
+DROP = "select pgq.drop_queue('q', true)"
+# Whoever is in the middle of a statement when the queue goes: a lock is waited for, and then the
+# object behind a number is gone (XX000), or one behind a name (42P01, 42883).
+GONE = ("PQ001", "PQ002", "PQ003", "42P01", "42883", "XX000")
+
+
+def _leftovers(session: Session) -> list[str]:
+    return [row[0] for row in session.all(BELONGINGS)]
+
+
+def _expect_nothing_left(db: Database) -> None:
+    assert _leftovers(db.main) == []
+    assert db.main.one(ROWS) == 0
+
+
+def test_drop_leaves_nothing_behind(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    assert len(_leftovers(db.main)) > 8
+    assert db.main.one(DROP) == 1
+    _expect_nothing_left(db)
+
+
+def test_drop_that_rolls_back_leaves_everything(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    admin = db.open()
+    admin.begin()
+    admin.one(DROP)
+    admin.rollback()
+    assert db.main.deliver() == ["a"]
+
+
+def test_drop_of_a_queue_with_consumers_is_refused_whole(db: Database) -> None:
+    db.queue()
+    with refused("PQ008"):
+        db.main.one("select pgq.drop_queue('q')")
+    db.main.insert("a")
+    assert db.main.deliver() == ["a"]
+
+
+def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    consumer, admin = db.open(), db.open()
+    consumer.begin()
+    batch = consumer.next()
+    dropped = admin.later(DROP)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [consumer.pid]
+    assert consumer.data(batch) == ["a"]
+    assert consumer.one("select pgq.batch_retry(%s, 0)", batch) == 1
+    assert consumer.finish(batch) == 1
+    consumer.commit()
+    assert dropped.result(timeout=30) == 1
+    _expect_nothing_left(db)
+    with refused("PQ002"):
+        consumer.next()
+    assert consumer.finish(batch) == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda session, batch: session.one("select pgq.batch_retry(%s, 0)", batch),
+        lambda session, batch: session.events(batch),
+        lambda session, batch: session.finish(batch),
+        lambda session, batch: session.insert("late"),
+        lambda session, batch: session.one("select pgq.maint_retry_events()"),
+    ],
+    ids=["retry", "read", "finish", "insert", "maint_retry"],
+)
+def test_drop_waits_for_who_uses_the_queue(
+    db: Database, use: Callable[[Session, int | None], object]
+) -> None:
+    db.queue()
+    for data in "ab":
+        db.main.insert(data)
+        db.main.tick()
+    first = db.main.next()
+    db.main.one("select pgq.batch_retry(%s, 0)", first)
+    db.main.finish(first)
+    batch = db.main.next()
+    user, admin = db.open(), db.open()
+    user.begin()
+    use(user, batch)
+    dropped = admin.later(DROP)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [user.pid]
+    user.commit()
+    assert dropped.result(timeout=30) == 1
+    _expect_nothing_left(db)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select pgq.insert_event('q', 't', 'd')",
+        "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
+        "select pgq.register_consumer('q', 'new')",
+        "select pgq.maint_rotate_tables_step1('q')",
+        "select pgq.maint_ticks('q')",
+        "select pgq.repair_queue('q')",
+        "select pgq.set_queue_config('q', 'ticker_max_count', '5')",
+        "select pgq.next_batch('q', 'c')",
+        "select pgq.drop_queue('q', true)",
+        "select pgq.ticker('q')",
+    ],
+)
+def test_who_waited_for_a_drop_gets_an_error(db: Database, call: str) -> None:
+    db.queue(ticker_max_lag="0")
+    db.main.insert("a")
+    db.main.tick()
+    db.main.insert("b")
+    admin, user = db.open(), db.open()
+    admin.begin()
+    admin.one(DROP)
+    waiting = user.later(call)
+    wait_until_blocked(db.main.connection, user.pid)
+    admin.commit()
+    with refused(*GONE):
+        waiting.result(timeout=30)
+    _expect_nothing_left(db)
+
+
+def test_ticks_that_waited_for_a_drop_pass_the_queue_over(db: Database) -> None:
+    db.queue()
+    db.queue("r", ticker_max_lag="0")
+    db.main.insert("a", "r")
+    admin, ticker = db.open(), db.open()
+    admin.begin()
+    admin.one(DROP)
+    ticked = ticker.later("select tick_id from pgq.tick_queue('q')")
+    wait_until_blocked(db.main.connection, ticker.pid)
+    admin.commit()
+    assert ticked.result(timeout=30) is None
+    assert ticker.one("select pgq.ticker()") == 1
+    assert db.main.drain(queue="r") == ["a"]
+
+
+def test_client_that_waited_for_a_drop_says_that_the_queue_is_gone(db: Database) -> None:
+    db.queue()
+    admin, user = db.open(), db.open()
+    client = pgqpy.Client(user.connection)
+    admin.begin()
+    admin.one(DROP)
+    with ThreadPoolExecutor(1) as background:
+        waiting = background.submit(client.insert_event, "q", "t", "d")
+        wait_until_blocked(db.main.connection, user.pid)
+        admin.commit()
+        with pytest.raises(pgqpy.QueueNotFound) as failed:
+            waiting.result(timeout=30)
+    assert failed.value.queue == "q"
+
+
+class Tugging:
+    """Sessions that create, use and drop the same queues, and tell what went wrong."""
+
+    def __init__(self, db: Database) -> None:
+        """Start nothing yet."""
+        self.db = db
+        self.refusals: set[str | None] = set()
+        self.successes = 0
+        self.errors: list[BaseException] = []
+
+    def run(self, *actions: Callable[[Session], object], turns: int) -> None:
+        """Let each action be repeated by a session of its own, all at once."""
+        threads = [threading.Thread(target=self._repeat, args=(a, turns)) for a in actions]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+            assert not thread.is_alive()
+        if self.errors:
+            raise self.errors[0]
+
+    def _repeat(self, action: Callable[[Session], object], turns: int) -> None:
+        try:
+            with closing(Session(self.db.dsn)) as session:
+                for _ in range(turns):
+                    self._attempt(action, session)
+        except BaseException as error:  # noqa: BLE001  # raised by run()
+            self.errors.append(error)
+
+    def _attempt(self, action: Callable[[Session], object], session: Session) -> None:
+        try:
+            action(session)
+            self.successes += 1
+        except psycopg.Error as error:
+            self.refusals.add(error.sqlstate)
+            session.run("rollback")
+
+
+def _create_and_drop(session: Session) -> None:
+    session.one("select pgq.create_queue('q')")
+    session.one("select pgq.register_consumer('q', 'c')")
+    session.one(DROP)
+
+
+def _consume(session: Session) -> None:
+    session.begin()
+    batch = session.next()
+    if batch is not None:
+        session.events(batch)
+        session.one("select pgq.batch_retry(%s, 0)", batch)
+        session.finish(batch)
+    session.commit()
+
+
+def _copy(session: Session) -> None:
+    session.begin()
+    session.copy(session.current_table(), "x", "y")
+    session.commit()
+
+
+def _insert(session: Session) -> None:
+    session.insert("x")
+    session.one("select count(*) from pgq.insert_events('q', array['t'], array['d'])")
+
+
+def _tick(session: Session) -> None:
+    session.one("select pgq.force_tick('q')")
+    session.one("select pgq.ticker()")
+    session.one("select pgq.ticker('q')")
+
+
+def _maintain(session: Session) -> None:
+    session.one("select tick_id from pgq.tick_queue('q')")
+    session.one("select pgq.maint_retry_events()")
+    session.one("select pgq.maint_ticks('q')")
+
+
+def test_queues_made_used_and_dropped_at_once_end_clean(db: Database) -> None:
+    tugging = Tugging(db)
+    tugging.run(
+        _create_and_drop,
+        _create_and_drop,
+        _insert,
+        _copy,
+        _consume,
+        _tick,
+        _maintain,
+        turns=60,
+    )
+    assert tugging.successes > 60
+    assert tugging.refusals <= {*GONE, "PQ008", "PQ013"}
+    db.main.one("select pgq.create_queue('q')")
+    db.main.one(DROP)
+    _expect_nothing_left(db)
