@@ -1,13 +1,15 @@
 -- Function: pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 --
 -- Events of an open batch by id. The event tables have no index on ev_id, so a search by id alone reads the whole
--- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for. An id may be there
--- twice, with two txids: an event and its retried copy, in one large batch.
+-- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for (whatever the
+-- planner thinks of tables without statistics: see get_batch_events). An id may be there twice, with two txids: an
+-- event and its retried copy, in one large batch.
 --
 -- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths.
 -- Writes: nothing.
 create or replace function pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
-returns setof pgq.event_template language plpgsql as $$
+returns setof pgq.event_template language plpgsql
+set enable_seqscan = off set jit = off as $$
 declare
     b record;
     v_found bigint;

@@ -2,13 +2,15 @@
 --
 -- Whether a tick sees every event of a table. "The largest ev_txid is below the tick's xmin" would do, but xmin stands
 -- still while any transaction of the cluster is open, and rotation with it. So the events are asked for what the
--- snapshot does not see: at or beyond its xmax, or of a transaction that was in progress. Index probes all.
+-- snapshot does not see: at or beyond its xmax, or of a transaction that was in progress. Index probes all: without
+-- statistics the planner would scan a full table, which a rotation holds locked meanwhile (see get_batch_events).
 --
 -- Parameters: i_table: qualified and quoted.
 -- Returns: false also when the tick is gone.
 -- Writes: nothing.
 create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table text)
-returns boolean language plpgsql as $$
+returns boolean language plpgsql
+set enable_seqscan = off set jit = off as $$
 declare
     v_snapshot txid_snapshot := (select tick_snapshot from pgq.tick where tick_queue = i_queue_id and tick_id = i_tick_id);
     v_unseen boolean;
