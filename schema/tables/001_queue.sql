@@ -41,10 +41,11 @@ begin
         -- ours: the cluster whose xids the ticks and events carry; null where the server hides it
         queue_system_id bigint,
         constraint ntables check (queue_ntables between 2 and 64),
-        constraint rotation_period check (queue_rotation_period > '0'),
+        -- up to a century: what is infinite or beyond overflows timestamps, here and in clients that list all queues
+        constraint rotation_period check (queue_rotation_period > '0' and queue_rotation_period <= '100 years'),
         constraint ticker_max_count check (queue_ticker_max_count > 0),
-        constraint ticker_max_lag check (queue_ticker_max_lag >= '0'),
-        constraint ticker_idle_period check (queue_ticker_idle_period >= '0'),
+        constraint ticker_max_lag check (queue_ticker_max_lag between '0' and '100 years'),
+        constraint ticker_idle_period check (queue_ticker_idle_period between '0' and '100 years'),
         constraint per_tx_limit check (queue_per_tx_limit >= 0)
     );
     comment on table pgq.queue is 'One row per queue: its settings and the names of its tables and sequences.';

@@ -139,6 +139,12 @@ def test_force_tick_makes_the_next_ticker_tick(ticked, sql):
     assert sql("select pgq.force_tick('nope')") is None
 
 
+def test_force_tick_reaches_the_largest_max_count(ticked, sql):
+    sql("select pgq.set_queue_config('q', 'ticker_max_count', '2147483647')")
+    sql("select pgq.force_tick('q')")
+    assert sql("select pgq.ticker('q')") == 3
+
+
 def test_tick_notifies_its_queue_and_no_insert_does(queue, sql, connection):
     sql('listen "pgq_q"')
     sql("select pgq.insert_event('q', 't', 'd')")

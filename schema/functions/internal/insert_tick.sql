@@ -8,8 +8,9 @@
 -- The snapshot is taken before the sequence is read, so whatever the tick sees has an id up to tick_event_seq.
 --
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: chosen by an external ticker; null: the sequences and now.
--- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are behind those of the last tick, or the
---   queue was copied from another cluster and wrote events under xids the last tick takes for seen.
+-- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are
+--   behind those of the last tick, or the queue was copied from another cluster and wrote events under xids the last
+--   tick takes for seen.
 -- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick; nextval of the tick sequence; NOTIFY.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,

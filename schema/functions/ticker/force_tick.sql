@@ -15,7 +15,7 @@ declare
 begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     if found and not q.queue_external_ticker and not q.queue_ticker_paused then
-        perform setval(q.queue_event_seq::regclass, nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count * 2 + 1000);
+        perform setval(q.queue_event_seq::regclass, nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count::bigint * 2 + 1000);
     end if;
     return (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
 end
