@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FIRST_PAUSE = 0.1  # seconds
-LONGEST_PAUSE = 30.0  # seconds
+LONGEST_PAUSE = 10.0  # seconds
 
 
 class Failing(NamedTuple):
@@ -31,13 +31,13 @@ class Backoff:
         """Say whether anything is failing."""
         return bool(self._failing)
 
-    def failed(self, name: str, now: float) -> float:
-        """Note a failure and return the pause in seconds."""
+    def failed(self, name: str, now: float) -> int:
+        """Note a failure and return how many there were in a row."""
         times = self._failing[name].times + 1 if name in self._failing else 1
         # The exponent is bounded: a float overflows after a thousand failures.
         pause = min(self._longest, self._first * 2.0 ** min(times - 1, 30))
         self._failing[name] = Failing(times, now + pause)
-        return pause
+        return times
 
     def succeeded(self, name: str) -> int:
         """Note a success and return how many failures in a row it ended (0: none)."""

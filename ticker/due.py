@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from pgqpy.errors import PgqError
-from pgqpy.ticker.tick import Ticked
+from pgqpy.ticker.tick import Failure, Ticked
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -21,7 +21,7 @@ def tick_due(client: Client, failing: Backoff, *, now: float) -> Ticked:
     and rotation is not held back. One that fails is left alone for a while, like in `tick`.
     """
     ticks: list[tuple[str, str]] = []
-    failures: list[tuple[str, Exception]] = []
+    failures: list[Failure] = []
     for queue in client.ticker_due():
         if failing.pausing(queue, now):
             continue
@@ -30,8 +30,7 @@ def tick_due(client: Client, failing: Backoff, *, now: float) -> Ticked:
         except (psycopg.Error, PgqError) as exc:
             if client.connection.closed:
                 raise
-            failures.append((queue, exc))
-            failing.failed(queue, now)
+            failures.append(Failure(queue, exc, failing.failed(queue, now)))
         else:
             if tick_id is not None:
                 ticks.append((queue, str(tick_id)))

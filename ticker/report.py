@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pgqpy.ticker.maint import Maintained
     from pgqpy.ticker.tick import Ticked
 
+LOCKED = "55P03"  # lock_not_available
+LOCKED_TIMES = 4  # in a row: a rotation holds the queue's row too, and soon lets go of it
 REPEAT_AFTER = 60.0  # seconds until the same complaint is worth another line
 
 
@@ -36,11 +38,14 @@ class Report:
             if counter is None:
                 counter = self._ticks[queue] = self.metrics.ticks.labels(self.database, queue)
             counter.inc()
-        for queue, exc in done.failures:
-            self.failed("tick", exc, queue=queue)
+        for queue, exc, times in done.failures:
+            if sqlstate(exc) == LOCKED and times < LOCKED_TIMES:
+                self.metrics.errors.labels(self.database, "tick").inc()
+            else:
+                self.failed("tick", exc, queue=queue)
         for queue in done.recovered:
-            self._said.pop(f"tick {queue}", None)
-            self.log.info("queue works again", queue=queue)
+            if self.forget(f"tick {queue}"):
+                self.log.info("queue works again", queue=queue)
 
     def retried(self, moved: int) -> None:
         """Count events that came back from the retry queue."""
@@ -65,7 +70,7 @@ class Report:
         about = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
         about |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
         text = "queue failing" if queue else "duty failing"
-        if self.is_news(f"{duty} {operation} {queue}".replace("  ", " "), about["error"]):
+        if self.is_news(" ".join(filter(None, (duty, operation, queue))), about["error"]):
             self.log.error(text, **{name: value for name, value in about.items() if value})
 
     def is_news(self, subject: str, said: str) -> bool:

@@ -15,11 +15,19 @@ if TYPE_CHECKING:
     from pgqpy.ticker.state import TickState
 
 
+class Failure(NamedTuple):
+    """A queue that could not be ticked, why, and how often in a row that was so."""
+
+    queue: str
+    error: Exception
+    times: int
+
+
 class Ticked(NamedTuple):
     """What one look did: ticks as (queue, tick id), failures, and queues that work again."""
 
     ticks: Sequence[tuple[str, str]] = ()
-    failures: Sequence[tuple[str, Exception]] = ()
+    failures: Sequence[Failure] = ()
     recovered: Sequence[str] = ()
 
 
@@ -74,7 +82,7 @@ def _ticked_together(state: TickState, rows: list[Row]) -> list[tuple[str, str]]
 def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: float) -> Ticked:
     """Tick each queue in a transaction of its own."""
     ticks: list[tuple[str, str]] = []
-    failures: list[tuple[str, Exception]] = []
+    failures: list[Failure] = []
     recovered: list[str] = []
     for row in rows:
         queue, seq, due = row[1], row[2], row[4] == "t"
@@ -87,8 +95,7 @@ def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: 
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
-            state.failing.failed(queue, now)
-            failures.append((queue, exc))
+            failures.append(Failure(queue, exc, state.failing.failed(queue, now)))
             continue
         if made:
             state.watch.ticked(queue, seq, row[3])

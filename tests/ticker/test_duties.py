@@ -145,6 +145,6 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, queue
     failing = Backoff()
     done = tick_due(client, failing, now=0.0)
     assert [name for name, _ in done.ticks] == ["zebra"]
-    assert [name for name, _ in done.failures] == [queue]
+    assert [failure.queue for failure in done.failures] == [queue]
     assert failing.pausing(queue, now=0.0)
     assert not tick_due(client, failing, now=0.0).failures

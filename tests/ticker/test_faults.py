@@ -223,3 +223,16 @@ def test_database_that_is_down_at_the_start_is_served_when_it_comes_up(start, ow
     assert daemon.healthz()[0] == 503
     own_server.start()
     daemon.wait_for("active")
+
+
+def test_queue_whose_row_stays_locked_is_said_and_works_again(start, dsn, client, connect, queue):
+    client.create_queue("other")
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    with connect(autocommit=False) as admin:
+        admin.execute("select from pgq.queue where queue_name = 'orders' for update")
+        client.insert_event(queue, "t", "1")
+        failing = daemon.wait_for("queue failing", queue="orders", sqlstate="55P03")
+        assert "transaction" in failing["remedy"]
+        assert_ticking(client, "other")
+    daemon.wait_for("queue works again", queue="orders")

@@ -45,13 +45,17 @@ def test_watch_forgets_a_queue_that_is_gone():
 
 def test_what_fails_is_left_alone_for_longer_and_longer():
     backoff = Backoff(first=0.1, longest=1.0)
-    pauses = [backoff.failed("a", now=0.0) for _ in range(6)]
-    assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0, 1.0])
+    for times, pause in enumerate([0.1, 0.2, 0.4, 0.8, 1.0, 1.0], start=1):
+        assert backoff.failed("a", now=0.0) == times
+        assert backoff.pausing("a", now=pause - 0.01)
+        assert not backoff.pausing("a", now=pause)
 
 
 def test_pause_does_not_overflow():
     backoff = Backoff(first=0.1, longest=1.0)
-    assert max(backoff.failed("a", now=0.0) for _ in range(5000)) == 1.0
+    for _ in range(5000):
+        backoff.failed("a", now=0.0)
+    assert not backoff.pausing("a", now=1.0)
 
 
 def test_what_fails_is_tried_again_after_its_pause():
@@ -85,9 +89,9 @@ def test_what_is_gone_does_not_fail_any_more():
 def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
     state = TickState(snapshot="5:5:")
     assert state.known_snapshot(now=0.0) == "5:5:"
-    pause = state.failing.failed("a", now=0.0)
+    state.failing.failed("a", now=0.0)
     assert state.known_snapshot(now=0.0) == "5:5:"
-    assert state.known_snapshot(now=pause) == UNKNOWN
+    assert state.known_snapshot(now=60.0) == UNKNOWN
 
 
 PACE = Pace(tick=0.004, busy=0.002, idle=0.05)

@@ -44,6 +44,10 @@ def loop(client, statements):
     return loop
 
 
+def failures(done):
+    return [(failure.queue, failure.error.sqlstate) for failure in done.failures]
+
+
 def batch_ids(client):
     """Finish the consumer's next batches; return the events they held."""
     ids = []
@@ -196,7 +200,7 @@ def test_queue_that_fails_does_not_stop_the_others(loop, client, connection):
     client.insert_event("other", "t", "1")
     done = loop.look()
     assert [queue for queue, _ in done.ticks] == ["other"]
-    assert [(queue, exc.sqlstate) for queue, exc in done.failures] == [("orders", "42P01")]
+    assert failures(done) == [("orders", "42P01")]
 
 
 def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
@@ -240,7 +244,7 @@ def test_queue_whose_row_is_locked_does_not_stop_the_others(loop, client, connec
         client.insert_event("other", "t", "1")
         done = loop.look()
         assert [queue for queue, _ in done.ticks] == ["other"]
-        assert [(queue, exc.sqlstate) for queue, exc in done.failures] == [("orders", "55P03")]
+        assert failures(done) == [("orders", "55P03")]
     loop.now = LATER
     assert loop.ticked() == ["orders"]
 
@@ -253,8 +257,7 @@ def test_restored_queue_is_named_with_what_to_do(loop, client, connection):
     client.insert_event("other", "t", "1")
     done = loop.look()
     assert [queue for queue, _ in done.ticks] == ["other"]
-    ((queue, exc),) = done.failures
-    assert (queue, exc.sqlstate) == ("orders", "PQ012")
+    assert failures(done) == [("orders", "PQ012")]
 
 
 def test_names_are_passed_as_they_are(client, statements):
