@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy.calls import PAYLOAD_LIMIT
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -78,11 +79,14 @@ def read_json_lines(lines: Lines, default_type: str | None = None) -> Iterator[R
 
 def read_csv(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
     """Yield the event of each row below the heading; an empty field is null."""
+    csv.field_size_limit(PAYLOAD_LIMIT)  # 128 KiB otherwise
     rows = csv.reader(lines, strict=True)
     heading: list[str] | None = None
     for row in _csv_rows(rows, lines):
         if heading is None:
             heading = [name.strip() for name in row]
+            if len(set(heading)) < len(heading):
+                raise BadLine(lines.number, "the heading names a field twice")
             _event(dict.fromkeys(heading, "-"), lines.number, None)
         elif row:
             if len(row) != len(heading):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 COMMAND_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-CONNECT_TIMEOUT = 10  # seconds, unless the DSN or PGCONNECT_TIMEOUT says otherwise
 
 
 @dataclass
@@ -34,7 +32,7 @@ class Target:
         from pgqpy import ConnectionFailed, connect
 
         try:
-            client = connect(self.dsn, **_timeout(self.dsn))
+            client = connect(self.dsn)
         except ConnectionFailed as exc:
             if exc.__cause__ is None:  # nothing was tried: the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc
@@ -47,11 +45,6 @@ class Target:
         """Open a plain connection to it in autocommit mode, closed at the end."""
         with self.client() as client:
             yield client.connection
-
-
-def _timeout(dsn: str) -> dict[str, int]:
-    named = "connect_timeout" in dsn or "PGCONNECT_TIMEOUT" in os.environ
-    return {} if named else {"connect_timeout": CONNECT_TIMEOUT}
 
 
 def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

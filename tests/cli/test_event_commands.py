@@ -70,6 +70,13 @@ def test_load_csv_from_a_file(run: Run, queue: str, delivered: Delivered, tmp_pa
     assert delivered() == [("placed", 'a "quoted"\nline', None), ("placed", None, "x")]
 
 
+def test_load_csv_with_a_large_field(run: Run, queue: str, delivered: Delivered) -> None:
+    large = "x" * 200_000  # more than Python's csv takes by itself
+    text = f"type,data\nplaced,{large}\n"
+    assert run("event", "load", "orders", "--format", "csv", input=text).stdout == "1\n"
+    assert delivered() == [("placed", large, None)]
+
+
 def test_load_of_nothing_is_zero(run: Run, queue: str) -> None:
     assert run("event", "load", "orders", input="").stdout == "0\n"
 
@@ -116,6 +123,7 @@ def test_a_bad_line_after_many_good_ones_loads_nothing(
         ('type,data\na,"1\n', ["line 2: ", "not CSV"]),
         ("type,colour\na,red\n", ["line 1: ", "colour"]),
         ("type,data\n,1\n", ["line 2: ", "no type"]),
+        ("type,data,data\na,1,2\n", ["line 1: ", "twice"]),
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_loaded(
