@@ -56,6 +56,15 @@ def interval(parameter: str, span: Interval | None) -> timedelta | None:
     return span
 
 
+def span(parameter: str, length: Interval) -> timedelta:
+    """Take what `interval` takes, but for None."""
+    found = interval(parameter, length)
+    if found is None:
+        msg = f"{parameter} must be seconds or a timedelta, not None"
+        raise InvalidArgument(msg, parameter=parameter)
+    return found
+
+
 def moment(time: datetime) -> datetime:
     """Give a naive datetime the system's zone, as Python itself does."""
     return time if time.tzinfo else time.astimezone()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, column, record, value
-from pgqpy.records import Batch, BatchInfo
+from pgqpy.calls._call import Call, Row, column, record, records, value
+from pgqpy.records import Batch, BatchInfo, Event
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pgqpy.calls._check import After, Interval
-    from pgqpy.records import Event
 
 
 def _about(queue: str, consumer: str) -> Mapping[str, object]:
@@ -97,6 +97,24 @@ def get_batch_info(batch: Batch | int) -> Call[BatchInfo | None]:
     )
 
 
+def get_batch_cursor(
+    batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None
+) -> Call[list[Event]]:
+    """Declare a cursor over a batch; its first events. PGQ get_batch_cursor, 1.4."""
+    batch_id = check.batch_id(batch)
+    params: Row = (
+        batch_id,
+        check.name("cursor", cursor),
+        check.count("quick_limit", quick_limit),
+        check.maybe_name("extra_where", extra_where),
+    )
+    sql = """
+        select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+               ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer, %s::text)"""
+    return Call("get_batch_cursor", sql, params, records(Event), {"batch_id": batch_id})
+
+
 def batch_event_sql(batch: Batch | int) -> Call[str]:
     """Return the SELECT that reads a batch. PGQ batch_event_sql, 1.6."""
     batch_id = check.batch_id(batch)
@@ -123,7 +141,7 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
         params = (batch_id, event_id, check.moment(after))
         return Call("event_retry", sql, params, value, about)
     sql_span = "select pgq.event_retry(%s::bigint, %s::bigint, clock_timestamp() + %s::interval)"
-    params_span = (batch_id, event_id, check.interval("after", after))
+    params_span = (batch_id, event_id, check.span("after", after))
     return Call("event_retry", sql_span, params_span, value, about)
 
 
@@ -133,8 +151,7 @@ def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
     PGQ takes whole seconds here: a fraction is rounded up.
     """
     batch_id = check.batch_id(batch)
-    span = check.interval("after", after)
-    seconds = -int(-span.total_seconds() // 1) if span else 0
+    seconds = math.ceil(check.span("after", after).total_seconds())
     sql = "select pgq.batch_retry(%s::bigint, %s::integer)"
     return Call(
         "batch_retry", sql, (batch_id, min(seconds, 2**31 - 1)), value, {"batch_id": batch_id}

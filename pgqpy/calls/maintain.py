@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, column, pairs, record, records, value
+from pgqpy.errors import InvalidArgument
 from pgqpy.records import MaintOperation, NextTick, Tick
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ def ticker_queue(queue: str) -> Call[int | None]:
     return Call("ticker", sql, (check.name("queue", queue),), value, {"queue": queue})
 
 
-def ticker_external(queue: str, tick: int, time: datetime, event_seq: int) -> Call[int]:
+def ticker_external(
+    queue: str, tick: int | None, time: datetime | None, event_seq: int | None
+) -> Call[int]:
     """Store a tick that was taken elsewhere. PGQ ticker, 1.5."""
+    if tick is None or time is None or event_seq is None:
+        msg = "a tick that was taken elsewhere needs all of tick, time and event_seq"
+        raise InvalidArgument(msg, parameter="tick")
     params = (check.name("queue", queue), tick, time, event_seq)
     sql = "select pgq.ticker(%s::text, %s::bigint, %s::timestamptz, %s::bigint)"
     return Call("ticker", sql, params, value, {"queue": queue, "tick_id": tick})

@@ -88,10 +88,12 @@ def _json(field: str, value: object) -> bytes:
     return _encode(field, dumped)
 
 
-def event_type(value: str | None, limit: int = PAYLOAD_LIMIT) -> str | None:
-    """Return an event's type: text, or None."""
-    _only_text(value)
-    return text("type", value, limit)
+def columns(type: str | None, data: Payload, *extras: Payload, limit: int) -> list[str | None]:
+    """Return the texts of an event: its type, its data and its extras."""
+    _only_text(type)
+    fields = {"type": type, "data": data}
+    fields |= {f"extra{number}": extra for number, extra in enumerate(extras, start=1)}
+    return [text(field, value, limit) for field, value in fields.items()]
 
 
 def event_type_octets(value: str | None, limit: int = PAYLOAD_LIMIT) -> bytes | None:

@@ -28,12 +28,7 @@ def insert_event(
     """Insert one event; the id. PGQ insert_event, pgq-contract 1.3."""
     params = (
         check.name("queue", queue),
-        payload.event_type(type, limit),
-        payload.text("data", data, limit),
-        payload.text("extra1", extra1, limit),
-        payload.text("extra2", extra2, limit),
-        payload.text("extra3", extra3, limit),
-        payload.text("extra4", extra4, limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
     )
     sql = """
         select pgq.insert_event(%s::text, %s::text, %s::text,
@@ -63,12 +58,7 @@ def insert_event_raw(
         time,
         owner,
         retry,
-        payload.event_type(type, limit),
-        payload.text("data", data, limit),
-        payload.text("extra1", extra1, limit),
-        payload.text("extra2", extra2, limit),
-        payload.text("extra3", extra3, limit),
-        payload.text("extra4", extra4, limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
     )
     sql = """
         select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer,

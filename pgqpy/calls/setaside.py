@@ -107,12 +107,7 @@ def event_retry_raw(
         id,
         time,
         retry,
-        payload.event_type(type, limit),
-        payload.text("data", data, limit),
-        payload.text("extra1", extra1, limit),
-        payload.text("extra2", extra2, limit),
-        payload.text("extra3", extra3, limit),
-        payload.text("extra4", extra4, limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
     )
     sql = """
         select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint,
@@ -131,7 +126,7 @@ def _must_be_event(event: object) -> None:
 def _span(after: After) -> timedelta:
     if isinstance(after, datetime):
         after = max(check.moment(after) - datetime.now(timezone.utc), timedelta(0))
-    return check.interval("after", after) or timedelta(0)
+    return check.span("after", after)
 
 
 def _reason(reason: str | None) -> str | None:

@@ -49,7 +49,7 @@ class AsyncMaintaining(AsyncBase):
         """
         if queue is None:
             return await self._run(calls.maintain.ticker())
-        if tick is None or time is None or event_seq is None:
+        if tick is None and time is None and event_seq is None:
             return await self._run(calls.maintain.ticker_queue(queue))
         return await self._run(calls.maintain.ticker_external(queue, tick, time, event_seq))
 

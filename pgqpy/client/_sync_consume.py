@@ -112,6 +112,27 @@ class Consuming(Reading):
         """
         return self._run(calls.consume.get_batch_info(batch))
 
+    def get_batch_cursor(
+        self, batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None = None
+    ) -> list[Event]:
+        """Declare a cursor over a batch in the open transaction; return its first events.
+
+        `get_batch_events` is the easier way to read a batch of any size.
+
+        Args:
+            batch: the batch or its id.
+            cursor: its name, for `fetch`.
+            quick_limit: how many events to return at once; 0 is none.
+            extra_where: an SQL condition on the columns. It is raw SQL: never take it from others.
+
+        Raises:
+            BatchNotFound.
+
+        PGQ get_batch_cursor, pgq-contract 1.4.
+        """
+        call = calls.consume.get_batch_cursor(batch, cursor, quick_limit, extra_where)
+        return self._run(call)
+
     def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Give one event of an open batch to its consumer again, later.
 

@@ -65,7 +65,7 @@ class SettingAside(Base):
         """List the events that a consumer gave up, by id.
 
         Raises:
-            QueueNotFound, ConsumerNotFound; NotSupported: on the real extension.
+            ConsumerNotFound; NotSupported: on the real extension.
         """
         return self._run(calls.setaside.get_dead_events(queue, consumer))
 
@@ -80,7 +80,7 @@ class SettingAside(Base):
             event_ids: which; None is all.
 
         Raises:
-            QueueNotFound, ConsumerNotFound; NotSupported: on the real extension.
+            ConsumerNotFound; NotSupported: on the real extension.
         """
         return self._run(calls.setaside.revive_dead_events(queue, consumer, event_ids))
 
@@ -95,7 +95,7 @@ class SettingAside(Base):
             event_ids: which; None is all.
 
         Raises:
-            QueueNotFound, ConsumerNotFound; NotSupported: on the real extension.
+            ConsumerNotFound; NotSupported: on the real extension.
         """
         return self._run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
 

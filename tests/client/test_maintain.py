@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import QueueNotFound, TickerPaused, WrongIsolation
+from pgqpy import InvalidArgument, QueueNotFound, TickerPaused, WrongIsolation
 from pgqpy.records import MaintOperation, NextTick, Tick
 from tests.client.either import sql
 
@@ -54,6 +54,13 @@ async def test_external_tick_is_stored(orders: Any) -> None:
     await orders.set_queue_config("orders", "external_ticker", False)
     with pytest.raises(TickerPaused):
         await orders.ticker("orders", 101, now, 5001)
+
+
+async def test_half_an_external_tick_is_refused(orders: Any) -> None:
+    with pytest.raises(InvalidArgument, match="needs all of"):
+        await orders.ticker("orders", 100, event_seq=5000)
+    (info,) = await orders.get_queue_info("orders")
+    assert info.last_tick_id == 1
 
 
 async def test_tick_queue_returns_tick_and_snapshot(orders: Any) -> None:

@@ -91,7 +91,7 @@ def test_limit_is_64_mib_unless_told() -> None:
 @pytest.mark.parametrize("given", [7, b"paid", {"a": 1}])
 def test_type_is_text_only(given: Any) -> None:
     with pytest.raises(InvalidEvent) as caught:
-        payload.event_type(given)
+        payload.columns(given, None, limit=payload.PAYLOAD_LIMIT)
     assert caught.value.field == "type"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidEvent
+from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument, InvalidEvent
 from pgqpy.records import DeadEvent
 from tests.client.conftest import next_batch
 from tests.client.either import sql
@@ -37,6 +37,19 @@ async def test_moment_that_has_passed_is_now(orders: Any) -> None:
     assert await orders.event_retry_many(batch, [(event, naive)]) == 1
     await orders.finish_batch(batch)
     assert await orders.maint_retry_events() == 1
+
+
+async def test_never_is_no_time_to_come_back(orders: Any) -> None:
+    batch, (event,) = await opened(orders, 1)
+    for call in (
+        lambda: orders.event_retry(batch, event, None),
+        lambda: orders.event_retry_many(batch, [(event, None)]),
+        lambda: orders.batch_retry(batch, None),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            await call()
+        assert caught.value.parameter == "after"
+    assert await sql(orders, "select count(*) from pgq.retry_queue") == [(0,)]
 
 
 async def test_no_retries_are_none(orders: Any) -> None:

@@ -7,7 +7,6 @@ import re
 import psycopg
 import pytest
 
-import pgqpy
 from tests.support.tree import ROOT
 
 SCHEMA = ROOT / "schema"
@@ -89,16 +88,6 @@ def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
         names -= {"insert_row"}  # the text that build_insert_path generates
         assert names == {path.stem}, path
         assert "-- Writes: " in text or "writes: as" in text, path
-
-
-@pytest.mark.parametrize("client", [pgqpy.Client, pgqpy.AsyncClient])
-def test_every_function_for_a_role_is_a_method_of_the_client(rows, client):
-    found = rows(
-        f"select distinct proname {FUNCTIONS}"
-        " and (has_function_privilege('pgq_admin', p.oid, 'execute')"
-        " or has_function_privilege('pgq_ticker', p.oid, 'execute'))"
-    )
-    assert [name for (name,) in sorted(found) if not hasattr(client, name)] == []
 
 
 def test_preflight_knows_the_last_migration():
