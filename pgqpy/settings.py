@@ -33,7 +33,7 @@ class TickerSettings(Settings):
 
     dsns: tuple[str, ...] = Field(default=(), repr=False)
 
-    poll_interval: Seconds = 0.0025  # between looks while events come in
+    poll_interval: Seconds = 0.003  # between looks while events come in
     tick_interval: Seconds = 0.004  # from a tick to the next look: consumers take it meanwhile
     idle_poll_interval: Seconds = 0.05  # between looks once nothing has come in for 5 s
     due_period: Seconds = 1.0  # between questions for PGQ's own rules (idle ticks)

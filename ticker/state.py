@@ -9,7 +9,7 @@ from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.watch import Watch
 
 QUIET_SHARE = 0.01
-UNKNOWN = ""  # no snapshot looks like this
+UNKNOWN = b""  # no snapshot looks like this
 
 
 class Pace(NamedTuple):
@@ -26,9 +26,9 @@ class TickState:
 
     watch: Watch = field(default_factory=Watch)
     failing: Backoff = field(default_factory=Backoff)
-    snapshot: str = UNKNOWN
+    snapshot: bytes = UNKNOWN
 
-    def known_snapshot(self, now: float) -> str:
+    def known_snapshot(self, now: float) -> bytes:
         """Return the snapshot after which nothing is to be done, or UNKNOWN to look anyway."""
         return UNKNOWN if self.failing and self.failing.due(now) else self.snapshot
 

@@ -67,7 +67,7 @@ TICK = "select tick_id from pgq.tick_queue($1)"
 LEAD = "select pg_try_advisory_lock(7366513, 0)"
 RECOVERY = "select pg_is_in_recovery()"
 
-Row = list[Any]  # of str, or None
+Row = list[Any]  # of bytes, or None
 
 
 class Statements:
@@ -83,20 +83,17 @@ class Statements:
         self.connection = connection
         self._prepared: dict[str, bytes] = {}
 
-    def run(self, query: str, *parameters: str) -> list[Row]:
-        """Run a query and return its rows, all as text.
+    def run(self, query: str, *parameters: bytes) -> list[Row]:
+        """Run a query and return its rows, all as text that is not decoded yet.
 
         Raises psycopg.Error, as a cursor would.
         """
         name = self._prepared.get(query) or self._prepare(query)
-        result = self.connection.pgconn.exec_prepared(name, [p.encode() for p in parameters])
+        result = self.connection.pgconn.exec_prepared(name, parameters)
         if result.status != ExecStatus.TUPLES_OK:
             raise error_from_result(result, "utf-8")
         value, columns = result.get_value, range(result.nfields)
-        return [
-            [v if (v := value(row, column)) is None else v.decode() for column in columns]
-            for row in range(result.ntuples)
-        ]
+        return [[value(row, column) for column in columns] for row in range(result.ntuples)]
 
     def _prepare(self, query: str) -> bytes:
         name = f"pgqpy_ticker_{len(self._prepared)}".encode()

@@ -32,6 +32,7 @@ class Ticked(NamedTuple):
 
 
 NOTHING = Ticked()
+TRUE = b"t"
 
 
 def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
@@ -52,28 +53,29 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     if together:
         return Ticked(_ticked_together(state, rows))
     if known == UNKNOWN:  # this look shows all that is due, and what fails is due
-        state.failing.keep(row[1] for row in rows if row[4] == "t")
+        state.failing.keep(row[1].decode() for row in rows if row[4] == TRUE)
     return _tick_apart(statements, state, rows, now)
 
 
-def _turn(statements: Statements, state: TickState, known: str) -> tuple[list[Row], bool]:
+def _turn(statements: Statements, state: TickState, known: bytes) -> tuple[list[Row], bool]:
     """Return the rows of a look, and whether it ticked."""
     if not state.failing:
         try:
-            return statements.run(TURN, known, state.watch.text(), "true"), True
+            return statements.run(TURN, known, state.watch.text(), b"true"), True
         except psycopg.Error:
             if statements.connection.closed:
                 raise
-    return statements.run(TURN, known, state.watch.text(), "false"), False
+    return statements.run(TURN, known, state.watch.text(), b"false"), False
 
 
 def _ticked_together(state: TickState, rows: list[Row]) -> list[tuple[str, str]]:
     """Note what a look ticked, and return it."""
     ticks = []
-    for _, queue, seq, writers, _, tick_id in rows:
+    for _, name, seq, writers, _, tick_id in rows:
+        queue = name.decode()
         if tick_id is not None:
             state.watch.ticked(queue, seq, writers)
-            ticks.append((queue, tick_id))
+            ticks.append((queue, tick_id.decode()))
         elif seq is None:  # dropped or paused
             state.watch.forget(queue)
     return ticks
@@ -85,13 +87,13 @@ def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: 
     failures: list[Failure] = []
     recovered: list[str] = []
     for row in rows:
-        queue, seq, due = row[1], row[2], row[4] == "t"
+        queue, seq, due = row[1].decode(), row[2], row[4] == TRUE
         if seq is None:
             state.watch.forget(queue)
         if not due or state.failing.pausing(queue, now):
             continue
         try:
-            made = statements.run(TICK, queue)
+            made = statements.run(TICK, queue.encode())
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
@@ -99,7 +101,7 @@ def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: 
             continue
         if made:
             state.watch.ticked(queue, seq, row[3])
-            ticks.append((queue, made[0][0]))
+            ticks.append((queue, made[0][0].decode()))
         if state.failing.succeeded(queue):
             recovered.append(queue)
     return Ticked(ticks, failures, recovered)

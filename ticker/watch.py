@@ -16,11 +16,11 @@ class Watch:
 
     def __init__(self) -> None:
         """Know nothing."""
-        self._parts: dict[str, str] = {}  # by queue, as JSON: made anew when the queue is ticked
-        self._names: dict[str, str] = {}  # by queue, as JSON: made once
-        self._text: str | None = None
+        self._parts: dict[str, bytes] = {}  # by queue, as JSON: made anew when it is ticked
+        self._names: dict[str, bytes] = {}  # by queue, as JSON: made once
+        self._text: bytes | None = None
 
-    def ticked(self, queue: str, seq: str, writers: str | None) -> None:
+    def ticked(self, queue: str, seq: bytes, writers: bytes | None) -> None:
         """Note a tick that counted `seq`; `writers` were open just before its snapshot.
 
         Writers are names from pg_locks.virtualtransaction with blanks between. One that is
@@ -28,10 +28,10 @@ class Watch:
         """
         name = self._names.get(queue)
         if name is None:
-            name = self._names[queue] = json.dumps(queue, ensure_ascii=False)
+            name = self._names[queue] = json.dumps(queue, ensure_ascii=False).encode()
         # By hand, as it happens hundreds of times a second; writers need no escapes.
-        waits = f',"open":"{writers}"' if writers else ""
-        self._parts[queue] = f'{{"queue":{name},"seq":{seq}{waits}}}'
+        waits = b',"open":"%b"' % writers if writers else b""
+        self._parts[queue] = b'{"queue":%b,"seq":%b%b}' % (name, seq, waits)
         self._text = None
 
     def forget(self, queue: str) -> None:
@@ -40,8 +40,8 @@ class Watch:
         self._names.pop(queue, None)
         self._text = None
 
-    def text(self) -> str:
+    def text(self) -> bytes:
         """Return it all as the JSON that the statement TURN takes."""
         if self._text is None:
-            self._text = f"[{','.join(self._parts.values())}]"
+            self._text = b"[%b]" % b",".join(self._parts.values())
         return self._text

@@ -21,14 +21,14 @@ from pgqpy.ticker.watch import Watch
 
 
 def test_watch_starts_with_nothing_known():
-    assert Watch().text() == "[]"
+    assert Watch().text() == b"[]"
 
 
 def test_watch_remembers_the_last_tick_and_its_open_writers():
     watch = Watch()
-    watch.ticked("a", "5", "3/4 -1/9")
-    watch.ticked("a", "7", None)
-    watch.ticked('b"\\ö', "1", "3/4")
+    watch.ticked("a", b"5", b"3/4 -1/9")
+    watch.ticked("a", b"7", None)
+    watch.ticked('b"\\ö', b"1", b"3/4")
     assert json.loads(watch.text()) == [
         {"queue": "a", "seq": 7},
         {"queue": 'b"\\ö', "seq": 1, "open": "3/4"},
@@ -37,10 +37,10 @@ def test_watch_remembers_the_last_tick_and_its_open_writers():
 
 def test_watch_forgets_a_queue_that_is_gone():
     watch = Watch()
-    watch.ticked("a", "5", None)
+    watch.ticked("a", b"5", None)
     watch.forget("a")
     watch.forget("never seen")
-    assert watch.text() == "[]"
+    assert watch.text() == b"[]"
 
 
 def test_what_fails_is_left_alone_for_longer_and_longer():
@@ -87,10 +87,10 @@ def test_what_is_gone_does_not_fail_any_more():
 
 
 def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
-    state = TickState(snapshot="5:5:")
-    assert state.known_snapshot(now=0.0) == "5:5:"
+    state = TickState(snapshot=b"5:5:")
+    assert state.known_snapshot(now=0.0) == b"5:5:"
     state.failing.failed("a", now=0.0)
-    assert state.known_snapshot(now=0.0) == "5:5:"
+    assert state.known_snapshot(now=0.0) == b"5:5:"
     assert state.known_snapshot(now=60.0) == UNKNOWN
 
 
