@@ -21,6 +21,7 @@ def ticker() -> None:
 @ticker.command("run")
 @click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; give several.")
 @click.option("--poll-interval", type=float, help="Seconds between looks while events come in.")
+@click.option("--tick-interval", type=float, help="Seconds from a tick to the next look.")
 @click.option("--idle-poll-interval", type=float, help="Seconds between looks while idle.")
 @click.option("--retry-period", type=float, help="Seconds between moves of due retries.")
 @click.option("--maint-period", type=float, help="Seconds between rotations and clean-ups.")
