@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -156,9 +157,14 @@ def test_each_role_can_do_its_part_and_no_more(queue, sql, role, statement, allo
 
 def test_a_stranger_sees_queues_and_no_payloads(queue, sql):
     sql("create role stranger_of_the_queue")
+    sql("create sequence public.secret start 4711")
+    sql("select nextval('public.secret')")
     try:
         sql("set role stranger_of_the_queue")
         assert sql("select count(*) from pgq.get_consumer_info()") == 1
+        assert sql("select pgq.seq_getval('pgq.event_1_tick_seq')") == 1
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            assert sql("select pgq.seq_getval('public.secret')") == 0, "it says no more than it may"
         for statement in (
             "select ev_data from pgq.event_1",
             "select pgq.insert_event('q', 't', 'd')",

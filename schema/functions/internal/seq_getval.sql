@@ -3,11 +3,13 @@
 -- The last value that a sequence gave, 0 before the first. PGQ returns last_value, which is 1 both before and
 -- after the first nextval: the first event of a queue did not count as new there (pgq-contract 1.12).
 --
--- Raises: 42P01, no such sequence.
+-- Everybody may call it, with any name: so it runs with the caller's own rights, who may read the queues' sequences.
+--
+-- Raises: 42P01, no such sequence; 42501, a sequence that the caller may not read (from PostgreSQL 18 on: 0).
 -- Writes: nothing.
 create or replace function pgq.seq_getval(i_seq_name text)
 returns bigint language sql volatile strict
-security definer set search_path = pg_catalog, pg_temp as $$
+set search_path = pg_catalog, pg_temp as $$
     select coalesce(pg_sequence_last_value(pgq.quote_fqname(i_seq_name)::regclass), 0)
 $$;
 comment on function pgq.seq_getval(text) is 'The last value a sequence gave, 0 before the first.';
