@@ -37,13 +37,6 @@ def test_every_sql_file_is_ascii() -> None:
         assert file.read_text(encoding="utf-8").isascii(), file
 
 
-def test_every_sql_file_is_in_the_manifest() -> None:
-    named = {piece.file for piece in manifest.pieces()}
-    schema = REPOSITORY / "schema"
-    files = {file.relative_to(schema).as_posix() for file in schema.rglob("*.sql")}
-    assert named == files
-
-
 def test_owner_with_createrole_installs(make_owner: Callable[[str], Connection]) -> None:
     owner = make_owner("createrole")
     install.install(owner)
