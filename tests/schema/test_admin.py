@@ -25,6 +25,15 @@ def test_create_queue_says_one_for_new_and_zero_for_existing(sql):
     assert sql("select count(*) from pgq.tick") == 1, "a new queue has its first tick"
 
 
+def test_queue_that_an_old_snapshot_does_not_show_is_a_collision(sql, connect):
+    other = connect(autocommit=False)
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select count(*) from pgq.queue")
+    sql("select pgq.create_queue('q')")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        other.execute("select pgq.create_queue('q')")
+
+
 @pytest.mark.parametrize("name", [None, "", "a\nb", "a\x7f", "ä" * 30])
 def test_unusable_queue_name_is_refused_and_nothing_is_made(sql, name):
     assert error(sql, "select pgq.create_queue(%s)", name).sqlstate == "PQ009"

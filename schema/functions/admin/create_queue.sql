@@ -4,7 +4,7 @@
 -- the LISTEN channel, which has at most 63.
 --
 -- Returns: 1 created, 0 exists.
--- Raises: PQ009 (NULL, empty, too long, control characters).
+-- Raises: PQ009 (NULL, empty, too long, control characters); 40001 in REPEATABLE READ, somebody else was faster.
 -- Writes: advisory lock; insert pgq.queue, pgq.tick; create tables, sequences and functions.
 create or replace function pgq.create_queue(i_queue_name text)
 returns int language plpgsql
@@ -22,6 +22,7 @@ begin
     insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq, queue_system_id)
     values (v_id, i_queue_name, 'pgq.event_' || v_id, 'pgq.event_' || v_id || '_id_seq', 'pgq.event_' || v_id || '_tick_seq',
         pgq.system_identifier())
+    on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
     execute format('create sequence %s', pgq.quote_fqname(q.queue_tick_seq));
     execute format('create sequence %s', pgq.quote_fqname(q.queue_event_seq));
