@@ -65,8 +65,11 @@ def span(parameter: str, length: Interval) -> timedelta:
     return found
 
 
-def moment(time: datetime) -> datetime:
-    """Give a naive datetime the system's zone, as Python itself does."""
+def moment(parameter: str, time: datetime) -> datetime:
+    """Take a datetime; a naive one has the system's zone, as in Python itself."""
+    if not isinstance(time, datetime):
+        msg = f"{parameter} must be a datetime, not {type(time).__name__}"
+        raise InvalidArgument(msg, parameter=parameter)
     return time if time.tzinfo else time.astimezone()
 
 
@@ -84,6 +87,11 @@ def big(parameter: str, number: int) -> int:
         msg = f"{parameter} must be an int of 64 bits, not {number!r}"
         raise InvalidArgument(msg, parameter=parameter)
     return number
+
+
+def maybe_big(parameter: str, number: int | None) -> int | None:
+    """Check an int8 that may be left out."""
+    return None if number is None else big(parameter, number)
 
 
 def batch_id(batch: Batch | int) -> int:

@@ -29,7 +29,8 @@ def register_consumer(queue: str, consumer: str) -> Call[int]:
 
 def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[int]:
     """Register a consumer at a tick, or move it there: 1 new, 0 was there. PGQ 1.4."""
-    params = (check.name("queue", queue), check.name("consumer", consumer), tick)
+    names = (check.name("queue", queue), check.name("consumer", consumer))
+    params = (*names, check.maybe_big("tick", tick))
     sql = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
     about = {**_about(queue, consumer), "tick_id": tick}
     return Call("register_consumer_at", sql, params, value, about)
@@ -138,7 +139,7 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
     about = {"batch_id": batch_id, "event_id": event_id}
     if isinstance(after, datetime):
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
-        params = (batch_id, event_id, check.moment(after))
+        params = (batch_id, event_id, check.moment("after", after))
         return Call("event_retry", sql, params, value, about)
     sql_span = "select pgq.event_retry(%s::bigint, %s::bigint, clock_timestamp() + %s::interval)"
     params_span = (batch_id, event_id, check.span("after", after))

@@ -31,7 +31,12 @@ def ticker_external(
     if tick is None or time is None or event_seq is None:
         msg = "a tick that was taken elsewhere needs all of tick, time and event_seq"
         raise InvalidArgument(msg, parameter="tick")
-    params = (check.name("queue", queue), tick, time, event_seq)
+    params = (
+        check.name("queue", queue),
+        check.big("tick", tick),
+        time,
+        check.big("event_seq", event_seq),
+    )
     sql = "select pgq.ticker(%s::text, %s::bigint, %s::timestamptz, %s::bigint)"
     return Call("ticker", sql, params, value, {"queue": queue, "tick_id": tick})
 

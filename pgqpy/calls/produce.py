@@ -54,10 +54,10 @@ def insert_event_raw(
     """Insert one event, every column in the caller's hand; the id. PGQ insert_event_raw, 1.3."""
     params = (
         check.name("queue", queue),
-        id,
+        check.maybe_big("id", id),
         time,
-        owner,
-        retry,
+        check.count("owner", owner),
+        check.count("retry", retry),
         *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
     )
     sql = """

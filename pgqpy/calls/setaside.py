@@ -103,10 +103,10 @@ def event_retry_raw(
     params = (
         check.name("queue", queue),
         check.name("consumer", consumer),
-        after,
-        id,
+        check.moment("after", after),
+        check.maybe_big("id", id),
         time,
-        retry,
+        check.count("retry", retry),
         *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
     )
     sql = """
@@ -125,7 +125,7 @@ def _must_be_event(event: object) -> None:
 
 def _span(after: After) -> timedelta:
     if isinstance(after, datetime):
-        after = max(check.moment(after) - datetime.now(timezone.utc), timedelta(0))
+        after = max(check.moment("after", after) - datetime.now(timezone.utc), timedelta(0))
     return check.span("after", after)
 
 

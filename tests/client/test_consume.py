@@ -106,6 +106,19 @@ async def test_finished_batch_is_followed_by_the_next(orders: Any) -> None:
     assert await orders.finish_batch(second.id) is None
 
 
+async def test_number_that_no_column_holds_is_refused_by_name(orders: Any) -> None:
+    huge = 2**63
+    for call, parameter in (
+        (lambda: orders.register_consumer_at("orders", "billing", huge), "tick"),
+        (lambda: orders.insert_event_raw("orders", huge, None, None, None, "t", "d"), "id"),
+        (lambda: orders.insert_event_raw("orders", 1, None, None, -1, "t", "d"), "retry"),
+        (lambda: orders.event_retry_raw("orders", "billing", None, 1, None, 1, "t", "d"), "after"),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            await call()
+        assert caught.value.parameter == parameter
+
+
 @pytest.mark.parametrize("name", ["nope", "", "x" * 500, "bill\ning"])
 async def test_next_batch_of_a_consumer_that_is_not_registered(orders: Any, name: str) -> None:
     with pytest.raises(ConsumerNotFound) as caught:
