@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-STOP_TIMEOUT = 10  # seconds from SIGTERM to SIGKILL
+STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
 LOG_TAIL = 12  # lines
 # The guard outlives us if we die by SIGKILL: its standard input then ends.
 GUARD = 'read -r _; kill -KILL "$1"'
@@ -82,8 +82,12 @@ class Child:
         """Raise DemoFailed, with the end of its log, if it has ended."""
         code = self._process.poll()
         if code is not None:
-            tail = "\n".join(self.output().splitlines()[-LOG_TAIL:])
-            raise DemoFailed(f"the {self.name} ended with exit code {code}:\n{tail}")
+            raise self.failure(f"ended with exit code {code}")
+
+    def failure(self, what: str) -> DemoFailed:
+        """Return the error that says what it did, with the end of its log."""
+        tail = "\n".join(self.output().splitlines()[-LOG_TAIL:])
+        return DemoFailed(f"the {self.name} {what}:\n{tail}")
 
     def _reap(self) -> int:
         # The guard goes first: once the child is waited for, its number may belong to another.

@@ -94,7 +94,7 @@ class Play:
         for child in (self._consumer, self._ticker):
             code = child.stop()
             if code:
-                raise DemoFailed(f"the {child.name} ended with exit code {code} after SIGTERM")
+                raise child.failure(f"ended with exit code {code} after SIGTERM")
         self._view.say("consumer and ticker have stopped")
 
     def _start(self, name: str, command: list[str]) -> Child:
