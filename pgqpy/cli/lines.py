@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pgqpy.calls import PAYLOAD_LIMIT
+from pgqpy.calls.bulk import FIELDS
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from pgqpy import Client
 
-FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 PROGRESS_EVERY = 10_000  # events
 
 Record = dict[str, Any]
