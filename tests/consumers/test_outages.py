@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import socket
 import threading
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -45,6 +47,10 @@ def installed(server):
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         install.install(connection)
     return server.dsn()
+
+
+def has(log, text, times):
+    return log.text.count(text) == times
 
 
 def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection, log):
@@ -145,6 +151,18 @@ def test_a_handler_that_always_kills_the_connection_does_not_spin(
     queue.insert("a")
     eventually(lambda: log.text.count("lost its connection") >= 3)
     running.stop()
+
+
+def test_a_loss_after_some_work_is_a_new_one_that_needs_no_long_wait(queue, make, connection, log):
+    make.start(lambda event: None)
+    for losses in range(1, 9):
+        queue.insert("a")
+        queue.wait_until_finished()
+        connection.execute(END)
+        eventually(partial(has, log, "runs again", losses))
+    delays = [float(delay) for delay in re.findall(r"tries again in ([\d.]+) s", log.text)]
+    assert len(delays) == 8
+    assert max(delays) <= 0.1  # seconds; the eighth in a row may wait for more than 10
 
 
 @pytest.mark.parametrize("transactional", [False, True])
