@@ -236,3 +236,14 @@ def test_consumer_info_counts_pending_events(queue, sql, rows):
 def test_version_is_that_of_the_contract(sql):
     assert sql("select pgq.version()") == "3.5"
     assert sql("select pgq.upgrade_schema()") == 0
+
+
+def test_maint_positions_clears_up_after_an_unregister_with_an_old_snapshot(queue, sql, connect):
+    other = connect(autocommit=False)
+    other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other.execute("select 1")
+    finish_all(sql)
+    other.execute("select pgq.unregister_consumer('q', 'c')")
+    other.commit()
+    sql("select pgq.maint_positions()")
+    assert sql("select count(*) from pgq.position") == 0

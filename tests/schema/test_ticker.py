@@ -105,6 +105,7 @@ def test_external_tick_moves_both_sequences_and_must_grow(queue, sql):
     assert sql("select pgq.seq_getval('pgq.event_1_tick_seq')") == 50
     assert sql("select pgq.insert_event('q', 't', 'd')") == 501
     assert state(sql, external, 50, 600) == "PQ009"
+    assert state(sql, external, None, 600) == "PQ009"
 
 
 def test_ticker_counts_the_queues_and_goes_on_past_a_broken_one(queue, sql, connection):

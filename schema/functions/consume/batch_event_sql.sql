@@ -10,7 +10,7 @@
 -- All tables of the queue are read (through their parent): the one that a late writer used may be any of them, and an
 -- index probe that finds nothing is cheap (G1).
 --
--- Returns: SQL text, ordered by ev_id; null when the batch is not open.
+-- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice); null when the batch is not open.
 -- Writes: nothing.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text language plpgsql
@@ -37,7 +37,7 @@ begin
     if v_ended is not null then
         v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_from, '{' || v_ended || '}');
     end if;
-    return v_sql || ' order by 1';
+    return v_sql || ' order by 1, 3';
 end
 $$;
 comment on function pgq.batch_event_sql(bigint) is 'The query of a batch.';

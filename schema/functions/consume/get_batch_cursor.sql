@@ -24,7 +24,7 @@ begin
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', i_batch_id);
     end if;
     if i_extra_where is not null then
-        v_sql := format('select * from (%s) e where %s order by 1', v_sql, i_extra_where);
+        v_sql := format('select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
     end if;
     execute format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
     if i_quick_limit > 0 then

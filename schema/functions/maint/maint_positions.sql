@@ -1,8 +1,9 @@
 -- Function: pgq.maint_positions()
 --
--- Deletes old rows of the position log. The newest row of a subscription stays: it is its position.
+-- Deletes old rows of the position log. The newest row of a subscription stays: it is its position. Rows of a subscription
+-- that is gone go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
 --
--- Returns: 0.
+-- Returns: 0, done (1 would ask to be called again, see maint_operations).
 -- Writes: delete pgq.position.
 create or replace function pgq.maint_positions()
 returns int language sql
@@ -11,6 +12,7 @@ security definer set search_path = pg_catalog, pg_temp as $$
      using (select r.sub_id, (select max(pos_no) from pgq.position where pos_sub = r.sub_id) as current
               from pgq.registration r) newest
      where old.pos_sub = newest.sub_id and old.pos_no < newest.current;
+    delete from pgq.position where pos_sub not in (select sub_id from pgq.registration);
     select 0
 $$;
 comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';

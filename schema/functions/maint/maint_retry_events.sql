@@ -21,6 +21,8 @@ begin
         select * from pgq.queue
          where queue_id in (select ev_queue from pgq.retry_queue where ev_retry_after <= now())
            and queue_system_id is not distinct from v_system
+           and not exists (select from pgq.tick where tick_queue = queue_id and tick_id = (select max(tick_id) from pgq.tick where tick_queue = queue_id)
+                              and txid_snapshot_xmax(tick_snapshot) > txid_snapshot_xmax(txid_current_snapshot()))
          order by queue_id
     loop
         begin

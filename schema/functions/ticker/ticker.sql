@@ -73,7 +73,7 @@ comment on function pgq.ticker() is 'Ticks every queue whose time it is.';
 -- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to what it says.
 --
 -- Returns: the tick's id.
--- Raises: PQ011 queue not found or ticker disabled; PQ009 a tick id not beyond the last; as insert_tick.
+-- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, or a tick id not beyond the last; as insert_tick.
 -- Writes: as insert_tick; setval of both sequences.
 create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 returns bigint language plpgsql
@@ -81,6 +81,9 @@ security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
+    if i_tick_id is null or i_orig_timestamp is null or i_event_seq is null then
+        raise exception 'Invalid NULL value' using errcode = 'PQ009';
+    end if;
     select * into q from pgq.queue
      where queue_name = i_queue_name and queue_external_ticker and not queue_ticker_paused;
     if not found then
