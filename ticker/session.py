@@ -30,8 +30,13 @@ CONNECT_DEFAULTS: dict[str, Any] = {
 }
 
 # What a role or a database may have set otherwise, and would break the daemon: a tick is only
-# possible in READ COMMITTED, and a timeout meant for web requests would cut rotation short.
+# possible in READ COMMITTED, and a timeout meant for web requests would cut rotation short. The
+# server's own keepalives let it notice that our machine is gone, and free the lock for a standby.
 SESSION_SETTINGS: dict[str, str] = {
+    "tcp_keepalives_idle": "4",  # seconds, as are the next
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",  # milliseconds
     "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "idle_session_timeout": "0",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d[\d,.]*(?: (?:ms|s)\b)?")
 PLACE = re.compile(r"/\S*/pgqpy-\w+")
+WHO = re.compile(r"(?<=\brole )\w+(?= may)")
 
 
 class Block(NamedTuple):
@@ -57,5 +58,5 @@ def codes(cell: str) -> list[str]:
 
 def shape(output: str) -> list[str]:
     """Return the lines without what differs from run to run: numbers, times, widths, places."""
-    masked = NUMBER.sub("N", PLACE.sub("PLACE", output)).replace("─", "")
+    masked = WHO.sub("NAME", NUMBER.sub("N", PLACE.sub("PLACE", output))).replace("─", "")
     return [" ".join(line.split()) for line in masked.splitlines() if line.strip()]
