@@ -179,9 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
         for name in self.model.consumers:
             self.take(name, RC, retry, "commit")
 
-    @rule(
-        turns=st.integers(1, 4), deliver=st.booleans(), steps=st.sampled_from(STEPS)
-    )
+    @rule(turns=st.integers(1, 4), deliver=st.booleans(), steps=st.sampled_from(STEPS))
     def rotate(self, turns: int, steps: tuple[int, ...], *, deliver: bool) -> None:
         """Rotate, read or unread, several times, and clean up."""
         for _ in range(turns):
