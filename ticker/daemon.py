@@ -54,6 +54,7 @@ class Ticker:
         self.settings = settings
         self.log = log or logs.make_logger(settings)
         self.metrics = TickerMetrics()
+        self.hangs = False  # after `stop`: some thread still waits for a server
         self._stopping = Event()
         self._sessions = session.Sessions()
         self._healths: list[Health] = []
@@ -86,7 +87,7 @@ class Ticker:
         closing.start()
         if not self._ended(STOP_TIMEOUT):
             self._sessions.break_off()
-            self._ended(BREAK_TIMEOUT)
+            self.hangs = not self._ended(BREAK_TIMEOUT)
         closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
@@ -142,7 +143,9 @@ class Ticker:
                 signal.signal(number, self._signalled)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        self._stopping.set()
+        # In a thread: the handler interrupts the main thread, which may be inside the event with
+        # the lock that set() needs, and would wait for itself for ever.
+        Thread(target=self._stopping.set, daemon=True).start()
 
     def _feed_watchdog(self) -> None:
         """Tell systemd that no loop is stuck.
