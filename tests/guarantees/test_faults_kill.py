@@ -1,0 +1,220 @@
+"""SIGKILL of anything at any time, under load: the history is checked when it has come to rest."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from pgqpy.install import install
+from tests.guarantees.history import Findings, check, read_deliveries, read_transactions
+from tests.guarantees.sessions import Database
+from tests.support.crash import kill_backend, kill_server
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.testing import EmbeddedServer
+    from tests.support.processes import PythonProcess
+
+WORKLOAD = str(Path(__file__).with_name("workload.py"))
+ROOT = str(Path(__file__).parents[2])
+FAULTS = 5  # of a kind, each after the load is under way again
+BATCHES = 50  # with events in them, between two faults
+RECOVERY = 30  # seconds; what is promised is 10, on a machine with nothing else to do
+ROLES = ("consume", "effects", "produce 1", "produce 2", "ticker")
+SETUP = """
+    create table marker (data text);
+    create table effect (data text);
+"""
+
+
+class Load:
+    """Two producers, two consumers and a ticker on one server, and their logs."""
+
+    def __init__(
+        self, server: EmbeddedServer, spawn: Callable[..., PythonProcess], logs: Path
+    ) -> None:
+        """Make the queue and start them all."""
+        self.server, self._spawn, self.logs = server, spawn, logs
+        self.dsn = server.dsn()
+        self.processes: dict[str, PythonProcess] = {}
+        self._prepare()
+        for role in ROLES:
+            self.start(role)
+
+    def _prepare(self) -> None:
+        db = Database(self.dsn)
+        install(db.main.connection)
+        db.queue(consumers=("outside", "effects"))
+        db.main.run(SETUP)
+        db.close()
+
+    def start(self, role: str) -> None:
+        """Start a process (again)."""
+        if role == "ticker":
+            self.processes[role] = self._spawn(
+                "-m",
+                "pgqpy.ticker",
+                *("--dsn", self.dsn),
+                env={"PGQPY_MAINT_PERIOD": "0.2", "PGQPY_RETRY_PERIOD": "0.2"},
+            )
+            return
+        log = str(self.logs / f"{role} {len(list(self.logs.iterdir()))}")
+        words = (WORKLOAD, role.partition(" ")[0], self.dsn, log)
+        self.processes[role] = self._spawn(*words, env={"PYTHONPATH": ROOT})
+
+    def kill(self, role: str) -> None:
+        """Kill a process and start it again."""
+        self.processes[role].kill()
+        self.start(role)
+
+    def revive(self) -> None:
+        """Start those again that ended: a consumer that found its predecessor's backend alive."""
+        for role, process in list(self.processes.items()):
+            if process.popen.poll() is not None:
+                if "runs already" not in process.output():
+                    raise RuntimeError(process.output())
+                self.start(role)
+
+    def batches(self) -> int:
+        """Return how many batches with events the consumer outside has processed."""
+        return sum(1 for delivery in self._deliveries() if delivery.events)
+
+    def _deliveries(self) -> list:
+        paths = [path for path in self.logs.iterdir() if path.name.startswith("consume")]
+        in_order = sorted(paths, key=lambda path: int(path.name.split()[-1]))
+        return [delivery for path in in_order for delivery in read_deliveries(path)]
+
+    def progress(self) -> None:
+        """Wait until everybody works: some batches more, and effects too."""
+        batches, effects = self.batches() + BATCHES, self._effects()
+
+        def moved() -> bool:
+            self.revive()
+            return self.batches() >= batches and self._effects() > effects
+
+        eventually(moved, RECOVERY, interval=0.05)
+
+    def _effects(self) -> int:
+        return int(self.query("select count(*) from effect")[0][0])
+
+    def query(self, query: str) -> list[tuple]:
+        """Ask on a connection of its own, which a crash does not take along."""
+
+        def answer() -> tuple[list[tuple]] | None:
+            try:
+                with psycopg.connect(self.dsn, autocommit=True) as connection:
+                    return (connection.execute(query.encode()).fetchall(),)
+            except psycopg.OperationalError:
+                return None
+
+        (rows,) = eventually(answer, RECOVERY) or ([],)
+        return rows
+
+    def come_to_rest(self) -> None:
+        """Stop the producers and wait until everything was delivered and finished."""
+        for role in ("produce 1", "produce 2"):
+            self.processes.pop(role).kill()
+        eventually(self._is_at_rest, RECOVERY, interval=0.05)
+
+    def _is_at_rest(self) -> bool:
+        self.revive()
+        open_transactions, waiting, pending, unticked = self.query(AT_REST)[0]
+        return not (open_transactions or waiting or pending or unticked)
+
+    def findings(self) -> Findings:
+        """Judge the history of the consumer outside."""
+        producers = [path for path in self.logs.iterdir() if path.name.startswith("produce")]
+        transactions = [each for path in producers for each in read_transactions(path)]
+        assert sum(t.outcome == "committed" for t in transactions) > 100
+        return check(transactions, self._deliveries())
+
+
+# Nothing is open, waits for a retry, is unfinished, or was inserted behind the last tick.
+AT_REST = """
+    select
+        (select count(*) from pg_locks
+            where relation = 'pgq.event_1_id_seq'::regclass and mode = 'RowExclusiveLock'),
+        (select count(*) from pgq.retry_queue),
+        (select count(*) from pgq.subscription
+            where sub_batch is not null
+                or sub_last_tick < (select max(tick_id) from pgq.tick)),
+        (select ev_new from pgq.get_queue_info('q'))
+"""
+# Each committed event has its effect once; retries are not for this consumer.
+TWICE_OR_NEVER = """
+    select data, count(m.data), count(e.data)
+    from (select data, row_number() over (partition by data) from marker) m
+    full join (select data, row_number() over (partition by data) from effect) e
+        using (data, row_number)
+    group by data having count(m.data) <> 1 or count(e.data) <> 1
+"""
+
+
+@pytest.fixture
+def load(own_server: EmbeddedServer, spawn: Callable[..., PythonProcess], tmp_path: Path) -> Load:
+    """The processes, at work."""
+    load = Load(own_server, spawn, tmp_path)
+    load.progress()
+    return load
+
+
+def _kill_consumers(load: Load) -> None:
+    load.kill("consume")
+    load.kill("effects")
+
+
+def _kill_ticker(load: Load) -> None:
+    load.kill("ticker")
+
+
+def _kill_producers(load: Load) -> None:
+    load.kill("produce 1")
+    load.kill("produce 2")
+
+
+def _kill_a_backend(load: Load) -> None:
+    pids = load.query(
+        "select pid from pg_stat_activity"
+        " where backend_type = 'client backend' and pid <> pg_backend_pid()"
+    )
+    kill_backend(random.choice(pids)[0])
+
+
+def _stop_at_once(load: Load) -> None:
+    load.server.stop("immediate")
+    load.server.start()
+
+
+def _kill_the_server(load: Load) -> None:
+    kill_server(load.server)
+    load.server.start()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        _kill_consumers,
+        _kill_ticker,
+        _kill_producers,
+        _kill_a_backend,
+        _stop_at_once,
+        _kill_the_server,
+    ],
+    ids=lambda fault: fault.__name__.strip("_"),
+)
+def test_nothing_is_lost_doubled_split_or_out_of_order(
+    load: Load, fault: Callable[[Load], None]
+) -> None:
+    for _ in range(FAULTS):
+        fault(load)
+        load.progress()
+    load.come_to_rest()
+    assert load.findings() == Findings()
+    assert load.query(TWICE_OR_NEVER) == []
+    assert load.query("select queue_switch_tick > 0 from pgq.queue") == [(True,)]  # it rotated

@@ -1,0 +1,157 @@
+"""The processes that live through faults: `python workload.py produce|consume|effects DSN LOG`.
+
+`produce` inserts in transactions of every kind, `consume` processes batches outside the database,
+`effects` in the transaction of the queue. What they write down: see history.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqpy.consumers import Consumer
+from tests.guarantees.sessions import ISOLATIONS, Session
+
+if TYPE_CHECKING:
+    from pgqpy import Event
+
+RETRY_ONE_OF = 20  # events
+BETWEEN = 0.004  # seconds between two transactions of a producer
+
+
+class Log:
+    """A file that each line reaches as soon as it is written."""
+
+    def __init__(self, path: str) -> None:
+        """Append."""
+        self._file = Path(path).open("ab", buffering=0)  # noqa: SIM115  # for the whole process
+
+    def write(self, **line: Any) -> None:
+        """Write one line."""
+        self._file.write(json.dumps(line).encode() + b"\n")
+
+
+class Producer:
+    """Transactions of all kinds, one after the other, on a connection that may break."""
+
+    def __init__(self, dsn: str, log: Log) -> None:
+        """Connect when it is time."""
+        self.dsn, self.log = dsn, log
+        self.choose = random.Random(os.getpid())
+        self.number = 0
+        self.session: Session | None = None
+        self.table = ""
+
+    def run(self) -> None:
+        """Go on until killed."""
+        while True:
+            self._transaction(
+                keep=[self._name() for _ in range(self.choose.randint(1, 3))],
+                drop=[self._name() for _ in range(self.choose.choice((0, 0, 0, 1)))],
+                commit=self.choose.random() < 0.9,
+            )
+            time.sleep(BETWEEN)
+
+    def _name(self) -> str:
+        self.number += 1
+        return f"{os.getpid()}:{self.number}"
+
+    def _transaction(self, *, keep: list[str], drop: list[str], commit: bool) -> None:
+        self.log.write(at=time.monotonic(), keep=keep, drop=drop)
+        outcome = "aborted"
+        try:
+            session = self.session = self.session or self._connect()
+            self._write(session, keep, drop)
+            if commit:
+                outcome = "unknown"
+                session.commit()
+                outcome = "committed"
+            else:
+                session.rollback()
+        except psycopg.errors.SerializationFailure:
+            outcome = "aborted"
+        except psycopg.OperationalError:
+            self.session = None
+        finally:
+            self.log.write(at=time.monotonic(), outcome=outcome)
+        if outcome == "aborted" and self.session is not None:
+            self.session.rollback()
+
+    def _connect(self) -> Session:
+        session = Session(self.dsn)
+        self.table = session.current_table()  # used however often the queue rotates
+        return session
+
+    def _write(self, session: Session, keep: list[str], drop: list[str]) -> None:
+        session.begin(self.choose.choice(ISOLATIONS))
+        if drop:
+            session.run("savepoint one")
+            for data in drop:
+                session.insert(data)
+            session.run("rollback to one")
+        if self.choose.random() < 0.3:
+            session.copy(self.table, *keep)
+        else:
+            for data in keep:
+                session.insert(data)
+        session.connection.execute("insert into marker select unnest(%s::text[])", [keep])
+
+
+class Outside(Consumer):
+    """Processes batches outside the database: into its log."""
+
+    queue = "q"
+    name = "outside"
+    poll_interval = 0.2  # seconds
+    log: Log
+
+    def process_batch(self, batch: Any) -> None:
+        """Write the batch down; set some of its events aside, once each."""
+        events, retried = [], []
+        for event in batch:
+            events.append([event.id, event.data, event.retry])
+            if event.retry is None and event.id % RETRY_ONE_OF == 0:
+                batch.retry(event, 0)
+                retried.append(event.data)
+        info = batch.info
+        self.log.write(
+            batch=info.id,
+            prev=info.prev_tick_id,
+            tick=info.tick_id,
+            events=events,
+            retried=retried,
+        )
+
+
+class Effects(Consumer):
+    """Processes events in the queue's database, in the transaction that finishes the batch."""
+
+    queue = "q"
+    name = "effects"
+    transactional = True
+    poll_interval = 0.2  # seconds
+    log: Log
+
+    def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
+        """Have the effect."""
+        connection.execute("insert into effect values (%s)", [event.data])
+
+
+def main(role: str, dsn: str, path: str) -> None:
+    """Run one of the processes until it is killed."""
+    if role == "produce":
+        Producer(dsn, Log(path)).run()
+    consumer = Outside(dsn) if role == "consume" else Effects(dsn)
+    consumer.log = Log(path)
+    consumer.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
