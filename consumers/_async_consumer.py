@@ -140,7 +140,10 @@ class AsyncConsumer(Definition):
             await session.close()
 
     async def _prepare(self, session: AsyncSession) -> None:
-        await session.register(self.queue, self.name)
+        if not self._worked:
+            # Only at the start: a consumer that somebody unregistered during an outage must say
+            # so, and not begin anew at the latest tick as if nothing were lost.
+            await session.register(self.queue, self.name)
         await self._lock.take(session, self._stop)
         await session.listen(self.queue)
         again = " again: the batch that was not finished is given again" if self._worked else ""

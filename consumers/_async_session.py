@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from os import environ
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
@@ -47,9 +49,10 @@ class AsyncSession:
     async def open(cls, dsn: str, application: str) -> AsyncSession:
         """Connect and set up the session; ConnectionFailed if there is no way."""
         keywords = _dsn.parameters(dsn, {})
-        if keywords.get("fallback_application_name"):
+        if "fallback_application_name" in keywords:
             keywords["fallback_application_name"] = application
-        keywords = {"connect_timeout": CONNECT_TIMEOUT, **keywords}
+        if "connect_timeout" not in conninfo_to_dict(dsn) and "PGCONNECT_TIMEOUT" not in environ:
+            keywords["connect_timeout"] = CONNECT_TIMEOUT
         try:
             connection = await AsyncHandlerConnection.connect(dsn, autocommit=True, **keywords)
         except psycopg.OperationalError as error:

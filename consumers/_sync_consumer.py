@@ -140,7 +140,10 @@ class Consumer(Definition):
             session.close()
 
     def _prepare(self, session: Session) -> None:
-        session.register(self.queue, self.name)
+        if not self._worked:
+            # Only at the start: a consumer that somebody unregistered during an outage must say
+            # so, and not begin anew at the latest tick as if nothing were lost.
+            session.register(self.queue, self.name)
         self._lock.take(session, self._stop)
         session.listen(self.queue)
         again = " again: the batch that was not finished is given again" if self._worked else ""

@@ -16,7 +16,7 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.errors import ConnectionFailed, ConsumerRunning, SchemaMissing
+from pgqpy.errors import ConnectionFailed, ConsumerNotFound, ConsumerRunning, SchemaMissing
 from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
 from tests.support.crash import kill_server
 from tests.support.gates import wait_until_blocked
@@ -201,6 +201,25 @@ def test_a_server_restart_in_the_middle_of_a_batch_loses_nothing(
         maker.close()
     assert effects == ([("a",), ("b",), ("c",)] if transactional else [])
     assert "runs again" in log.text
+
+
+def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(queue, make, client, log):
+    running = make.start(lambda event: None, poll_interval=3600)
+    eventually(lambda: "runs" in log.text)
+    client.unregister_consumer(QUEUE, CONSUMER)
+    client.connection.execute(END)
+    with pytest.raises(ConsumerNotFound):
+        running.join()
+    assert client.get_consumer_info(QUEUE) == []
+
+
+def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
+    make.dsn += " connect_timeout=77 application_name=shop keepalives_idle=7"
+    running = make.start(lambda event: None)
+    eventually(lambda: "runs" in log.text)
+    given = running.consumer._session.connection.info.get_parameters()
+    assert (given["connect_timeout"], given["keepalives_idle"]) == ("77", "7")
+    assert given["application_name"] == "shop"
 
 
 def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log):
