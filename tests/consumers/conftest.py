@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,3 +27,16 @@ def make(request: pytest.FixtureRequest, dsn: str) -> Iterator[Maker]:
     maker = Maker(dsn, asynchronous=request.param == "asyncio")
     yield maker
     maker.close()
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """What the consumers say, information too."""
+    caplog.set_level(logging.INFO, "pgqpy.consumers")
+    return caplog
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def asynchronous(request: pytest.FixtureRequest) -> bool:
+    """Whether consumers are made for asyncio."""
+    return bool(request.param == "asyncio")

@@ -8,6 +8,9 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
+from pgqpy import install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from tests.support.waiting import eventually
 
@@ -19,6 +22,19 @@ if TYPE_CHECKING:
 QUEUE = "orders"
 CONSUMER = "billing"
 JOIN_TIMEOUT = 30  # seconds
+
+SESSIONS = "select pid from pg_stat_activity where application_name like 'pgqpy consumer%'"
+END = (
+    "select pg_terminate_backend(pid) from pg_stat_activity"
+    " where application_name like 'pgqpy consumer%'"
+)
+
+
+def installed(server: Any) -> str:
+    """Install the schema on a server of one's own; return where."""
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        install.install(connection)
+    return str(server.dsn())
 
 
 class Queue:

@@ -2,51 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import re
-import signal
-import socket
-import threading
 from functools import partial
 from typing import Any
 
-import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import install
-from pgqpy.errors import ConnectionFailed, ConsumerNotFound, ConsumerRunning, SchemaMissing
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue
+from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing
+from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
 from tests.support.crash import kill_server
-from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
-
-SESSIONS = "select pid from pg_stat_activity where application_name like 'pgqpy consumer%'"
-END = (
-    "select pg_terminate_backend(pid) from pg_stat_activity"
-    " where application_name like 'pgqpy consumer%'"
-)
-
-
-@pytest.fixture
-def log(caplog):
-    """What the consumers say, information too."""
-    caplog.set_level(logging.INFO, "pgqpy.consumers")
-    return caplog
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def asynchronous(request):
-    """Whether consumers are made for asyncio."""
-    return request.param == "asyncio"
-
-
-def installed(server):
-    """Install the schema on a server of one's own; return where."""
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        install.install(connection)
-    return server.dsn()
 
 
 def has(log, text, times):
@@ -244,67 +210,6 @@ def test_a_database_without_the_schema_is_told_at_once(empty_dsn, asynchronous):
     maker = Maker(empty_dsn, asynchronous=asynchronous)
     with pytest.raises(SchemaMissing):
         maker.start(lambda event: None).join()
-
-
-def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connection, log):
-    first = make.start(lambda event: None)
-    eventually(lambda: "runs" in log.text)
-    with pytest.raises(ConsumerRunning) as caught:
-        make.start(lambda event: None).join()
-    ((pid,),) = connection.execute(SESSIONS).fetchall()
-    error = caught.value
-    assert (error.queue, error.consumer, error.pid) == (QUEUE, CONSUMER, pid)
-    assert error.application == f"pgqpy consumer {CONSUMER}"
-    assert error.since is not None
-    first.stop()
-    seen = []
-    make.start(lambda event: seen.append(event.data))
-    queue.insert("a")
-    eventually(lambda: seen == ["a"])
-
-
-def test_consumers_of_other_names_and_queues_run_beside_it(queue, make, client):
-    Queue(client, "other")
-    seen = []
-    for place, name in ((QUEUE, CONSUMER), (QUEUE, "second"), ("other", CONSUMER)):
-        make.start(lambda event, at=(place, name): seen.append(at), queue=place, name=name)
-    eventually(lambda: len(client.connection.execute(SESSIONS).fetchall()) == 3)
-    eventually(lambda: len(client.get_consumer_info(QUEUE)) == 2)
-    queue.insert("a")
-    eventually(lambda: sorted(seen) == [(QUEUE, CONSUMER), (QUEUE, "second")])
-
-
-def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, connect, log):
-    running = make.start(lambda event: None)
-    eventually(lambda: "runs" in log.text)
-    thief, watcher = connect(), connect()
-    take = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
-    thread = threading.Thread(target=thief.execute, args=[take])
-    thread.start()
-    wait_until_blocked(watcher, thief.info.backend_pid)
-    watcher.execute(END)
-    thread.join()
-    with pytest.raises(ConsumerRunning) as caught:
-        running.join()
-    assert caught.value.pid == thief.info.backend_pid
-
-
-def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, asynchronous, log):
-    """As after a network that went away without a word: the old backend cannot even notice."""
-    dsn = installed(own_server)
-    with pgqpy.connect(dsn) as client:
-        Queue(client)
-        maker = Maker(dsn, asynchronous=asynchronous)
-        running = maker.start(lambda event: None)
-        eventually(lambda: "runs" in log.text)
-        ((pid,),) = client.connection.execute(SESSIONS).fetchall()
-        os.kill(pid, signal.SIGSTOP)
-        with socket.socket(fileno=os.dup(running.consumer._session.connection.fileno())) as copy:
-            copy.shutdown(socket.SHUT_RDWR)
-        eventually(lambda: "waiting for our lost session" in log.text)
-        os.kill(pid, signal.SIGCONT)
-        eventually(lambda: "runs again" in log.text)
-        maker.close()
 
 
 def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):

@@ -7,16 +7,9 @@ from functools import partial
 import pytest
 
 from pgqpy.consumers import Retry
-from pgqpy.errors import ConsumerNotFound, QueueNotFound
+from pgqpy.errors import QueueNotFound
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
-
-
-def in_transaction(event):
-    yield "select 1", None
-
-
-ignore = {False: lambda event: None, True: in_transaction}
 
 
 def test_events_come_in_order_and_the_batch_is_finished(queue, make):
@@ -239,38 +232,6 @@ def test_many_failures_are_written_in_parts(queue, client, make):
     assert len(queue.retry_delays()) == 55
 
 
-def test_a_batch_taken_over_is_left_alone_and_the_next_one_processed(queue, client, make, caplog):
-    seen = []
-
-    def handler(event):
-        seen.append(event.data)
-        if event.data == "a":
-            tick = client.get_queue_info(QUEUE)[0].last_tick_id
-            client.register_consumer_at(QUEUE, CONSUMER, tick)
-
-    make.start(handler)
-    queue.insert("a")
-    eventually(lambda: "not ours any more" in caplog.text)
-    queue.insert("b")
-    queue.wait_until_finished()
-    assert seen == ["a", "b"]
-
-
-def test_a_retry_for_a_lost_batch_is_no_silent_success(queue, client, make, caplog):
-    def handler(event):
-        if event.data == "a":
-            tick = client.get_queue_info(QUEUE)[0].last_tick_id
-            client.register_consumer_at(QUEUE, CONSUMER, tick)
-            raise ValueError("and it fails too")
-
-    make.start(handler)
-    queue.insert("a")
-    eventually(lambda: "not ours any more" in caplog.text)
-    queue.insert("b")
-    queue.wait_until_finished()
-    assert queue.retry_delays() == []
-
-
 def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
     """It must not be taken for a loss of the consumer's connection."""
     other = connect()
@@ -283,52 +244,6 @@ def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
     queue.insert("a")
     queue.wait_until_finished()
     assert len(queue.retry_delays()) == 1
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
-    queue, client, make, transactional
-):
-    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
-    eventually(lambda: running.consumer._worked)
-    client.unregister_consumer(QUEUE, CONSUMER)
-    with pytest.raises(ConsumerNotFound) as caught:
-        running.join()
-    assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)
-
-
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, make, transactional):
-    running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
-    eventually(lambda: running.consumer._worked)
-    client.drop_queue(QUEUE, force=True)
-    with pytest.raises((QueueNotFound, ConsumerNotFound)):
-        running.join()
-
-
-@pytest.mark.parametrize("level", [r"repeatable\\ read", "serializable"])
-@pytest.mark.parametrize("transactional", [False, True])
-def test_a_role_with_another_isolation_level_loses_nothing(
-    queue, client, make, level, transactional
-):
-    make.dsn += f" options='-c default_transaction_isolation={level}'"
-    seen = []
-
-    def plain(event):
-        seen.append(event.data)
-
-    def in_transaction(event):
-        plain(event)
-        yield "select 1", None
-
-    make.start(in_transaction if transactional else plain, transactional=transactional)
-    for _ in range(3):
-        queue.insert("a", "b")
-        # Somebody moves the position at the same time: one of the two collides.
-        batch = client.next_batch(QUEUE, CONSUMER)
-        assert batch is None or batch.queue == QUEUE
-    queue.wait_until_finished()
-    assert len(seen) >= 6
 
 
 def test_the_same_object_runs_once_at_a_time(queue, make):

@@ -190,10 +190,9 @@ before = signal.getsignal(signal.SIGTERM)
 def target():
     consumer.run()
 thread = threading.Thread(target=target); thread.start()
-import time
 while thread.is_alive():
     assert signal.getsignal(signal.SIGTERM) is before
-    time.sleep(0.01)
+    thread.join(0.01)
 print("never")
 """
     process = start("self.stop()", run=run)
