@@ -14,7 +14,8 @@ from pgqpy.calls import Call
 from pgqpy.client import Client, _dsn
 from pgqpy.consumers._sync_savepoint import HandlerConnection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, from_database
+from pgqpy.errors import QueueNotFound, SchemaTooNew, from_database
+from pgqpy.manifest import shipped_version
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -69,7 +70,10 @@ class Session:
         self.connection.execute(SET_UP)
         if self.connection.info.server_version >= PG_17:
             self.connection.execute(SET_UP_17)
-        self.extension = self.client.schema_version() is None
+        version = self.client.schema_version()
+        self.extension = version is None
+        if version is not None and version > shipped_version():
+            raise SchemaTooNew(installed=version, shipped=shipped_version())
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""

@@ -166,9 +166,14 @@ class SchemaMissing(PgqError):
 
 
 class SchemaTooNew(PgqError):
-    """The database's schema pgq is newer than this pgqpy."""
+    """The database's schema pgq is newer than this pgqpy.
+
+    Data: `.installed`, `.shipped` (version numbers).
+    """
 
     what_to_do = "upgrade pgqpy"
+    installed: int | None = None
+    shipped: int | None = None
 
 
 class NotSupported(PgqError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import pgqpy
-from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing
+from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaTooNew
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
 from tests.support.crash import kill_server
 from tests.support.waiting import eventually
@@ -210,6 +210,13 @@ def test_a_database_without_the_schema_is_told_at_once(empty_dsn, asynchronous):
     maker = Maker(empty_dsn, asynchronous=asynchronous)
     with pytest.raises(SchemaMissing):
         maker.start(lambda event: None).join()
+
+
+def test_a_database_with_a_newer_schema_is_told_at_once(queue, make, connection):
+    connection.execute("update pgq.installation set version = version + 1")
+    with pytest.raises(SchemaTooNew) as caught:
+        make.start(lambda event: None).join()
+    assert caught.value.installed == caught.value.shipped + 1
 
 
 def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):
