@@ -91,7 +91,9 @@ class Session:
 
     def insert(self, data: str, queue: str = "q") -> int:
         """Insert an event."""
-        return int(self.one("select pgq.insert_event(%s, 't', %s)", queue, data))
+        event_id = self.one("select pgq.insert_event(%s, 't', %s)", queue, data)
+        assert event_id is not None
+        return int(event_id)
 
     def current_table(self, queue: str = "q") -> str:
         """Return the name of the table that a COPY writes into."""

@@ -200,6 +200,18 @@ def test_batch_of_merged_ticks_holds_each_event_once(db: Database) -> None:
     assert db.main.deliver() == []
 
 
+def test_retried_event_comes_again_to_its_consumer_only(db: Database) -> None:
+    db.queue(consumers=("c", "d"))
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next("c")
+    db.main.one("select pgq.batch_retry(%s, 0)", batch)
+    db.main.finish(batch)
+    db.main.one("select pgq.maint_retry_events()")
+    db.main.tick()
+    assert [db.main.drain(consumer) for consumer in "cd"] == [["a"], ["a"]]
+
+
 def test_event_and_its_retried_copy_in_one_batch_can_both_be_set_aside(db: Database) -> None:
     db.queue()
     db.main.insert("a")

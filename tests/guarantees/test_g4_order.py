@@ -6,6 +6,8 @@ import random
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tests.guarantees.sessions import RR
+
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 def test_events_of_one_batch_are_ordered_by_id(db: Database) -> None:
     db.queue()
     one, other = db.open(), db.open()
-    one.begin()
+    one.begin(RR)  # it stays with the table that was current then
     other.begin()
     for number in range(10):
         (one if number % 3 else other).insert(str(number))

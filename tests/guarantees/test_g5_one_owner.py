@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import ISOLATIONS, RC, RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import ISOLATIONS, RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -236,89 +236,3 @@ def test_batch_opened_before_is_set_aside_and_finished_in_any_isolation(
     consumer.commit()
     db.main.one("select pgq.maint_retry_events()")
     assert db.main.deliver() == ["a"]
-
-
-def test_unregister_waits_for_the_batch_in_progress(db: Database) -> None:
-    batch, event = _open_batch(db)
-    consumer, admin = db.open(), db.open()
-    consumer.begin()
-    _set_aside(consumer, SET_ASIDE["event_retry one"], batch, event)
-    gone = admin.later("select pgq.unregister_consumer('q', 'c')")
-    assert wait_until_blocked(db.main.connection, admin.pid) == [consumer.pid]
-    consumer.finish(batch)
-    consumer.commit()
-    assert gone.result(timeout=30) == 1
-    assert _left_over(db.main) == 0
-
-
-def test_two_unregisters_at_once_remove_it_once(db: Database) -> None:
-    db.queue()
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one("select pgq.unregister_consumer('q', 'c')") == 1
-    second = other.later("select pgq.unregister_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 0
-
-
-def test_two_registers_at_once_make_one_subscription(db: Database) -> None:
-    db.queue(consumers=())
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one("select pgq.register_consumer('q', 'c')") == 1
-    second = other.later("select pgq.register_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 0
-    assert db.main.one("select count(*) from pgq.subscription") == 1
-
-
-def test_register_waits_for_an_unregister_and_begins_anew(db: Database) -> None:
-    batch, _ = _open_batch(db)
-    one, other = db.open(), db.open()
-    one.begin()
-    one.one("select pgq.unregister_consumer('q', 'c')")
-    second = other.later("select pgq.register_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 1
-    assert db.main.finish(batch) == 0
-
-
-@pytest.mark.parametrize("first", ["unregister", "register"])
-def test_name_that_leaves_one_queue_and_enters_another(db: Database, first: str) -> None:
-    db.queue("a", consumers=("c",))
-    db.queue("b", consumers=())
-    calls = {
-        "unregister": "select pgq.unregister_consumer('a', 'c')",
-        "register": "select pgq.register_consumer('b', 'c')",
-    }
-    one, other = db.open(), db.open()
-    one.begin(RC)
-    assert one.one(calls.pop(first)) == 1
-    second = other.later(calls.popitem()[1])
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert second.result(timeout=30) == 1
-    assert db.main.all("select queue_name from pgq.get_consumer_info()") == [("b",)]
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        "select pgq.event_retry_raw('q', 'c', now(), null, null, 0, 't', 'd', '', '', '', '')",
-        "select pgq.revive_dead_events('q', 'c')",
-    ],
-)
-def test_event_set_aside_while_its_consumer_leaves_does_not_stay(db: Database, call: str) -> None:
-    batch, event = _open_batch(db)
-    _set_aside(db.main, SET_ASIDE["event_dead"], batch, event)
-    one, other = db.open(), db.open()
-    one.begin()
-    one.one(call)
-    gone = other.later("select pgq.unregister_consumer('q', 'c')")
-    wait_until_blocked(db.main.connection, other.pid)
-    one.commit()
-    assert gone.result(timeout=30) == 1
-    assert _left_over(db.main) == 0

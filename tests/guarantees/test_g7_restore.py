@@ -82,7 +82,7 @@ def _database(server: EmbeddedServer, name: str) -> Iterator[Database]:
 
 def _story(db: Database) -> tuple[dict[str, list[str]], int]:
     """Leave consumers in every state; return what each has to get, and the open batch."""
-    db.queue(consumers=CONSUMERS)
+    db.queue(consumers=CONSUMERS, ticker_max_lag="0")
     db.main.insert("done")
     late, unticked = db.open(), db.open()
     late.begin()
@@ -260,6 +260,17 @@ def _burn(session: Session, count: int) -> None:
                 commit;
             end loop;
         end $$""")
+
+
+def test_tick_that_would_see_less_than_the_last_is_refused(db: Database) -> None:
+    db.queue()
+    xid = db.main.one("select txid_current()") + 1_000_000
+    db.main.connection.execute("update pgq.tick set tick_snapshot = %s", [f"{xid}:{xid}:"])
+    with refused("PQ012"):
+        db.main.tick()
+    db.main.one("select pgq.repair_queue('q')")
+    db.main.insert("a")
+    assert db.main.deliver() == ["a"]
 
 
 def test_schema_of_a_newer_version_is_refused(db: Database) -> None:

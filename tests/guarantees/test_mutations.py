@@ -1,0 +1,265 @@
+"""Take one mechanism of the engine out, and the test that is there for it has to fail."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+import pytest
+
+from tests.guarantees import test_faults_drop as drop
+from tests.guarantees import test_faults_register as register
+from tests.guarantees import test_g1_consumers as g1c
+from tests.guarantees import test_g1_no_loss as g1
+from tests.guarantees import test_g2_no_phantom as g2
+from tests.guarantees import test_g3_one_batch as g3
+from tests.guarantees import test_g4_order as g4
+from tests.guarantees import test_g5_one_owner as g5
+from tests.guarantees import test_g6_no_bloat as g6
+from tests.guarantees import test_g7_restore as g7
+from tests.guarantees.sessions import RC, RR
+from tests.support import gates
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.guarantees.sessions import Database
+
+SHORT = 2.0  # seconds to wait for a session that, with its lock taken out, will never block
+FAILS = (AssertionError, psycopg.Error, pytest.fail.Exception)
+DEFINITIONS = """
+    select pg_get_functiondef(oid) from pg_proc
+    where pronamespace = 'pgq'::regnamespace and proname = %s
+"""
+
+
+class Mutation(NamedTuple):
+    """One change to one function, and the check that it must break."""
+
+    function: str
+    old: str
+    new: str
+    check: Callable[[Database], None]
+
+
+def held(check: Callable[[Database], None]) -> Callable[[Database], None]:
+    """Let a check run while another transaction holds xmin back."""
+
+    def run(db: Database) -> None:
+        db.queue()
+        db.main.tick()
+        db.open().begin(RR)
+        check(db)
+
+    return run
+
+
+with_retry: dict[str, Any] = {"isolation": RR, "call": g5.SET_ASIDE["batch_retry"]}
+MUTATIONS = {
+    "truncate whatever was read": Mutation(
+        "tick_sees_table",
+        "and not v_unseen",
+        "",
+        partial(g1.test_table_of_an_old_snapshot_is_not_truncated_unread, isolation=RR),
+    ),
+    "truncate by xmax alone": Mutation(
+        "tick_sees_table",
+        "or exists (select from %1$s where ev_txid = any ($2))",
+        "or ($2 is null)",
+        g1.test_event_in_progress_at_the_last_tick_is_not_truncated_unread,
+    ),
+    "rotate past all but the fastest": Mutation(
+        "slowest_tick",
+        "min(sub_last_tick)",
+        "max(sub_last_tick)",
+        g1c.test_slow_consumer_holds_its_events_against_rotation,
+    ),
+    "search the current table only": Mutation(
+        "batch_event_sql",
+        "pgq.quote_fqname(b.data_pfx), b.sub_id",
+        "pgq.current_event_table(b.queue_name), b.sub_id",
+        g1.test_copy_into_a_table_learned_before_rotations,
+    ),
+    "forget who was in progress": Mutation(
+        "batch_event_sql",
+        "if v_ended is not null then",
+        "if false then",
+        g4.test_transaction_that_overlaps_a_tick_comes_after_those_before_it,
+    ),
+    "take who was in progress for done": Mutation(
+        "batch_event_sql",
+        "if exists (select from txid_snapshot_xip",
+        "if false and exists (select from txid_snapshot_xip",
+        g2.test_batch_stays_the_same_when_somebody_commits_after_its_tick,
+    ),
+    "give retries to everybody": Mutation(
+        "batch_event_sql",
+        "(ev_owner is null or ev_owner = %s)",
+        "(ev_owner is null or %s > 0)",
+        g3.test_retried_event_comes_again_to_its_consumer_only,
+    ),
+    "leave the order to chance": Mutation(
+        "batch_event_sql",
+        "return v_sql || ' order by 1, 3'",
+        "return v_sql",
+        g4.test_events_of_one_batch_are_ordered_by_id,
+    ),
+    "number positions at random": Mutation(
+        "move_position",
+        "x_pos_no + 1",
+        "x_pos_no + 1 + (random() * 1000000)::int",
+        partial(
+            g3.test_two_sessions_that_ask_at_once_with_old_snapshots_do_not_both_get_it,
+            isolation=RR,
+        ),
+    ),
+    "trust a position that was trimmed": Mutation(
+        "move_position",
+        "for key share",
+        "",
+        partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
+    ),
+    "trim the position itself": Mutation(
+        "maint_positions",
+        "old.pos_no < newest.current",
+        "old.pos_no <= newest.current",
+        partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
+    ),
+    "open a batch without the lock": Mutation(
+        "next_batch_custom",
+        "for no key update",
+        "",
+        g3.test_two_sessions_that_ask_at_once_get_one_batch,
+    ),
+    "finish a batch without the lock": Mutation(
+        "lock_batch",
+        "for no key update",
+        "",
+        g5.test_finish_that_waited_for_another_finish_fails,
+    ),
+    "believe an old snapshot": Mutation(
+        "lock_batch",
+        "not x_moves and",
+        "false and",
+        partial(g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, **with_retry),
+    ),
+    "set aside without the lock": Mutation(
+        "batch_retry",
+        "(pgq.lock_batch(i_batch_id, false)).pos_sub is null",
+        "not exists (select from pgq.find_batch(i_batch_id))",
+        partial(g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, **with_retry),
+    ),
+    "tick without the lock": Mutation(
+        "insert_tick",
+        "for no key update",
+        "",
+        g3.test_ticker_that_waited_for_another_sees_what_committed_meanwhile,
+    ),
+    "tick in any isolation": Mutation(
+        "insert_tick",
+        "<> 'read committed'",
+        "is null",
+        partial(
+            g3.test_ticker_and_rotation_with_an_old_snapshot_are_refused,
+            isolation=RR,
+            call="tick_queue('q')",
+        ),
+    ),
+    "rotate in any isolation": Mutation(
+        "maint_rotate_tables_step1",
+        "<> 'read committed'",
+        "is null",
+        partial(
+            g3.test_ticker_and_rotation_with_an_old_snapshot_are_refused,
+            isolation=RR,
+            call="maint_rotate_tables_step1('q')",
+        ),
+    ),
+    "tick whatever the last one saw": Mutation(
+        "check_tick_order",
+        "if v_damaged then",
+        "if false then",
+        g7.test_tick_that_would_see_less_than_the_last_is_refused,
+    ),
+    "register without the queue's lock": Mutation(
+        "register_consumer_at",
+        "where queue_name = x_queue_name for key share",
+        "where queue_name = x_queue_name",
+        g1c.test_rotation_waits_for_a_consumer_that_has_looked_at_its_tick,
+    ),
+    "leave one's own tick as it is": Mutation(
+        "register_consumer_at",
+        "where tick_queue = q.queue_id and tick_id = v_tick\n       and txid_current()",
+        "where false and txid_current()",
+        partial(g1c.test_event_in_the_transaction_that_made_queue_and_consumer, isolation=RC),
+    ),
+    "leave a name without its lock": Mutation(
+        "unregister_consumer",
+        "perform from pgq.consumer where co_id = r.sub_consumer for update;",
+        "",
+        partial(register.test_name_that_leaves_one_queue_and_enters_another, first="register"),
+    ),
+    "delete the tick that is needed": Mutation(
+        "maint_ticks",
+        "tick_id < v_keep",
+        "tick_id <= v_keep",
+        g1c.test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick,
+    ),
+    "fall into the last leaf": Mutation(
+        "build_insert_tree",
+        "if v_queue = %2$s then",
+        "if %2$s > 0 then",
+        g1.test_queue_made_in_the_middle_of_a_transaction_gets_its_events,
+    ),
+    "know no table but the old ones": Mutation(
+        "build_queue_insert",
+        "begin%2$s\n    else",
+        "begin%2$s\n    elsif false then",
+        g1.test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events,
+    ),
+    "move ten retries a turn": Mutation(
+        "maint_retry_events",
+        "limit 10000",
+        "limit 10",
+        g1c.test_thousands_of_retries_due_are_drained,
+    ),
+    "retry for consumers that leave": Mutation(
+        "event_retry_raw",
+        "for key share of s",
+        "",
+        partial(
+            register.test_event_set_aside_while_its_consumer_leaves_does_not_stay,
+            call=register.RETRY_RAW,
+        ),
+    ),
+    "walk over all ticks": Mutation(
+        "find_batch",
+        "limit 1",
+        "",
+        held(g6.test_backlog_of_a_slow_consumer_makes_no_call_dearer),
+    ),
+    "leave the insert function behind": Mutation(
+        "drop_queue",
+        "execute format('drop function %s_insert', pgq.quote_fqname(q.queue_data_pfx));",
+        "",
+        drop.test_drop_leaves_nothing_behind,
+    ),
+}
+
+
+def _apply(db: Database, mutation: Mutation) -> None:
+    """Replace the text wherever it stands in the function (which one it is, if overloaded)."""
+    found = [source for (source,) in db.main.all(DEFINITIONS, mutation.function)]
+    (source,) = [each for each in found if mutation.old in each]
+    db.main.run(source.replace(mutation.old, mutation.new))
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_engine_without_it_fails_its_test(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gates.wait_until_blocked, "__defaults__", (SHORT,))
+    _apply(db, mutation)
+    with pytest.raises(FAILS):
+        mutation.check(db)
