@@ -40,10 +40,11 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
 
 
 def _renderers(log_format: str) -> list[Any]:
+    # structlog's default tracebacks, of both kinds, print local variables: with them, passwords.
     if log_format == "json":
-        return [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        bare = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        return [structlog.processors.ExceptionRenderer(bare), structlog.processors.JSONRenderer()]
     colors = sys.stderr.isatty()
-    # Plain: rich's tracebacks print local variables, and with them passwords.
     plain = structlog.dev.plain_traceback
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
 
