@@ -103,10 +103,10 @@ class TickLoop:
             installed = fitness.check(connection)
             try:
                 self._stand_by(connection)
-                if not self._stopping.is_set():
-                    self._become_active(installed.state)
-                    self._serve(connection)
+                self._serve(connection, installed.state)
             except Exception as exc:
+                if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
+                    raise
                 raise Lost("connection lost" if connection.closed else "session failed") from exc
             finally:
                 self._report.metrics.active.labels(self._report.database).set(0)
@@ -127,20 +127,23 @@ class TickLoop:
             if self._stopping.wait(STANDBY_POLL):
                 return
 
-    def _become_active(self, state: str) -> None:
+    def _become_active(self, installed: str) -> None:
         self._report.metrics.active.labels(self._report.database).set(1)
         self._report.forget("connection")
         self._health.change("active")
-        if state == "old":
+        if installed == "old":
             self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
         self._report.log.info("active")
 
-    def _serve(self, connection: Connection[Any]) -> None:
+    def _serve(self, connection: Connection[Any], installed: str) -> None:
+        """Tick until stopping. The role is taken by the first look that goes well."""
         state, statements, client = TickState(), Statements(connection), Client(connection)
         last_tick = due_at = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
             done = tick(statements, state, now=now)
+            if self._health.role != "active":
+                self._become_active(installed)
             if done.ticks:
                 last_tick = now
             if done is not NOTHING:

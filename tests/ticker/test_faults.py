@@ -138,6 +138,10 @@ def test_role_without_rights_is_told_which(start, dsn, connection):
     try:
         daemon = start(f"{dsn} user=pgqpy_test_nobody")
         eventually(lambda: "pgq_ticker" in remedies(daemon))
+        # A session that never worked is no lost one, after which it would connect again at once.
+        daemon.wait_for("reconnecting")
+        assert not daemon.said("active")
+        assert not daemon.said("session failed")
         daemon.process.kill()
     finally:
         connection.execute("drop role pgqpy_test_nobody")
