@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # A peer that vanished without a word (power cut, firewall) is noticed within about ten seconds,
 # whether we wait for its answer (keepalives) or it owes us an acknowledgement (tcp_user_timeout).
 CONNECT_DEFAULTS: dict[str, Any] = {
-    "application_name": "pgqpy ticker",
+    "fallback_application_name": "pgqpy ticker",
     "connect_timeout": 5,  # seconds
     "keepalives_idle": 4,  # seconds
     "keepalives_interval": 2,  # seconds
@@ -76,10 +76,10 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
 
 
 def conninfo(dsn: str) -> str:
-    """Return the connection string with what `dsn` leaves open filled in."""
+    """Return the connection string with what `dsn` and the environment leave open filled in."""
     given = conninfo_to_dict(dsn)
-    if "PGAPPNAME" in os.environ:
-        given.setdefault("application_name", os.environ["PGAPPNAME"])
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        given.setdefault("connect_timeout", os.environ["PGCONNECT_TIMEOUT"])
     return make_conninfo(**{**CONNECT_DEFAULTS, **given})
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed
 from pgqpy.settings import TickerSettings
-from pgqpy.ticker import notify, session
+from pgqpy.ticker import logs, notify, session
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.duty import Duty
 from pgqpy.ticker.health import Health, overall
@@ -175,6 +175,12 @@ def test_connection_string_goes_before_our_defaults():
     assert "tcp_user_timeout=" in session.conninfo("dbname=x connect_timeout=3")
 
 
+def test_timeout_of_the_environment_goes_before_our_default(monkeypatch):
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    assert "connect_timeout=7" in session.conninfo("dbname=x")
+    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -195,6 +201,20 @@ def test_absurd_settings_are_refused(wrong):
 def test_settings_never_print_a_password():
     settings = TickerSettings(dsn="password=hunter2", dsns=("password=hunter2",))
     assert "hunter2" not in f"{settings} {settings!r}"
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_log_of_an_unexpected_error_shows_no_local_variables(log_format, capsys):
+    def connect(dsn):
+        raise KeyError(len(dsn))
+
+    log = logs.make_logger(TickerSettings(log_format=log_format))
+    with pytest.raises(KeyError) as caught:
+        connect(f"password=hunter{1 + 1}")  # the lines of a traceback do not have the whole of it
+    log.warning("session failed", exc_info=caught.value)
+    said = capsys.readouterr().err
+    assert "raise" in said or "frames" in said
+    assert "hunter2" not in said
 
 
 def test_databases_are_those_named_or_the_one_of_the_environment(monkeypatch):
