@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from os import environ
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.records import Batch, Event
-
-CONNECT_TIMEOUT = 10  # seconds
 
 # Handlers may take as long as they like, whatever the role's timeouts say. The server's own
 # keepalives let it notice our death, and free the running lock for the next process.
@@ -52,8 +48,6 @@ class AsyncSession:
         keywords = _dsn.parameters(dsn, {})
         if "fallback_application_name" in keywords:
             keywords["fallback_application_name"] = application
-        if "connect_timeout" not in conninfo_to_dict(dsn) and "PGCONNECT_TIMEOUT" not in environ:
-            keywords["connect_timeout"] = CONNECT_TIMEOUT
         try:
             connection = await AsyncHandlerConnection.connect(dsn, autocommit=True, **keywords)
         except psycopg.OperationalError as error:

@@ -83,9 +83,8 @@ class Loop:
         """Say whether `error` means that the batch is not ours any more; log it if so (G5)."""
         gone = isinstance(error, BatchNotFound)
         if not gone and self.session.extension and not self.session.lost:
-            (gone,) = [
-                found is None for found in self.session.run(consume.get_batch_info(batch))
-            ]
+            (found,) = self.session.run(consume.get_batch_info(batch))
+            gone = found is None
         if gone:
             logger.warning(
                 "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "
