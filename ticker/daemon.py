@@ -88,6 +88,8 @@ class Ticker:
         if not self._ended(STOP_TIMEOUT):
             self._sessions.break_off()
             self.hangs = not self._ended(BREAK_TIMEOUT)
+        if not self.hangs:
+            self._sessions.close()  # duties keep some between their runs
         closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:

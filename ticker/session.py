@@ -139,6 +139,11 @@ class Sessions:
         if self.breaking:
             break_off(connection)
 
+    def close(self) -> None:
+        """Close every session; only once nobody uses them any more."""
+        while self._open:
+            self._open.pop().close()
+
     def break_off(self) -> None:
         """Make every call that waits for the server, now and later, fail at once."""
         self.breaking = True

@@ -29,6 +29,11 @@ METRICS = [
     "process_cpu_seconds_total",
 ]
 
+SESSIONS = (
+    "select count(*) from pg_stat_activity"
+    " where application_name = 'pgqpy ticker' and datname = current_database()"
+)
+
 
 @pytest.fixture
 def queue(client):
@@ -130,11 +135,7 @@ def test_signal_stops_it_cleanly(start, dsn, connection, number):
     daemon.process.signal(number)
     assert daemon.process.wait() == 0
     assert daemon.log()[-1]["event"] == "stopped"
-    sessions = (
-        "select count(*) from pg_stat_activity"
-        " where application_name = 'pgqpy ticker' and datname = current_database()"
-    )
-    eventually(lambda: connection.execute(sessions).fetchone() == (0,))
+    eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
 
 
 def test_stops_while_the_server_is_down(start):
@@ -224,6 +225,14 @@ def test_console_log_is_for_people(spawn, dsn):
     assert "started" in text
     assert "{" not in text
     assert process.terminate() == 0
+
+
+def test_ticker_in_an_application_leaves_no_session_behind(dsn, connection):
+    ticker = Ticker(TickerSettings(dsns=(dsn,), retry_period=0.1))
+    ticker.start()
+    eventually(lambda: connection.execute(SESSIONS).fetchone() >= (2,))
+    ticker.stop()
+    eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
 
 
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
