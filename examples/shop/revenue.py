@@ -1,4 +1,7 @@
-"""A consumer that adds up, exactly once: its sums commit together with the batch."""
+"""A consumer that adds up, exactly once: its sums commit together with the batch.
+
+Its table: create table revenue (customer text primary key, total numeric)
+"""
 
 from typing import Any
 
