@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 
@@ -90,7 +91,8 @@ def test_retried_event_comes_back(start, dsn, client, queue):
         batch = eventually(lambda: client.next_batch(queue, "billing"))
     client.finish_batch(batch)
     assert eventually(lambda: delivered(client)) == [event]
-    eventually(lambda: "pgq_retried_events_total" in daemon.metrics())
+    counted = re.compile(r"^pgq_retried_events_total\{.*\} 1\.0$", re.MULTILINE)
+    eventually(lambda: counted.search(daemon.metrics()))
 
 
 def test_rotation_is_done_and_said(start, dsn, client, queue):
