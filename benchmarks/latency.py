@@ -166,7 +166,6 @@ class Cpu:
 
     def __init__(self, process: psutil.Process) -> None:
         self._process = process
-
         self._before, self._start = self._seconds(), time.monotonic()
 
     def percent(self) -> float:
