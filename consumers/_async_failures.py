@@ -77,5 +77,8 @@ class AsyncFailures:
 
 def _log(level: int, text: str, event: Event, batch: Batch, error: Exception) -> None:
     where = (event.id, event.type, event.retry or 0, batch.queue, batch.consumer)
-    message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s"
-    logger.log(level, message, *where, text, exc_info=error)
+    message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s%s"
+    # Where it failed is told once; what failed, each time: a retry may fail ten thousand times.
+    told = logger.isEnabledFor(logging.DEBUG) or not event.retry
+    reason = "" if told else f": {type(error).__name__}: {error}"
+    logger.log(level, message, *where, text, reason, exc_info=error if told else None)

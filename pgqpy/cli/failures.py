@@ -22,7 +22,6 @@ REMEDIES = {
     "TickerPaused": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
     "SchemaMissing": "run pgqpy schema install, or pgqpy schema upgrade if it is an old one",
     "SchemaTooNew": "pip install --upgrade pgqpy",
-    "ConsumerRunning": "stop the other one first",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
     "LockNotAvailable": "somebody holds a lock: pgqpy doctor names long transactions",
@@ -46,6 +45,9 @@ def report(exc: BaseException) -> int:
     if isinstance(exc, (KeyboardInterrupt, click.Abort)):
         _say("interrupted")
         return INTERRUPTED
+    if isinstance(exc, click.exceptions.NoArgsIsHelpError):
+        click.echo(exc.format_message(), err=True)
+        return USAGE
     if isinstance(exc, click.UsageError):
         return _usage(exc)
     if os.environ.get("PGQPY_DEBUG"):

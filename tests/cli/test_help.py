@@ -90,3 +90,10 @@ def test_root_help_tells_of_completion_and_exit_codes(bare_run: Run) -> None:
 
 def test_version(bare_run: Run) -> None:
     assert bare_run("--version").stdout == f"pgqpy {version('pgqpy')}\n"
+
+
+@pytest.mark.parametrize("group", [(), ("queue",)])
+def test_no_command_at_all_shows_the_help_as_it_is(bare_run: Run, group: tuple[str, ...]) -> None:
+    result = bare_run(*group)
+    assert result.exit_code == 2
+    assert result.stderr == bare_run(*group, "--help").stdout

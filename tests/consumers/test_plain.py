@@ -111,6 +111,19 @@ def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make)
     assert dead.dead_reason == "ValueError: bad  thing"
 
 
+def test_a_failing_event_is_told_each_time_and_its_traceback_once(queue, make, log):
+    def handler(event):
+        raise ValueError("bad thing")
+
+    make.start(handler, max_retries=3, retry_base=0)
+    queue.insert("a")
+    queue.wait_until_finished()
+    while queue.retry_now():
+        queue.wait_until_finished()
+    assert log.text.count("ValueError: bad thing") == 4
+    assert log.text.count("Traceback") == 1
+
+
 def test_a_revived_dead_event_comes_again(queue, client, make):
     seen = []
 
