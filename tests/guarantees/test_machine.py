@@ -15,7 +15,7 @@ from tests.guarantees.machine import MachineDatabase, QueueMachine
 
 EXAMPLES = int(os.environ.get("PGQPY_MACHINE_EXAMPLES", "0"))
 MACHINE_SETTINGS = settings(
-    max_examples=EXAMPLES or 100,
+    max_examples=EXAMPLES or 80,
     stateful_step_count=60 if EXAMPLES else 40,
     derandomize=not EXAMPLES,
     deadline=None,
