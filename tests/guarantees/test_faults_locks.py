@@ -41,12 +41,53 @@ def test_insert_locks_the_table_before_the_sequence_as_a_drop_does(db: Database,
     assert inserted.result(timeout=30)
 
 
-def test_ticker_leaves_a_queue_alone_that_somebody_has(db: Database) -> None:
+LOOKS = {
+    "ticker_activity": "select queue_name from pgq.ticker_activity()",
+    "ticker_due": "select pgq.ticker_due()",
+    "ticker": "select queue_name from pgq.queue where pgq.ticker(queue_name) > 0",
+}
+DROP = "select pgq.drop_queue('q', true)"
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+def test_drop_that_is_left_open_holds_up_no_other_queue(db: Database, look: str) -> None:
+    for name in ("q", "r"):
+        db.queue(name, ticker_max_lag="0")
+        db.main.insert("a", name)
+    admin = db.open()
+    admin.begin()
+    admin.one(DROP)
+    assert db.main.all(look) == [("r",)]
+    admin.rollback()
+    assert ("q",) in db.main.all(look)
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+def test_drop_that_waits_for_a_consumer_holds_up_no_other_queue(db: Database, look: str) -> None:
+    for name in ("q", "r"):
+        db.queue(name, ticker_max_lag="0")
+        db.main.insert("a", name)
+    db.main.tick()
+    consumer, admin = db.open(), db.open()
+    consumer.begin()
+    consumer.next()
+    dropped = admin.later(DROP)
+    wait_until_blocked(db.main.connection, admin.pid)
+    db.main.insert("b", "r")
+    assert db.main.all(look) == [("r",)]
+    consumer.rollback()
+    assert dropped.result(timeout=30) == 1
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+def test_ticker_that_has_looked_ticks_before_a_drop(db: Database, look: str) -> None:
     db.queue(ticker_max_lag="0")
     db.main.insert("a")
-    owner = db.open()
-    owner.begin()
-    owner.one("select pgq.maint_ticks('q')")
-    assert db.main.one("select pgq.ticker('q')") is None  # a drop would wait for its locks
-    owner.commit()
-    assert db.main.one("select pgq.ticker('q')") is not None
+    ticker, admin = db.open(), db.open()
+    ticker.begin()
+    ticker.all(look)
+    dropped = admin.later(DROP)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [ticker.pid]
+    assert ticker.tick() > 0  # at once: whoever drops waits for us, not we for him
+    ticker.commit()
+    assert dropped.result(timeout=30) == 1

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.guarantees import test_faults_drop as drop
+from tests.guarantees import test_faults_locks as locks
 from tests.guarantees import test_faults_register as register
 from tests.guarantees import test_g1_consumers as g1c
 from tests.guarantees import test_g1_no_loss as g1
@@ -238,6 +239,15 @@ MUTATIONS = {
         "limit 1",
         "",
         held(g6.test_backlog_of_a_slow_consumer_makes_no_call_dearer),
+    ),
+    "look at a queue that is being dropped": Mutation(
+        "may_look_at",
+        "pg_try_advisory_xact_lock_shared(7366515, i_queue_id)",
+        "true",
+        partial(
+            locks.test_ticker_that_has_looked_ticks_before_a_drop,
+            look=locks.LOOKS["ticker_activity"],
+        ),
     ),
     "leave the insert function behind": Mutation(
         "drop_queue",

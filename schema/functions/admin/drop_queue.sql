@@ -3,11 +3,12 @@
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
 -- The order of locks is that of the consumers: registrations, then retried events, then event tables. So a consumer
--- in the middle of a transaction is waited for, not deadlocked with.
+-- in the middle of a transaction is waited for, not deadlocked with. Before all of them comes the one that keeps tickers
+-- away (may_look_at).
 --
 -- Returns: 1.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.
--- Writes: advisory lock; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
+-- Writes: advisory locks; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick; drop tables, sequences and functions.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql
@@ -16,6 +17,7 @@ declare
     q pgq.queue;
 begin
     perform pg_advisory_xact_lock(7366513, 2);
+    perform pg_advisory_xact_lock(7366515, queue_id) from pgq.queue where queue_name = x_queue_name;
     select * into q from pgq.queue where queue_name = x_queue_name for update;
     if not found then
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);

@@ -2,7 +2,7 @@
 --
 -- Ticks a queue if PGQ's rule wants it (see tick_is_due).
 --
--- Returns: the tick's id; null when it is not time yet, or somebody else has the queue's row at this moment.
+-- Returns: the tick's id; null when it is not time yet, or the queue is being dropped.
 -- Raises: PQ001 no such queue; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not time yet.
 create or replace function pgq.ticker(i_queue_name text)
@@ -19,13 +19,12 @@ begin
     elsif q.queue_ticker_paused then
         raise exception 'Ticker has been paused for this queue' using errcode = 'PQ011', detail = format('queue %s', i_queue_name),
             hint = format('select pgq.set_queue_config(%L, ''ticker_paused'', ''false'')', i_queue_name);
-    elsif not pgq.tick_is_due(q) then
+    elsif not pgq.may_look_at(q.queue_id) or not pgq.tick_is_due(q) then
         return null;
     end if;
-    -- Another ticker may have been faster: look again when the queue is ours. Whoever has it now is not waited for: the
-    -- look locked the sequence, which drop_queue takes after the row.
-    perform from pgq.queue where queue_id = q.queue_id for no key update skip locked;
-    if not found or not pgq.tick_is_due(q) then
+    -- another ticker may have been faster: look again when the queue is ours
+    perform from pgq.queue where queue_id = q.queue_id for no key update;
+    if not pgq.tick_is_due(q) then
         return null;
     end if;
     return (select tick_id from pgq.insert_tick(q.queue_id, null, null, null));

@@ -1,9 +1,9 @@
 -- Function: pgq.ticker_due()
 --
 -- The queues that pgq.ticker(queue) would tick now. One that can't be looked at is among them, so that its ticker
--- sees the error, and no other queue does.
+-- sees the error, and no other queue does. One that is being dropped is not.
 --
--- Writes: nothing, takes no xid.
+-- Writes: as may_look_at; takes no xid.
 create or replace function pgq.ticker_due()
 returns setof text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -12,7 +12,7 @@ declare
 begin
     for q in select * from pgq.queue where not queue_external_ticker and not queue_ticker_paused loop
         begin
-            if pgq.tick_is_due(q) then
+            if pgq.may_look_at(q.queue_id) and pgq.tick_is_due(q) then
                 return next q.queue_name;
             end if;
         exception when others then
