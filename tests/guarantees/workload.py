@@ -82,7 +82,10 @@ class Producer:
         finally:
             self.log.write(at=time.monotonic(), outcome=outcome)
         if outcome == "aborted" and self.session is not None:
-            self.session.rollback()
+            try:
+                self.session.rollback()
+            except psycopg.OperationalError:  # killed just now: what was not committed is gone
+                self.session = None
 
     def _connect(self) -> Session:
         session = Session(self.dsn)

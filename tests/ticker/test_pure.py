@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 
 import pytest
 
@@ -257,6 +258,7 @@ def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
     timers.start()
     try:
         assert called.wait(30)
+        assert timers.join(time.monotonic() + 30)  # one that still runs is not started again
         called.clear()
         monkeypatch.setattr("pgqpy.ticker.timers.wall_clock_offset", lambda: -3600.0)
         timers._scheduler.wakeup()
