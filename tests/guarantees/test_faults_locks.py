@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.guarantees.sessions import Database
+    from tests.support.processes import PythonProcess
 
 HELD = """
     select count(*) from pg_locks
@@ -91,3 +96,35 @@ def test_ticker_that_has_looked_ticks_before_a_drop(db: Database, look: str) -> 
     assert ticker.tick() > 0  # at once: whoever drops waits for us, not we for him
     ticker.commit()
     assert dropped.result(timeout=30) == 1
+
+
+SETTING = "select pgq.set_queue_config('q', 'ticker_max_count', '7')"
+
+
+def test_daemon_passes_over_a_queue_that_somebody_has(
+    db: Database, spawn: Callable[..., PythonProcess]
+) -> None:
+    for name in ("q", "r"):
+        db.queue(name)
+    spawn("-m", "pgqpy.ticker", "--dsn", db.dsn)
+    _expect_ticks(db, "q", "r")
+    admin = db.open()
+    admin.begin()
+    admin.one(SETTING)
+    for _ in range(3):
+        db.main.insert("held up", "q")
+        _expect_ticks(db, "r")
+    admin.commit()
+    eventually(lambda: db.main.drain(queue="q")[-1:] == ["held up"])
+
+
+def _expect_ticks(db: Database, *queues: str) -> None:
+    """Insert an event and wait until it is delivered."""
+    for queue in queues:
+        db.main.insert("on", queue)
+    for queue in queues:
+        eventually(partial(_delivered, db, queue))
+
+
+def _delivered(db: Database, queue: str) -> bool:
+    return "on" in db.main.drain(queue=queue)
