@@ -19,9 +19,9 @@ from tests.support.waiting import eventually
 def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connection, log):
     first = make.start(lambda event: None)
     eventually(lambda: "runs" in log.text)
+    ((pid,),) = connection.execute(SESSIONS).fetchall()
     with pytest.raises(ConsumerRunning) as caught:
         make.start(lambda event: None).join()
-    ((pid,),) = connection.execute(SESSIONS).fetchall()
     error = caught.value
     assert (error.queue, error.consumer, error.pid) == (QUEUE, CONSUMER, pid)
     assert error.application == f"pgqpy consumer {CONSUMER}"
