@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
     import pgqpy
     from pgqpy.testing import EmbeddedServer
     from tests.support.servers import Server
+
+
+def pytest_configure() -> None:
+    """Let child processes get SIGINT: who starts the tests in a shell's background ignores it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
