@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-bench
 JOBS ?= 2
 TESTS ?= tests
 DEMO ?=
+CASE ?=
+LONG ?=
 COMPOSE ?= docker compose
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -52,8 +55,14 @@ fix: $(STAMP)  ## Let the tools repair what they can: lint, format, generated fi
 	$(BIN)/python tools/unasync.py
 	$(BIN)/ruff format --quiet
 
-bench: $(STAMP)  ## Measure latency from insert to process_event, and what the ticker costs
-	@$(BIN)/python benchmarks/latency.py
+bench: $(BENCH_STAMP)  ## Compare pgqpy with its peers, a table and a plot each (CASE=latency, LONG=1)
+	@$(BIN)/python -m benchmarks $(CASE) $(if $(LONG),--long) && echo "make bench: passed" \
+	  || { echo "make bench: FAILED"; exit 1; }
+
+$(BENCH_STAMP): $(STAMP)
+	@echo "bench: installing the peers that PyPI has"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
+	@touch $@
 
 compose: .secrets/postgres_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
 	$(COMPOSE) up --build

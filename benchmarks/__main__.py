@@ -1,0 +1,115 @@
+"""`python -m benchmarks`: run cases, write down what came out. `make bench`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from benchmarks import cases, environment, markdown, peers, records
+from benchmarks.bench import Bench
+from benchmarks.server import CannotRun, running_server
+from benchmarks.wrong import Wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from benchmarks.bench import Length
+    from benchmarks.report import Section
+
+HERE = Path(__file__).parent
+ROUNDS = {"smoke": 1, "default": 3, "long": 5}
+
+
+@click.command()
+@click.argument("wanted", metavar="[CASE]...", nargs=-1)
+@click.option("--long", "length", flag_value="long", help="Minutes to hours a case.")
+@click.option("--smoke", "length", flag_value="smoke", help="Seconds a case; peers may be missing.")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often each contestant runs.")
+@click.option("--embedded", is_flag=True, help="With --smoke: the embedded server in any case.")
+@click.option(
+    "--results",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of results.md and results/. [default: benchmarks; with --smoke: build/benchmarks]",
+)
+@click.option("--list", "listing", is_flag=True, help="Show the cases.")
+def main(
+    *,
+    wanted: tuple[str, ...],
+    length: Length | None,
+    rounds: int | None,
+    embedded: bool,
+    results: Path | None,
+    listing: bool,
+) -> None:
+    """Compare pgqpy with what one would pick instead: every case, or the named ones."""
+    length = length or "default"
+    unknown = set(wanted) - set(cases.names())
+    if unknown:
+        raise click.UsageError(f"no case {', '.join(sorted(unknown))}: --list shows them")
+    if listing:
+        for name in cases.names():
+            click.echo(f"{name:<10}{cases.load(name).TITLE}")
+        return
+    folder = results or (HERE.parent / "build/benchmarks" if length == "smoke" else HERE)
+    chosen = [name for name in cases.names() if not wanted or name in wanted]
+    try:
+        require(length)
+        with running_server(smoke=length == "smoke", embedded=embedded) as server:
+            bench = Bench(server, length, rounds or ROUNDS[length])
+            wrong = measure(bench, chosen, folder / "results")
+    except CannotRun as exc:
+        raise click.ClickException(str(exc)) from exc
+    sys.exit(1 if wrong else 0)
+
+
+def require(length: Length) -> None:
+    """Raise CannotRun if a peer from PyPI is missing and that matters."""
+    missing = [name for name in (*peers.FROM_PYPI, "matplotlib") if not peers.installed(name)]
+    if missing and length != "smoke":
+        raise CannotRun(f"{', '.join(missing)} is needed: pip install --editable '.[dev,bench]'")
+
+
+def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
+    """Run the cases; return the names of those whose figures mean nothing."""
+    described, wrong = environment.describe(bench.server), []
+    for name in chosen:
+        bench.case = name
+        began, when = time.monotonic(), datetime.now(timezone.utc)
+        try:
+            section = cases.load(name).run(bench)
+        except Wrong as exc:
+            wrong.append(name)
+            bench.say(f"WRONG: {exc}")
+            continue
+        record = records.Record(
+            section,
+            when=f"{when:%Y-%m-%d %H:%M} UTC",
+            commit=environment.commit(),
+            length=bench.length,
+            rounds=bench.rounds,
+            seconds=time.monotonic() - began,
+            environment=described,
+        )
+        records.save(record, folder)
+        tell(bench, section, record.seconds)
+    click.echo(f"results: {folder.parent / 'results.md'}")
+    if wrong:
+        click.echo(f"wrong: {', '.join(wrong)}", err=True)
+    return wrong
+
+
+def tell(bench: Bench, section: Section, seconds: float) -> None:
+    """Say what became of a case's targets."""
+    for target in section.targets:
+        met = "met   " if target.met else "MISSED"
+        bench.say(f"{met} {target.text}: {markdown.number(target.got)}, wanted {target.wanted}")
+    bench.say(f"took {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""The cases, in the order in which they run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from benchmarks.bench import Bench
+    from benchmarks.report import Section
+
+ORDER = (
+    "insert",
+    "queues",
+    "bulk",
+    "consume",
+    "latency",
+    "idle",
+    "growth",
+    "xmin",
+    "rotation",
+    "catch_up",
+)
+
+
+class Case(Protocol):
+    """A module of this package."""
+
+    TITLE: str
+
+    def run(self, bench: Bench) -> Section:
+        """Measure, verify, and say what came out."""
+        ...
+
+
+def names() -> list[str]:
+    """Return the names of the cases."""
+    return [name for name in ORDER if find_spec(f"benchmarks.cases.{name}")]
+
+
+def load(name: str) -> Case:
+    """Return a case."""
+    return cast("Case", import_module(f"benchmarks.cases.{name}"))

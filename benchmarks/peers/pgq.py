@@ -1,0 +1,14 @@
+"""PGQ 3.5 in C, as Debian ships it, with its Python client python-pgq."""
+
+from __future__ import annotations
+
+import psycopg
+
+QUEUE = "bench"
+
+
+def set_up(dsn: str) -> None:
+    """Create the extension and a queue."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create extension pgq")
+        connection.execute("select pgq.create_queue(%s)", (QUEUE,))

@@ -1,0 +1,40 @@
+"""pgqueuer, a PyPI package."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import psycopg
+
+ENTRYPOINT = "bench"
+COUNT = "select count(*) from pgqueuer"
+
+
+def set_up(dsn: str) -> None:
+    """Make its schema with its own install."""
+    asyncio.run(_install(dsn))
+
+
+async def _install(dsn: str) -> None:
+    from pgqueuer.queries import Queries  # noqa: PLC0415  # a smoke goes without
+
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await Queries.from_psycopg_connection(connection).install()
+
+
+def insert(data: str) -> str:
+    """Return the statement by which its client enqueues one event, with the values in it."""
+    from pgqueuer.adapters.persistence.qb import QueryQueueBuilder  # noqa: PLC0415  # as above
+
+    values = [
+        "'{0}'::int[]",
+        f"'{{{ENTRYPOINT}}}'::text[]",
+        f"array['{data}'::bytea]",
+        "'{0}'::interval[]",
+        "'{NULL}'::text[]",
+        "array['null'::jsonb]",
+    ]
+    # In one line, as pgbench wants it, and so without comments.
+    query = re.sub(r"--.*|\s+", " ", QueryQueueBuilder().build_enqueue_query())
+    return re.sub(r"\$(\d)", lambda found: values[int(found[1]) - 1], query) + ";"
