@@ -18,6 +18,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/005_retry.sql
 \ir tables/006_dead.sql
 \ir views/subscription.sql
+\ir setup/retire.sql
 
 -- What the rest is made of
 \ir functions/internal/quote_fqname.sql
@@ -31,8 +32,11 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 -- Administrators: queues
 \ir functions/internal/check_insert.sql
-\ir functions/internal/build_queue_insert.sql
+\ir functions/internal/insert_row.sql
+\ir functions/internal/build_insert_leaf.sql
 \ir functions/internal/build_insert_tree.sql
+\ir functions/internal/build_insert_group.sql
+\ir functions/internal/build_insert_event.sql
 \ir functions/internal/build_insert_path.sql
 \ir functions/internal/create_event_table.sql
 \ir functions/internal/grow_queue.sql
@@ -43,7 +47,6 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/admin/drop_queue.sql
 \ir functions/admin/set_queue_config.sql
 \ir functions/admin/repair_queue.sql
-\ir setup/rebuild.sql
 
 -- Producers: events in
 \ir functions/produce/insert_event.sql

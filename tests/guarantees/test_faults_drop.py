@@ -17,13 +17,13 @@ from tests.support.gates import wait_until_blocked
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# What belongs to a queue in the catalogue, by the number of the queue in its name.
+# What belongs to a queue in the catalogue: its number is in the name, or in the code.
 BELONGINGS = """
-    select name from (
-        select relname, relnamespace from pg_class
-        union all
-        select proname, pronamespace from pg_proc) object (name, namespace)
-    where namespace = 'pgq'::regnamespace and name ~ '^event_[0-9]'
+    select relname from pg_class
+     where relnamespace = 'pgq'::regnamespace and relname ~ '^event_[0-9]'
+    union all
+    select proname from pg_proc
+     where pronamespace = 'pgq'::regnamespace and prosrc ~ 'pgq[.]event_[0-9]'
 """
 ROWS = """
     select (select count(*) from pgq.queue) + (select count(*) from pgq.tick)

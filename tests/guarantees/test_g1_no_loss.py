@@ -166,8 +166,18 @@ def test_long_transaction_costs_a_batch_one_listed_txid(db: Database) -> None:
     assert f"ev_txid = any ('{{{txid}}}')" in query
 
 
-def test_queue_made_in_the_middle_of_a_transaction_gets_its_events(db: Database) -> None:
+def _fill(db: Database, others: int) -> None:
+    """Make more queues: beyond a few, the code that inserts is spread over several functions."""
+    for number in range(others):
+        db.main.one("select pgq.create_queue(%s)", f"other{number}")
+
+
+@pytest.mark.parametrize("others", [0, 15, 16])
+def test_queue_made_in_the_middle_of_a_transaction_gets_its_events(
+    db: Database, others: int
+) -> None:
     db.queue("q")
+    _fill(db, others)
     producer = db.open()
     producer.begin(RC)
     producer.insert("for q")
@@ -178,8 +188,12 @@ def test_queue_made_in_the_middle_of_a_transaction_gets_its_events(db: Database)
     assert db.main.deliver(queue="q") == ["for q"]
 
 
-def test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events(db: Database) -> None:
+@pytest.mark.parametrize("others", [0, 16])
+def test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events(
+    db: Database, others: int
+) -> None:
     db.queue()
+    _fill(db, others)
     producer = db.open()
     producer.begin(RC)
     producer.insert("before")
@@ -190,9 +204,13 @@ def test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events(db: Data
     assert db.main.deliver() == ["before", "after"]
 
 
-def test_queue_dropped_behind_an_old_snapshot_takes_no_event_elsewhere(db: Database) -> None:
+@pytest.mark.parametrize("others", [0, 13, 14])
+def test_queue_dropped_behind_an_old_snapshot_takes_no_event_elsewhere(
+    db: Database, others: int
+) -> None:
     for name in ("a", "b", "c"):
         db.queue(name)
+    _fill(db, others)
     producer = db.open()
     producer.begin(RR)
     db.main.one("select pgq.drop_queue('b', true)")

@@ -208,16 +208,16 @@ MUTATIONS = {
         g1c.test_consumer_that_comes_while_ticks_are_deleted_keeps_its_tick,
     ),
     "fall into the last leaf": Mutation(
-        "build_insert_tree",
-        "if v_queue = %2$s then",
-        "if %2$s > 0 then",
-        g1.test_queue_made_in_the_middle_of_a_transaction_gets_its_events,
+        "build_insert_leaf",
+        "if v_queue = %s then",
+        "if %s > 0 then",
+        partial(g1.test_queue_made_in_the_middle_of_a_transaction_gets_its_events, others=0),
     ),
     "know no table but the old ones": Mutation(
-        "build_queue_insert",
-        "begin%2$s\n    else",
-        "begin%2$s\n    elsif false then",
-        g1.test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events,
+        "build_insert_group",
+        "return pgq.insert_row(v_queue, null, now(), null, null, %4$s);",
+        "return null; -- %4$s",
+        partial(g1.test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events, others=16),
     ),
     "move ten retries a turn": Mutation(
         "maint_retry_events",
@@ -249,9 +249,9 @@ MUTATIONS = {
             look=locks.LOOKS["ticker_activity"],
         ),
     ),
-    "leave the insert function behind": Mutation(
+    "leave the code of a dropped queue behind": Mutation(
         "drop_queue",
-        "execute format('drop function %s_insert', pgq.quote_fqname(q.queue_data_pfx));",
+        "perform pgq.build_insert_path(q.queue_id);",
         "",
         drop.test_drop_leaves_nothing_behind,
     ),

@@ -128,6 +128,15 @@ def test_the_printed_file_is_one_for_psql(
     assert catalogue(admin) == fresh_catalogue
 
 
+def test_functions_of_older_versions_go(admin: Connection, fresh_catalogue: list[str]) -> None:
+    install.install(admin)
+    body = "returns bigint language sql as 'select 1::bigint'"
+    for old in ("event_7_insert(bigint)", "build_queue_insert(int)", "build_insert_path()"):
+        admin.execute(f"create function pgq.{old} {body}".encode())
+    install.install(admin)
+    assert catalogue(admin) == fresh_catalogue
+
+
 @pytest.mark.parametrize("version", OLDER)
 def test_upgraded_equals_fresh(admin: Connection, fresh_catalogue: list[str], version: int) -> None:
     install_older(admin, version)

@@ -9,7 +9,7 @@ OBJECTS = """
     select (select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace
              where nspname = 'pgq' and relname like 'event\\_%%' and relname <> 'event_template')
          + (select count(*) from pg_proc p join pg_namespace n on n.oid = pronamespace
-             where nspname = 'pgq' and proname ~ '^event_[0-9]+_insert$')
+             where nspname = 'pgq' and prosrc ~ 'pgq[.]event_[0-9]')
 """
 
 

@@ -52,6 +52,30 @@ def test_each_of_many_queues_gets_its_own_events(sql, rows):
             assert rows(f"select ev_data from pgq.event_{number}") == [(name,)]
 
 
+def test_queues_of_all_groups_get_their_events_as_their_number_grows_and_shrinks(sql, rows):
+    insert = "select pgq.insert_event(%s, 't', %s)"
+    for number in range(1, 71):
+        sql("select pgq.create_queue(%s)", f"q{number}")
+        sql(insert, f"q{number}", "made")
+    for number in (*range(2, 60), *range(61, 70)):
+        sql("select pgq.drop_queue(%s)", f"q{number}")
+    assert state(sql, insert, "q63", "gone") == "PQ001"
+    for number in (1, 60, 70):
+        sql(insert, f"q{number}", "left")
+        found = rows(f"select ev_data from pgq.event_{number} order by ev_id")
+        assert found == [("made",), ("left",)]
+
+
+def test_usual_insert_never_goes_by_name(sql):
+    for number in range(1, 71):
+        sql("select pgq.create_queue(%s)", f"q{number}")
+        if number in (1, 16, 17, 70):
+            sql("alter function pgq.insert_row rename to not_to_be_called")
+            sql("select pgq.insert_event('q1', 't', 'd')")
+            sql(f"select pgq.insert_event('q{number}', 't', 'd', '1', '2', '3', '4')")
+            sql("alter function pgq.not_to_be_called rename to insert_row")
+
+
 def test_disabled_queue_refuses_all_ways_in(queue, sql):
     sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ006"

@@ -32,8 +32,7 @@ begin
     end loop;
     perform pgq.grant_perms(i_queue_name);
     perform pgq.tune_storage(i_queue_name);
-    perform pgq.build_queue_insert(v_id);
-    perform pgq.build_insert_path();
+    perform pgq.build_insert_path(v_id);
     -- not ticker(): a queue may be made in any isolation level, and nobody can have ticked it before
     insert into pgq.tick (tick_queue, tick_id, tick_event_seq) values (v_id, nextval(q.queue_tick_seq::regclass), 0);
     return 1;

@@ -32,11 +32,10 @@ begin
             hint = 'unregister them, or drop with force';
     end if;
     execute format('drop table %s cascade', pgq.quote_fqname(q.queue_data_pfx));
-    execute format('drop function %s_insert', pgq.quote_fqname(q.queue_data_pfx));
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;
     execute format('drop sequence if exists %s, %s', pgq.quote_fqname(q.queue_tick_seq), pgq.quote_fqname(q.queue_event_seq));
-    perform pgq.build_insert_path();
+    perform pgq.build_insert_path(q.queue_id);
     return 1;
 end
 $$;

@@ -1,48 +1,33 @@
--- Function: pgq.build_insert_path()
+-- Function: pgq.build_insert_path(i_queue_id int)
 --
--- Generates pgq.insert_row: finds the queue, checks that it may be written, dispatches to its static INSERT.
--- Callers hold the advisory lock of create_queue and drop_queue.
+-- Generates the code that inserts events. The callers hold the advisory lock of create_queue and drop_queue.
+--
+-- A few queues stand in insert_event itself: one function call less is a tenth of an event. Many would make the first
+-- insert of a session slow, for PL/pgSQL reads a function whole when it is first called: 1,000 queues took 60 ms. So they
+-- are spread over functions insert_group_N by their ids, 64 a group, and a session reads only what it writes to.
 --
 -- A session hears of a new version of a function when it next takes a lock that it does not hold yet. In the middle
--- of a transaction that may be never: the queue's row is there, and the tree that runs does not know it. Such an
--- insert goes by name, as does one whose old snapshot still shows a queue that is gone: that one finds no function.
+-- of a transaction that may be never: the queue's row is there, and the tree that runs does not know it, or not its
+-- newest table. Such an insert falls through the tree to insert_row, which goes by name. A group is never dropped, as
+-- an older insert_event may still call it.
 --
--- The generated function raises PQ001, PQ006, PQ007 and PQ009.
+-- Parameters: i_queue_id: the queue that has changed; null: all may have.
 -- Writes: create function.
-create or replace function pgq.build_insert_path()
+create or replace function pgq.build_insert_path(i_queue_id int)
 returns void language plpgsql as $$
 declare
-    v_queues int[] := (select array_agg(queue_id order by queue_id) from pgq.queue);
+    c_few constant int := 16;  -- queues that insert_event serves by itself
+    v_groups int[];
+    v_known int[] := array(select substr(proname, 14)::int from pg_proc
+                            where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_\d+$');
 begin
-    execute format($sql$
-create or replace function pgq.insert_row(
-    i_queue_name text, x_id bigint, x_time timestamptz, x_owner int, x_retry int, x_type text, x_data text,
-    x_extra1 text, x_extra2 text, x_extra3 text, x_extra4 text)
-returns bigint language plpgsql as $body$
-declare
-    v_queue int;
-    v_table int;
-    v_disabled boolean;
-    v_limit int;
-    v_id bigint;
-begin
-    select queue_id, queue_cur_table, queue_disable_insert, queue_per_tx_limit
-      into v_queue, v_table, v_disabled, v_limit
-      from pgq.queue where queue_name = i_queue_name;
-    if v_queue is null or v_disabled or v_limit is not null then
-        perform pgq.check_insert(i_queue_name, v_queue, v_disabled, v_limit, 1);
+    if (select count(*) > c_few from pgq.queue) then
+        v_groups := array(select distinct queue_id / 64 from pgq.queue order by 1);
     end if;
-%s    begin
-        execute format('select pgq.event_%%s_insert($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)', v_queue) into v_id
-            using v_table, x_id, x_time, x_owner, x_retry, x_type, x_data, x_extra1, x_extra2, x_extra3, x_extra4;
-    exception when undefined_function then
-        perform pgq.check_insert(i_queue_name, null, null, null, 1);
-    end;
-    return v_id;
-end
-$body$
-$sql$, case when v_queues is null then '' else pgq.build_insert_tree(v_queues, '    ') end);
-    revoke execute on function pgq.insert_row(text, bigint, timestamptz, int, int, text, text, text, text, text, text) from public;
+    perform pgq.build_insert_group(g) from unnest(v_groups) g where g <> all (v_known);
+    perform pgq.build_insert_group(g) from unnest(v_known) g where i_queue_id is null or g = i_queue_id / 64;
+    perform pgq.build_insert_event('ev_type, ev_data', v_groups);
+    perform pgq.build_insert_event('ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4', v_groups);
 end
 $$;
-comment on function pgq.build_insert_path() is 'Generates the dispatch of insert_event over all queues.';
+comment on function pgq.build_insert_path(int) is 'Generates the code that inserts events.';

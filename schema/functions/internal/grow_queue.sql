@@ -27,7 +27,7 @@ begin
     end loop;
     perform pgq.grant_perms(x_queue_name);
     perform pgq.tune_storage(x_queue_name);
-    perform pgq.build_queue_insert(q.queue_id);
+    perform pgq.build_insert_path(q.queue_id);
 end
 $$;
 comment on function pgq.grow_queue(text, text) is 'Gives a queue more rotating tables.';

@@ -11,8 +11,15 @@ create or replace function pgq.insert_event_raw(
     ev_type text, ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_variable
+declare
+    q pgq.queue;
 begin
-    return pgq.insert_row(queue_name, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
+    select * into q from pgq.queue where queue.queue_name = insert_event_raw.queue_name;
+    if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
+        perform pgq.check_insert(queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
+    end if;
+    return pgq.insert_row(q.queue_id, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
 end
 $$;

@@ -27,7 +27,7 @@ begin
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
         perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, v_events);
     end if;
-    perform txid_current();  -- before the ids, as in build_queue_insert
+    perform txid_current();  -- before the ids, as in build_insert_leaf
     return query execute format($sql$
         with ordered as materialized (
             select * from unnest($1, $2, $3, $4, $5, $6) with ordinality u (t, d, e1, e2, e3, e4, n) order by n)

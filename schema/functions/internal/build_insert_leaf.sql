@@ -1,0 +1,25 @@
+-- Function: pgq.build_insert_leaf(q pgq.queue, i_columns text)
+--
+-- The text that inserts an event into one queue: an INSERT in static SQL for each of its tables. PL/pgSQL plans static
+-- SQL once a session; the same INSERT by EXECUTE is parsed and planned for each event and costs a third of the
+-- throughput. Reading the id by currval costs a tenth of what RETURNING does.
+--
+-- The xid is taken before the id: a ticker that sees the sequence move finds the transaction among those in
+-- progress, and ticks again when it ends. The table is locked before the sequence, as a COPY does: drop_queue waits for
+-- them in this order, and the other one would be a deadlock with it.
+--
+-- It compares the queue once more, for equality: a session may run an older tree than the queue it looks for (see
+-- build_insert_path), and must not fall into a neighbour's table.
+--
+-- Parameters: i_columns: those that the caller fills, by variables of the same names.
+-- Writes: nothing.
+create or replace function pgq.build_insert_leaf(q pgq.queue, i_columns text)
+returns text language sql stable as $$
+    select format(E'if v_queue = %s then\n%send if;\n', q.queue_id, string_agg(format(
+        E'if v_table = %1$s then\n'
+        'insert into %2$s (ev_id, ev_time, ev_txid, %4$s) values (nextval(%3$L::regclass), now(), v_txid, %4$s);\n'
+        'return currval(%3$L::regclass);\nend if;\n',
+        n, pgq.quote_fqname(q.queue_data_pfx || '_' || n), pgq.quote_fqname(q.queue_event_seq), i_columns), '' order by n))
+      from generate_series(0, q.queue_ntables - 1) n
+$$;
+comment on function pgq.build_insert_leaf(pgq.queue, text) is 'The text that inserts an event into one queue.';

@@ -1,0 +1,20 @@
+-- Functions of older versions that this one has no more, or under another signature.
+--
+-- Writes: drop function.
+do $retire$
+declare
+    v_name regprocedure;
+begin
+    for v_name in
+        select p.oid::regprocedure from pg_proc p
+         where p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^event_\d+_insert$'
+        union all
+        select to_regprocedure(old) from unnest(array[
+            'pgq.build_queue_insert(int)', 'pgq.build_insert_path()', 'pgq.build_insert_tree(int[], text)',
+            'pgq.insert_row(text, bigint, timestamptz, int, int, text, text, text, text, text, text)']) old
+         where to_regprocedure(old) is not null
+    loop
+        execute format('drop function %s', v_name);
+    end loop;
+end
+$retire$;
