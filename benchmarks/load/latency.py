@@ -1,0 +1,93 @@
+"""One round of latency: from just before an insert to where the consumer's handler begins."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.load.children import producers, wait_for
+from benchmarks.load.percentiles import percentile
+from benchmarks.load.schedule import Schedule, wait_until
+from benchmarks.wrong import Wrong, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from benchmarks.load.children import Child
+    from benchmarks.load.cpu import Cpu
+
+GET_READY = 1.2  # seconds for producer processes to import and connect
+WARM_UP = 1.0  # seconds at the rate before what counts
+PRODUCERS = 2
+OVERTIME = 60.0  # seconds that a producer may take longer than planned
+
+
+class Load(NamedTuple):
+    """What is inserted: by whom, where, how fast (events/s) and how long (seconds)."""
+
+    peer: str
+    dsn: str
+    queue: str
+    rate: float
+    seconds: float
+
+
+class Round(NamedTuple):
+    """What came of it; times in milliseconds, CPU in percent of a core."""
+
+    rate: float  # events/s that were inserted
+    delivered: float  # events/s that arrived while producers ran
+    late: float  # 99th percentile of how late an insert began
+    p50: float
+    p90: float
+    p99: float
+    max: float
+    cpu: float
+
+
+def measure(load: Load, arrivals: Child, cpu: Callable[[], Cpu], patience: float = 60) -> Round:
+    """Insert at a rate and see every event arrive once; Wrong after `patience` seconds if not."""
+    arrivals.ask("count")  # it has started by now
+    start = time.monotonic_ns() + int(GET_READY * 1e9)
+    warm = start + int(WARM_UP * 1e9)
+    stop = warm + int(load.seconds * 1e9)
+    schedule = Schedule(start, stop, load.rate, producers=PRODUCERS)
+    with producers(load.peer, load.dsn, load.queue, schedule) as children:
+        wait_until(warm)
+        spent = cpu()
+        wait_until(stop)
+        percent = spent.percent()
+        calls = [call for one in children for call in one.result(load.seconds + OVERTIME)]
+    complete = wait_for(arrivals, len(calls), patience)
+    found = arrivals.ask("take")
+    if not complete:
+        raise Wrong(f"{load.peer}: {len(calls)} events went in, {len(found)} came out")
+    verify(
+        f"{load.peer}: the numbers of all events",
+        sorted(n for n, _, _ in found),
+        [*range(schedule.total)],
+    )
+    return summary(calls, found, warm, percent)
+
+
+def summary(
+    calls: Sequence[tuple[int, int, int, int]],
+    found: Sequence[tuple[int, int, int]],
+    warm: int,
+    cpu: float,
+) -> Round:
+    """Return the figures of what was due after `warm`."""
+    counted = {number: late for number, begun, late, _ in calls if begun - late >= warm}
+    ended = max(begun + took for _, begun, _, took in calls)
+    times = [(now - begun) / 1e6 for number, begun, now in found if number in counted]
+    seconds = (ended - warm) / 1e9
+    return Round(
+        rate=len(counted) / seconds,
+        delivered=sum(warm <= now <= ended for _, _, now in found) / seconds,
+        late=percentile(counted.values(), 99) / 1e6,
+        p50=percentile(times, 50),
+        p90=percentile(times, 90),
+        p99=percentile(times, 99),
+        max=max(times),
+        cpu=cpu,
+    )
