@@ -7,7 +7,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import psutil
 import psycopg
@@ -16,6 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from benchmarks import peers
+from benchmarks.wrong import verify
 from pgqpy import install
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ SYNC = {True: "sync on", False: "sync off"}  # the two columns: synchronous_comm
 # Where a running ticker is known by: design.md, "a session advisory lock picks the active daemon".
 LEADER = """select 1 from pg_locks where locktype = 'advisory' and granted and classid = 7366513
     and objid = 0 and database = (select oid from pg_database where datname = current_database())"""
+
+
+def one_value(connection: psycopg.Connection[Any], query: str, *params: object) -> Any:
+    """Return the one value that a query finds."""
+    rows = connection.execute(query.encode(), params or None).fetchall()
+    verify(f"rows of {query}", len(rows), 1)
+    return rows[0][0]
 
 
 @dataclass

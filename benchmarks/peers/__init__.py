@@ -10,10 +10,20 @@ FROM_PYPI = ("pgmq", "pgqueuer", "procrastinate")
 
 
 class Peer(Protocol):
-    """A module of this package."""
+    """A module of this package.
+
+    Attributes:
+        COUNT: the query that counts its events.
+    """
+
+    COUNT: str
 
     def set_up(self, dsn: str) -> None:
         """Make the peer's schema in a fresh database."""
+        ...
+
+    def insert(self, data: str) -> str:
+        """Return the statement that inserts one event, for pgbench."""
         ...
 
 

@@ -12,3 +12,11 @@ def set_up(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("create extension pgq")
         connection.execute("select pgq.create_queue(%s)", (QUEUE,))
+
+
+def insert(data: str) -> str:
+    """Return the statement that inserts one event."""
+    return f"select pgq.insert_event('{QUEUE}', 't', '{data}');"
+
+
+COUNT = "select count(*) from pgq.event_1"
