@@ -142,7 +142,7 @@ def tables(found: Mapping[Setting, list[Round]]) -> list[Table]:
 def cells(setting: Setting, rounds: list[Round]) -> list[Cell]:
     """Return a row's figures; a peer has no ticker whose CPU could be measured."""
     *times, cpu = figures(rounds)
-    return [*times, cpu if setting.peer == "pgqpy" else "–"]
+    return [*times, cpu if setting.peer == "pgqpy" else ""]
 
 
 def figures(rounds: list[Round]) -> list[Figure]:

@@ -1,0 +1,51 @@
+"""A loop over the batches that are there, by the client (a process of its own)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import NamedTuple
+
+import pgqpy
+from benchmarks.load.memory import peak
+
+
+class Walked(NamedTuple):
+    """What was read, and how long each cycle took, in seconds."""
+
+    events: int
+    ids: int  # their sum
+    cycles: list[float]
+    peak: float  # MB
+
+
+def cycle(client: pgqpy.Client, queue: str, name: str) -> tuple[int, int] | None:
+    """Take a batch, read it, finish it; return count and sum of ids, None if there was none."""
+    batch = client.next_batch(queue, name)
+    if batch is None:
+        return None
+    count = total = 0
+    for event in client.get_batch_events(batch):
+        count += 1
+        total += event.id
+    client.finish_batch(batch)
+    return count, total
+
+
+def walk(dsn: str, queue: str, name: str) -> Walked:
+    """Read until there is no batch."""
+    count = total = 0
+    cycles: list[float] = []
+    with pgqpy.connect(dsn) as client:
+        while True:
+            start = time.perf_counter()
+            found = cycle(client, queue, name)
+            if found is None:
+                return Walked(count, total, cycles, peak())
+            cycles.append(time.perf_counter() - start)
+            count, total = count + found[0], total + found[1]
+
+
+if __name__ == "__main__":
+    json.dump(walk(*sys.argv[1:4]), sys.stdout)
