@@ -14,6 +14,7 @@ ORDER = (
     "insert",
     "queues",
     "bulk",
+    "index",
     "consume",
     "latency",
     "idle",
