@@ -17,6 +17,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/004_event.sql
 \ir tables/005_retry.sql
 \ir tables/006_dead.sql
+\ir tables/007_recent.sql
 \ir views/subscription.sql
 \ir setup/retire.sql
 
@@ -27,6 +28,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/check_name.sql
 \ir functions/internal/system_identifier.sql
 \ir functions/internal/find_subscription.sql
+\ir functions/internal/check_snapshot.sql
 \ir functions/internal/slowest_tick.sql
 \ir functions/internal/tick_sees_table.sql
 
@@ -67,7 +69,11 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/maint/maint_retry_events.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
 \ir functions/maint/maint_rotate_tables_step2.sql
+\ir functions/internal/lock_for_compaction.sql
+\ir functions/internal/compact_ticks.sql
+\ir functions/internal/compact_positions.sql
 \ir functions/maint/maint_ticks.sql
+\ir functions/maint/maint_recent_ticks.sql
 \ir functions/maint/maint_positions.sql
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql

@@ -119,6 +119,11 @@ def maint_ticks(queue: str) -> Call[int]:
     return Call("maint_ticks", sql, params, value, {"queue": queue}, beside=True)
 
 
+def maint_recent_ticks() -> Call[int]:
+    """Compact the table of the latest ticks if it has grown: 1 = call again at once, 0 = done."""
+    return Call("maint_recent_ticks", "select pgq.maint_recent_ticks()", (), value, beside=True)
+
+
 def maint_positions() -> Call[int]:
     """Trim the log of positions: 1 = call again at once, 0 = done."""
     return Call("maint_positions", "select pgq.maint_positions()", (), value, beside=True)

@@ -140,6 +140,14 @@ class Maintaining(Base):
         """
         return self._run(calls.maintain.maint_ticks(queue))
 
+    def maint_recent_ticks(self) -> int:
+        """Compact the table of the latest ticks if it has grown: 1 = call again at once, 0 = done.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return self._run(calls.maintain.maint_recent_ticks())
+
     def maint_positions(self) -> int:
         """Trim the log of positions: 1 = call again at once, 0 = done.
 

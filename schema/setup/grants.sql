@@ -5,7 +5,13 @@ revoke all on all functions in schema pgq from public;
 revoke all on all tables in schema pgq from public;
 grant usage on schema pgq to public;
 
-grant select on pgq.installation, pgq.queue, pgq.tick, pgq.consumer, pgq.registration, pgq.position, pgq.subscription to public;
+grant select on pgq.installation, pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.subscription to public;
+do $grants$  -- a dump by somebody who is not the owner locks it too
+begin
+    execute (select format('grant select on pgq.%I to public', relname) from pg_class
+              where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$');
+end
+$grants$;
 grant execute on function
     pgq.seq_getval(text), pgq.get_queue_info(), pgq.get_queue_info(text),
     pgq.get_consumer_info(), pgq.get_consumer_info(text), pgq.get_consumer_info(text, text),
@@ -36,11 +42,11 @@ grant execute on function
     pgq.ticker(), pgq.ticker(text), pgq.ticker(text, bigint, timestamptz, bigint),
     pgq.tick_queue(text), pgq.ticker_activity(), pgq.ticker_due(), pgq.maint_operations(), pgq.maint_tables_to_vacuum(),
     pgq.maint_rotate_tables_step1(text), pgq.maint_rotate_tables_step2(), pgq.maint_retry_events(),
-    pgq.maint_ticks(text), pgq.maint_positions()
+    pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions()
 to pgq_admin, pgq_ticker;
 
 grant select, insert, update, delete on
-    pgq.queue, pgq.tick, pgq.consumer, pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event
+    pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event
 to pgq_admin;
 grant select, insert, truncate on pgq.event_template to pgq_admin;
 grant execute on function

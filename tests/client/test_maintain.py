@@ -112,6 +112,7 @@ async def test_maintenance_runs_through(orders: Any) -> None:
     assert await orders.maint_retry_events() == 0
     assert isinstance(await orders.maint_tables_to_vacuum(), list)
     assert await orders.maint_ticks("orders") == 0
+    assert await orders.maint_recent_ticks() == 0
     assert await orders.maint_positions() == 0
     (info,) = await orders.get_queue_info("orders")
     assert info.queue_cur_table == 1

@@ -66,6 +66,7 @@ def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue:
     ticker.maint_operations()
     ticker.maint_retry_events()
     ticker.maint_ticks("orders")
+    ticker.maint_recent_ticks()
     ticker.maint_positions()
     for call in (
         lambda: ticker.create_queue("mine"),

@@ -113,6 +113,7 @@ async def test_many_retries_are_all_or_none(orders: Any) -> None:
         "ticker_activity",
         "ticker_due",
         "maint_ticks",
+        "maint_recent_ticks",
         "maint_positions",
         "repair_queue",
     ],

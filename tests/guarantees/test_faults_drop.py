@@ -143,6 +143,9 @@ def test_drop_waits_for_who_uses_the_queue(
 )
 def test_who_waited_for_a_drop_gets_an_error(db: Database, call: str) -> None:
     db.queue(ticker_max_lag="0")
+    for _ in range(3):
+        db.main.deliver()
+        db.main.rotate()
     db.main.insert("a")
     db.main.tick()
     db.main.insert("b")

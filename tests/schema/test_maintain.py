@@ -195,13 +195,18 @@ def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection
 
 def test_maint_operations_lists_what_is_due(queue, sql, rows):
     operations = "select func_name, func_arg from pgq.maint_operations()"
-    assert rows(operations) == [("pgq.maint_ticks", "q"), ("pgq.maint_positions", None)]
+    assert rows(operations) == [
+        ("pgq.maint_ticks", "q"),
+        ("pgq.maint_recent_ticks", None),
+        ("pgq.maint_positions", None),
+    ]
     sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
     sql("select pgq.set_queue_config('q', 'extra_maint', '{pgq.tune_storage}')")
     assert rows(operations) == [
         ("pgq.maint_rotate_tables_step1", "q"),
         ("pgq.maint_rotate_tables_step2", None),
         ("pgq.maint_ticks", "q"),
+        ("pgq.maint_recent_ticks", None),
         ("pgq.maint_positions", None),
         ("pgq.tune_storage", "q"),
     ]

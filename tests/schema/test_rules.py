@@ -51,6 +51,7 @@ def test_public_reads_no_table_with_payloads(queue, rows):
         " or has_any_column_privilege('public', c.oid, 'select'))"
     )
     assert {name for (name,) in found} == {
+        "compaction_0",
         "consumer",
         "installation",
         "position",
@@ -58,6 +59,7 @@ def test_public_reads_no_table_with_payloads(queue, rows):
         "registration",
         "subscription",
         "tick",
+        "tick_recent",
     }
 
 

@@ -6,16 +6,18 @@
 -- the first tick that meets one.
 --
 -- Returns: one row, all null when no tick will do.
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.find_tick_helper(
     i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz, i_prev_tick_seq bigint,
     i_min_count bigint, i_min_interval interval,
     out next_tick_id bigint, out next_tick_time timestamptz, out next_tick_seq bigint)
-language plpgsql stable
-security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     last pgq.tick;
 begin
+    perform pgq.check_snapshot();
     if i_min_count is null and i_min_interval is null then
         select tick_id, tick_time, tick_event_seq into next_tick_id, next_tick_time, next_tick_seq
           from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id order by tick_id limit 1;

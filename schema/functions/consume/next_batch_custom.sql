@@ -9,19 +9,21 @@
 -- Parameters: i_min_lag: only ticks at least this old; i_min_count, i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
 --   empty batch.
--- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster.
--- Writes: row lock pgq.registration; insert pgq.position.
+-- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster, or
+--   as check_snapshot.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int, i_min_interval interval,
     out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
     out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
 language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     r record;
     v_locked boolean := false;
 begin
+    perform pgq.check_snapshot();
     loop
         select s.sub_id, s.sub_queue, p.*, t.tick_time, t.tick_event_seq, t.tick_id
           into r

@@ -13,12 +13,12 @@
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001 Event queue not created yet; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
---   REPEATABLE READ, the queue rotated or somebody else moved the position.
+--   REPEATABLE READ, the queue rotated, somebody else moved the position, or as check_snapshot.
 -- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer, pgq.registration,
---   pgq.position; update pgq.tick, if it is this transaction's own.
+--   pgq.position; update pgq.tick, if it is this transaction's own; as check_snapshot.
 create or replace function pgq.register_consumer_at(x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     q pgq.queue;
     v_sub int;
@@ -32,6 +32,7 @@ begin
         raise exception 'Event queue not created yet' using errcode = 'PQ001', detail = format('queue %s', x_queue_name),
             hint = format('select pgq.create_queue(%L)', x_queue_name);
     end if;
+    perform pgq.check_snapshot();
     if v_tick is null then
         v_tick := (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
         if v_tick is null then
@@ -40,7 +41,8 @@ begin
     elsif v_tick < q.queue_low_tick
             or not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_tick) then
         raise exception 'cannot reposition, tick not found: %', v_tick using errcode = 'PQ005',
-            hint = (select format('the queue keeps ticks %s to %s', min(tick_id), max(tick_id))
+            hint = (select format('the queue keeps ticks %s to %s, of the older ones one a second; the last before this one: %s',
+                              min(tick_id), max(tick_id), coalesce(max(tick_id) filter (where tick_id < v_tick)::text, 'none'))
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
     update pgq.tick

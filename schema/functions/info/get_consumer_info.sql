@@ -4,13 +4,15 @@
 -- how many ids lie between that tick and the queue's last. No payloads: everybody may call it.
 --
 -- Parameters: null: all.
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_consumer_info(
     i_queue_name text, i_consumer_name text,
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
     out current_batch bigint, out next_tick bigint, out pending_events bigint)
 returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
+    select pgq.check_snapshot();
     select q.queue_name, c.co_name, now() - done.tick_time, now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
            newest.tick_event_seq - done.tick_event_seq
       from pgq.queue q

@@ -3,8 +3,9 @@
 -- Settings and state of queues: the age of the last tick, events a second over the last 20 ticks, events since the
 -- last tick. No payloads: everybody may call it.
 --
--- Raises: nothing; no row for an unknown queue.
--- Writes: nothing.
+-- Returns: no row for an unknown queue.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_queue_info(
     i_queue_name text,
     out queue_name text, out queue_ntables int, out queue_cur_table int, out queue_rotation_period interval,
@@ -13,6 +14,7 @@ create or replace function pgq.get_queue_info(
     out ticker_lag interval, out ev_per_sec float8, out ev_new bigint, out last_tick_id bigint)
 returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
+    select pgq.check_snapshot();
     select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period, q.queue_switch_time,
            q.queue_external_ticker, q.queue_ticker_paused, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period,
            now() - t.last_time,

@@ -4,17 +4,24 @@
 -- its subscription; pos_no counts up by one, so a single probe tells.
 --
 -- The ticks are looked up one by one, which LIMIT makes sure of. As plain joins, planned without statistics, they took the
--- index by tick_queue alone and walked over all ticks of the queue, dead ones too.
+-- index by tick_queue alone and walked over all ticks of the queue, dead ones too. A sequential scan is ruled out: a plan
+-- made while there were few ticks is kept when there are a million.
 --
 -- Returns: one row, or none when the batch is not open (never was, finished, taken away).
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint,
     out sub_id int, out pos_no bigint, out queue_id int, out queue_name text, out consumer_name text, out data_pfx text,
     out last_tick bigint, out next_tick bigint,
     out last_snapshot txid_snapshot, out next_snapshot txid_snapshot,
     out last_time timestamptz, out next_time timestamptz, out last_seq bigint, out next_seq bigint)
-returns setof record language sql volatile as $$
+returns setof record language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off as $$
+#variable_conflict use_column
+begin
+    perform pgq.check_snapshot();
+    return query
     select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name, q.queue_data_pfx,
            last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,
            last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq
@@ -25,6 +32,7 @@ returns setof record language sql volatile as $$
      cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) last
      cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
      where p.pos_batch = x_batch_id
-       and not exists (select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1)
+       and not exists (select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
+end
 $$;
 comment on function pgq.find_batch(bigint) is 'An open batch with its subscription, queue and ticks.';

@@ -11,11 +11,12 @@
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are
 --   behind those of the last tick, or the queue was copied from another cluster and wrote events under xids the last
 --   tick takes for seen.
--- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick; nextval of the tick sequence; NOTIFY.
+-- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick_recent; nextval of the tick sequence; NOTIFY.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)
-language plpgsql as $$
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     q pgq.queue;
     last pgq.tick;
@@ -32,10 +33,10 @@ begin
     if i_tick_id <= last.tick_id then
         raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id using errcode = 'PQ009';
     end if;
-    insert into pgq.tick (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
+    insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
     values (i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)), coalesce(i_tick_time, clock_timestamp()),
         txid_current_snapshot(), coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
-    returning tick.tick_id, tick.tick_snapshot into insert_tick.tick_id, insert_tick.tick_snapshot;
+    returning tick_recent.tick_id, tick_recent.tick_snapshot into insert_tick.tick_id, insert_tick.tick_snapshot;
     if last.tick_id is not null then
         perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
     end if;

@@ -10,8 +10,8 @@
 --
 -- Parameters: x_moves: the caller moves the position itself, and needs no trial.
 -- Returns: the position; all null when the batch is not open.
--- Raises: 40001 in REPEATABLE READ, somebody else moved the position.
--- Writes: row lock pgq.registration.
+-- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
+-- Writes: row lock pgq.registration; as check_snapshot.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql as $$
 declare
@@ -20,6 +20,7 @@ begin
     perform from pgq.registration
       where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id)
         for no key update;
+    perform pgq.check_snapshot();
     select * into p from pgq.position c
      where c.pos_batch = x_batch_id
        and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);

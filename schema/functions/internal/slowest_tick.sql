@@ -3,11 +3,16 @@
 -- The last tick of the slowest consumer of a queue, or the queue's last tick when it has none. What this tick sees,
 -- everybody has had.
 --
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot: whoever saw no position would take every consumer for gone.
+-- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)
-returns bigint language sql volatile as $$
-    select coalesce(
+returns bigint language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+begin
+    perform pgq.check_snapshot();
+    return coalesce(
         (select min(sub_last_tick) from pgq.subscription where sub_queue = i_queue_id),
-        (select max(tick_id) from pgq.tick where tick_queue = i_queue_id))
+        (select max(tick_id) from pgq.tick where tick_queue = i_queue_id));
+end
 $$;
 comment on function pgq.slowest_tick(int) is 'The last tick of the slowest consumer.';

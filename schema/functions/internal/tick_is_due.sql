@@ -5,7 +5,8 @@
 --
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
-returns boolean language plpgsql as $$
+returns boolean language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     t record;
     v_new bigint;

@@ -17,6 +17,8 @@ security definer set search_path = pg_catalog, pg_temp as $$
     union all
     select 'pgq.maint_ticks', queue_name from pgq.queue
     union all
+    select 'pgq.maint_recent_ticks', null
+    union all
     select 'pgq.maint_positions', null
     union all
     select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra

@@ -3,16 +3,25 @@
 -- Deletes old rows of the position log. The newest row of a subscription stays: it is its position. Rows of a subscription
 -- that is gone go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
 --
+-- While some transaction holds xmin back deleted rows stay, and the table grows. When it is a megabyte larger than the
+-- positions need, it is compacted instead (see compact_positions), if nobody has it in an open transaction.
+--
 -- Returns: 0, done (1 would ask to be called again, see maint_operations).
--- Writes: delete pgq.position.
+-- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
-returns int language sql
+returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if pg_relation_size('pgq.position') > (1 << 20) + 200 * (select count(*) from pgq.registration)
+            and current_setting('transaction_isolation') = 'read committed' and pgq.compact_positions() then
+        return 0;
+    end if;
     delete from pgq.position old
      using (select r.sub_id, (select max(pos_no) from pgq.position where pos_sub = r.sub_id) as current
               from pgq.registration r) newest
      where old.pos_sub = newest.sub_id and old.pos_no < newest.current;
     delete from pgq.position where pos_sub not in (select sub_id from pgq.registration);
-    select 0
+    return 0;
+end
 $$;
 comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';

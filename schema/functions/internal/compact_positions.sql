@@ -1,0 +1,26 @@
+-- Function: pgq.compact_positions()
+--
+-- Empties the log of positions and writes the newest row of each subscription back: dead rows go too, whoever
+-- may still see them. Only newest rows are ever looked for, so with the same pos_no and pos_batch everything goes on.
+--
+-- Returns: whether it was done; not while somebody reads or writes positions in an open transaction.
+-- Raises: PQ013 as lock_for_compaction.
+-- Writes: as lock_for_compaction; truncate and insert pgq.position.
+create or replace function pgq.compact_positions()
+returns boolean language plpgsql
+set lock_timeout = '50ms' as $$
+declare
+    v_newest pgq.position[];
+begin
+    perform pgq.lock_for_compaction('pgq.position');
+    v_newest := array(
+        select p from pgq.registration r
+         cross join lateral (select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p);
+    truncate pgq.position;
+    insert into pgq.position select * from unnest(v_newest);
+    return true;
+exception when lock_not_available or undefined_table or deadlock_detected then
+    return false;
+end
+$$;
+comment on function pgq.compact_positions() is 'Truncates the log of positions and writes the newest ones back.';

@@ -1,0 +1,19 @@
+-- Function: pgq.maint_recent_ticks()
+--
+-- Compacts the table of the latest ticks when it has grown beyond a megabyte, which is some 10,000 of them (see
+-- compact_ticks). All others wait meanwhile, for some tens of milliseconds at most: hence not later.
+--
+-- Returns: 0, done, or put off until the next time.
+-- Raises: nothing; in other isolation levels than READ COMMITTED it does nothing.
+-- Writes: as compact_ticks.
+create or replace function pgq.maint_recent_ticks()
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    if pg_relation_size('pgq.tick_recent') > 1 << 20 and current_setting('transaction_isolation') = 'read committed' then
+        perform pgq.compact_ticks();
+    end if;
+    return 0;
+end
+$$;
+comment on function pgq.maint_recent_ticks() is 'Compacts the table of the latest ticks when it has grown.';
