@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,9 +83,9 @@ def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
         began, when = time.monotonic(), datetime.now(timezone.utc)
         try:
             section = cases.load(name).run(bench)
-        except Wrong as exc:
+        except Exception as exc:  # noqa: BLE001  # the other cases are worth their figures
             wrong.append(name)
-            bench.say(f"WRONG: {exc}")
+            bench.say(f"WRONG: {exc}" if isinstance(exc, Wrong) else traceback.format_exc())
             continue
         record = records.Record(
             section,

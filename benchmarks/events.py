@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 TYPE = "t"
 SIZE = 200  # bytes of an event's data
 FILLING = "x" * (SIZE - len('{"n": "000000", "data": ""}'))
-SQL_NUMBER = "substr({}, 8, 6)::bigint"  # the number in the text of an event's data
 DISTINCT = 100_000  # events; more than that begin again, so that a million fit in the memory
 
 
@@ -30,7 +29,7 @@ def chunks(events: list[tuple[str, str]], count: int, size: int) -> Iterator[lis
     """Iterate over `count` events in lists of `size`, from the beginning again where they end."""
     for start in range(0, count, size):
         place = start % len(events)
-        yield events[place : place + size]
+        yield events[place : place + min(size, count - start)]
 
 
 def total(count: int) -> int:

@@ -30,6 +30,7 @@ class Transaction(NamedTuple):
     end: float  # seconds since 1970
     latency: float  # milliseconds; with a rate from when it was due
     late: float  # milliseconds that it began after it was due
+    client: int = 0
 
 
 class Run(NamedTuple):
@@ -42,6 +43,16 @@ class Run(NamedTuple):
     def latencies(self) -> list[float]:
         """Return the latencies in milliseconds, sorted."""
         return sorted(line.latency for line in self.log)
+
+    def warm_tps(self) -> float:
+        """Return transactions a second from when the last client ended its first; needs the log."""
+        firsts: dict[int, float] = {}
+        for line in self.log:
+            firsts.setdefault(line.client, line.end)
+        begin, end = max(firsts.values()), self.log[-1].end
+        if end <= begin:
+            raise Wrong("pgbench's clients did nothing but warm up")
+        return sum(line.end > begin for line in self.log) / (end - begin)
 
 
 class Running:
@@ -123,10 +134,18 @@ def run(
     seconds: float,
     rate: float | None = None,
     log: bool = False,
+    options: Sequence[str] = (PREPARED,),
 ) -> Run:
     """Run pgbench as `start` does, to its end."""
     with start(
-        server, dsn, script, clients=clients, seconds=seconds, rate=rate, log=log
+        server,
+        dsn,
+        script,
+        clients=clients,
+        seconds=seconds,
+        rate=rate,
+        log=log,
+        options=options,
     ) as running:
         return running.result()
 
@@ -147,4 +166,5 @@ def parse_log(lines: Iterable[str]) -> list[Transaction]:
 def _transaction(words: Sequence[str]) -> Transaction:
     # client, number, microseconds, script, seconds, microseconds[, microseconds late]
     late = float(words[6]) / 1e3 if len(words) > 6 else 0.0  # noqa: PLR2004  # as the line above
-    return Transaction(int(words[4]) + int(words[5]) / 1e6, float(words[2]) / 1e3, late)
+    end = int(words[4]) + int(words[5]) / 1e6
+    return Transaction(end, float(words[2]) / 1e3, late, int(words[0]))

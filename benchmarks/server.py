@@ -111,4 +111,4 @@ def _packages() -> list[str]:
     if not versions:
         raise CannotRun("apt knows no package postgresql-…-pgq3: run apt-get update first")
     version = max(versions)
-    return [f"postgresql-{version}", f"postgresql-{version}-pgq3", "python3-pgq"]
+    return [f"postgresql-{version}", f"postgresql-{version}-pgq3", "pgqd", "python3-pgq"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 
 QUEUE = "bench"
+SEND_BATCH = "select * from pgmq.send_batch(queue_name=>%s::text, msgs=>%s::jsonb[])"
 
 
 def set_up(dsn: str) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqueuer.queries import SyncQueries
 
 ENTRYPOINT = "bench"
 COUNT = "select count(*) from pgqueuer"
@@ -38,3 +45,13 @@ def insert(data: str) -> str:
     # In one line, as pgbench wants it, and so without comments.
     query = re.sub(r"--.*|\s+", " ", QueryQueueBuilder().build_enqueue_query())
     return re.sub(r"\$(\d)", lambda found: values[int(found[1]) - 1], query) + ";"
+
+
+@contextmanager
+def queries(dsn: str) -> Iterator[SyncQueries]:
+    """Open a connection with what enqueues."""
+    from pgqueuer.db import SyncPsycopgDriver  # noqa: PLC0415  # as above
+    from pgqueuer.queries import SyncQueries  # noqa: PLC0415  # as above
+
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield SyncQueries(SyncPsycopgDriver(connection))

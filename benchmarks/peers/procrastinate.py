@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from procrastinate import App
+    from collections.abc import Iterator
+
+    from procrastinate.tasks import Task
+    from procrastinate.types import JSONValue
 
 QUEUE, TASK = "bench", "bench"
 COUNT = "select count(*) from procrastinate_jobs"
-
-
-def app(dsn: str) -> App:
-    """Return its application object, not yet open, with a pool of one or more connections."""
-    from procrastinate import App, PsycopgConnector  # noqa: PLC0415  # a smoke goes without
-
-    return App(connector=PsycopgConnector(conninfo=dsn))
 
 
 def set_up(dsn: str) -> None:
@@ -33,3 +30,22 @@ def insert(data: str) -> str:
         "select unnest(procrastinate_defer_jobs_v1("
         f"array[{row}]::procrastinate_job_to_defer_v1[])) as id;"
     )
+
+
+@contextmanager
+def task(dsn: str) -> Iterator[Task[Any, Any, Any]]:
+    """Open an application with one task, which does nothing."""
+    from procrastinate import App, SyncPsycopgConnector  # noqa: PLC0415  # as above
+
+    app = App(connector=SyncPsycopgConnector(conninfo=dsn))
+    with app.open():
+        yield app.task(name=TASK, queue=QUEUE)(nothing)
+
+
+def arguments(events: list[tuple[str, str]]) -> Iterator[dict[str, JSONValue]]:
+    """Return the keyword arguments of the task for each event."""
+    return ({"data": data} for _, data in events)
+
+
+def nothing(data: str) -> None:
+    """Do nothing."""
