@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from threading import Thread
+
+from benchmarks.load.answers import answer
+
+Arrival = tuple[int, int, int]  # number of the event, when its insert began, when it arrived: ns
+
+
+def parse(text: str) -> tuple[int, int]:
+    """Return number and start of insert of an event's text."""
+    number, begun, _ = text.split(" ", 2)
+    return int(number), int(begun)
 
 
 class Arrivals:
-    """Notes number, start of insert and arrival of each event; answers questions on stdin.
-
-    A line "count" is answered with how many arrived, "take" with all of them, which are then
-    forgotten, as lists [number, begun, arrived].
-    """
+    """Notes arrivals; says how many there are ("count") and hands them out ("take")."""
 
     def __init__(self) -> None:
         """Answer from now on."""
-        self._found: list[tuple[int, int, int]] = []
-        Thread(target=self._answer, daemon=True).start()
+        self._found: list[Arrival] = []
+        answer({"count": lambda: len(self._found), "take": self._take})
 
     def arrived(self, text: str, now: int | None = None) -> None:
         """Note an event; the time is taken first unless it was taken before."""
         now = now or time.monotonic_ns()
-        number, begun, _ = text.split(" ", 2)
-        self._found.append((int(number), int(begun), now))
+        self._found.append((*parse(text), now))
 
-    def _answer(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "take":
-                taken, self._found = self._found, []
-                print(json.dumps(taken), flush=True)
-            else:
-                print(len(self._found), flush=True)
+    def _take(self) -> list[Arrival]:
+        taken, self._found = self._found, []
+        return taken
