@@ -144,3 +144,26 @@ def test_open_producer_does_not_make_batches_read_more(db: Database) -> None:
     _cycles(db.main, 500)
     after = _costs(db.main)
     assert after["get"] <= before["get"] + MORE_PAGES
+
+
+def test_plans_made_while_there_were_few_ticks_do_for_many(held: Database) -> None:
+    session = held.main
+    session.run("set plan_cache_mode = force_generic_plan")
+    session.run("vacuum analyze pgq.tick")
+    session.run("vacuum analyze pgq.tick_recent")
+    session.run("vacuum analyze pgq.position")
+    before = _costs(session)
+    older = held.main.one("select min(tick_id) from pgq.tick")
+    held.main.run("alter sequence pgq.event_1_tick_seq restart 200000")
+    held.open().run(f"""
+        insert into pgq.tick
+        select tick_queue, tick_id + n, tick_time, tick_snapshot, tick_event_seq
+          from only pgq.tick cross join generate_series(1, 50000) n where tick_id = {older}""")
+    held.open().run("""
+        insert into pgq.tick_recent
+        select tick_queue, tick_id + 100000 + n, tick_time, tick_snapshot, tick_event_seq
+          from (select * from pgq.tick order by tick_id limit 1) t
+         cross join generate_series(1, 50000) n""")
+    held.main.one("select pgq.register_consumer_at('q', 'c', max(tick_id)) from pgq.tick")
+    after = _costs(session)
+    assert {step: cost for step, cost in after.items() if cost > before[step] + MORE_PAGES} == {}

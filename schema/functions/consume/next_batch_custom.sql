@@ -6,6 +6,8 @@
 -- An idle consumer asks often, so the first look takes no lock and no xid. Only if there is something to open is the
 -- registration locked and the position read again: two sessions that ask at once get the same batch, not two.
 --
+-- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
+--
 -- Parameters: i_min_lag: only ticks at least this old; i_min_count, i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
 --   empty batch.
@@ -31,7 +33,7 @@ begin
           join pgq.consumer c on c.co_name = i_consumer_name
           join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
          cross join lateral (select * from pgq.position where pos_sub = s.sub_id order by pos_no desc limit 1) p
-          left join pgq.tick t on t.tick_queue = q.queue_id and t.tick_id = p.pos_last_tick
+          left join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) t on true
          where q.queue_name = i_queue_name;
         if not found then
             raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002',
