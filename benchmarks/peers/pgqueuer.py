@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -55,3 +56,23 @@ def queries(dsn: str) -> Iterator[SyncQueries]:
 
     with psycopg.connect(dsn, autocommit=True) as connection:
         yield SyncQueries(SyncPsycopgDriver(connection))
+
+
+async def drain(dsn: str, batch: int) -> tuple[int, float]:
+    """Let its queue manager work until nothing is left; return events and seconds to the last."""
+    from pgqueuer import PgQueuer  # noqa: PLC0415  # as above
+    from pgqueuer.types import QueueExecutionMode  # noqa: PLC0415  # as above
+
+    seen, last = 0, 0.0
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        manager = PgQueuer.from_psycopg_connection(connection)
+
+        async def handle(_event: object) -> None:
+            nonlocal seen, last
+            seen += 1
+            last = time.perf_counter()
+
+        manager.entrypoint(ENTRYPOINT)(handle)
+        began = time.perf_counter()
+        await manager.run(batch_size=batch, mode=QueueExecutionMode.drain)
+        return seen, last - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from procrastinate.types import JSONValue
 
 QUEUE, TASK = "bench", "bench"
+CONCURRENCY = 10  # tasks side by side; its default is 1
 COUNT = "select count(*) from procrastinate_jobs"
 
 
@@ -49,3 +51,24 @@ def arguments(events: list[tuple[str, str]]) -> Iterator[dict[str, JSONValue]]:
 
 def nothing(data: str) -> None:
     """Do nothing."""
+
+
+async def drain(dsn: str) -> tuple[int, float]:
+    """Let it work until nothing is left; return events and seconds to the last."""
+    from procrastinate import App, PsycopgConnector  # noqa: PLC0415  # as above
+
+    seen, last = 0, 0.0
+
+    async def handle(data: str) -> None:  # noqa: ARG001  # the argument of the task
+        nonlocal seen, last
+        seen += 1
+        last = time.perf_counter()
+
+    app = App(connector=PsycopgConnector(conninfo=dsn))
+    app.task(name=TASK, queue=QUEUE)(handle)
+    async with app.open_async():
+        began = time.perf_counter()
+        await app.run_worker_async(
+            wait=False, concurrency=CONCURRENCY, install_signal_handlers=False
+        )
+        return seen, last - began

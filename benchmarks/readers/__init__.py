@@ -1,0 +1,1 @@
+"""Ways to consume what waits, without doing anything with it."""

@@ -1,0 +1,92 @@
+"""Ways to consume what waits in a queue; each returns the seconds from first to last."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import psycopg
+
+from benchmarks.peers import debian
+from benchmarks.wrong import verify
+from pgqpy.consumers import AsyncConsumer, Consumer
+
+QUEUE = "bench"
+NEXT_BATCH = "select pgq.next_batch(%s, %s)"
+EVENTS = "select * from pgq.get_batch_events(%s)"
+FINISH = "select pgq.finish_batch(%s)"
+
+
+class Counting(Consumer):
+    """Does nothing with an event, and stops after the last."""
+
+    queue = QUEUE
+    wanted = 0
+    seen = 0
+
+    def process_event(self, _event: object) -> None:
+        """Do nothing."""
+        self.seen += 1
+        if self.seen == self.wanted:
+            self.stop()
+
+
+class AsyncCounting(AsyncConsumer):
+    """The same with asyncio."""
+
+    queue = QUEUE
+    wanted = 0
+    seen = 0
+
+    async def process_event(self, _event: object) -> None:
+        """Do nothing."""
+        self.seen += 1
+        if self.seen == self.wanted:
+            self.stop()
+
+
+def by_consumer(dsn: str, name: str, wanted: int) -> float:
+    """Consume by a Consumer, connecting included."""
+    consumer = Counting(dsn, name=name)
+    consumer.wanted = wanted
+    began = time.perf_counter()
+    consumer.run()
+    took = time.perf_counter() - began
+    verify("events that Consumer saw", consumer.seen, wanted)
+    return took
+
+
+def by_async_consumer(dsn: str, name: str, wanted: int) -> float:
+    """Consume by an AsyncConsumer, connecting included."""
+    consumer = AsyncCounting(dsn, name=name)
+    consumer.wanted = wanted
+    began = time.perf_counter()
+    asyncio.run(consumer.run())
+    took = time.perf_counter() - began
+    verify("events that AsyncConsumer saw", consumer.seen, wanted)
+    return took
+
+
+def by_loop(dsn: str, name: str, wanted: int, *, binary: bool = False) -> float:
+    """Consume by the shortest loop that one would write with psycopg."""
+    seen = 0
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.cursor(binary=binary)
+        began = time.perf_counter()
+        while (batch := cursor.execute(NEXT_BATCH, (QUEUE, name)).fetchone()) != (None,):
+            for _row in cursor.execute(EVENTS, batch).fetchall():
+                seen += 1
+            cursor.execute(FINISH, batch)
+        took = time.perf_counter() - began
+    verify("events that the loop saw", seen, wanted)
+    return took
+
+
+def by_binary_loop(dsn: str, name: str, wanted: int) -> float:
+    """Consume by that loop with binary results."""
+    return by_loop(dsn, name, wanted, binary=True)
+
+
+def by_python_pgq(dsn: str, name: str, wanted: int) -> float:
+    """Consume by python-pgq's Consumer, in a process of its own; it counts too."""
+    return debian.python_pgq("consume", dsn, wanted, name)
