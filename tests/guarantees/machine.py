@@ -27,6 +27,9 @@ CONSUMERS = ("c", "second")
 PREPARED = ("p0", "p1")
 THEN = ("commit", "deliver", "nothing")
 LAST_ID = "select event_seq from pgq.ticker_activity() where queue_name = %s"
+KEPT_TICKS = """
+    select tick_id from pgq.tick join pgq.queue on queue_id = tick_queue where queue_name = %s
+"""
 STEPS = ((1, 2), (1, 2), (1,), (2,))  # of a rotation
 
 sessions = st.integers(0, SESSIONS - 1)
@@ -190,6 +193,16 @@ class QueueMachine(RuleBasedStateMachine):
                 self.main.one("select pgq.maint_rotate_tables_step2()")
         self.main.one("select pgq.maint_ticks(%s)", self.queue)
         self.main.one("select pgq.maint_positions()")
+
+    @rule(ticks=st.booleans(), positions=st.booleans())
+    def compact(self, *, ticks: bool, positions: bool) -> None:
+        """Compact positions, or ticks, of which some are gone then: batches grow."""
+        if positions:
+            assert self.main.one("select pgq.compact_positions()")
+        if ticks:
+            assert self.main.one("select pgq.compact_ticks()")
+            kept = self.main.all(KEPT_TICKS, self.queue)
+            self.model.thin({tick_id - 1 for (tick_id,) in kept})
 
     @precondition(lambda self: len(self.model.consumers) < len(CONSUMERS))
     @rule()

@@ -46,6 +46,7 @@ class Model:
 
     committed: list[Copy] = field(default_factory=list)
     ticks: list[int] = field(default_factory=list)  # how much was committed at each
+    thinned: set[int] = field(default_factory=set)  # which of them are gone
     consumers: dict[str, Consumer] = field(default_factory=dict)
 
     def tick(self) -> None:
@@ -59,9 +60,16 @@ class Model:
     def next(self, name: str) -> bool:
         """Open the next batch, or keep the open one; say whether there is one."""
         consumer = self.consumers[name]
-        if consumer.open is None and consumer.last + 1 < len(self.ticks):
-            consumer.open = consumer.last + 1
+        if consumer.open is None:
+            later = range(consumer.last + 1, len(self.ticks))
+            consumer.open = next((tick for tick in later if tick not in self.thinned), None)
         return consumer.open is not None
+
+    def thin(self, kept: set[int]) -> None:
+        """Forget all ticks but these, among which are the last one and those in use."""
+        used = {tick for each in self.consumers.values() for tick in (each.last, each.open)}
+        assert kept >= (used - {None}) | {len(self.ticks) - 1}
+        self.thinned = set(range(len(self.ticks))) - kept
 
     def batch(self, name: str) -> list[Copy]:
         """Return the events of the open batch, by id."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.sessions import RR, SERIALIZABLE, refused
-from tests.support.gates import BLOCKED_SQL
+from tests.support.gates import BLOCKED_SQL, wait_until_blocked
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 # Calls beside the open batch 1, which goes from tick 1 to tick 2; the last tick is 5.
 EVENT = "select ev_id, ev_txid from pgq.get_batch_events(1)"
+FIND_TICK = "select next_tick_id from pgq.find_tick_helper(1, 2, now(), 0, null, null)"
 ANSWERS = {
     "select pgq.next_batch('q', 'c')": 1,
     "select cur_tick_id from pgq.next_batch_info('q', 'c')": 2,
@@ -32,7 +33,7 @@ ANSWERS = {
     "select pgq.finish_batch(1)": 1,
     "select pgq.register_consumer('q', 'new')": 1,
     "select pgq.register_consumer_at('q', 'c', 1)": 0,
-    "select next_tick_id from pgq.find_tick_helper(1, 2, now(), 0, null, null)": 5,
+    FIND_TICK: 5,
     "select last_tick from pgq.get_consumer_info('q', 'c')": 1,
     "select last_tick_id from pgq.get_queue_info('q')": 5,
     "select pgq.slowest_tick(1)": 1,
@@ -129,6 +130,22 @@ def test_compaction_is_put_off_while_somebody_works_in_a_transaction(
     assert worker.finish(1) == 1
     worker.commit()
     assert db.main.one(f"select pgq.{compact}()") is True
+
+
+@COMPACTIONS
+def test_compaction_that_waited_for_a_worker_keeps_what_it_did(db: Database, compact: str) -> None:
+    _story(db)
+    assert db.main.finish(1) == 1
+    db.main.run(f"alter function pgq.{compact}() set lock_timeout = '60s'")
+    worker, keeper = db.open(), db.open()
+    worker.begin()
+    batch = worker.next()
+    done = keeper.later(f"select pgq.{compact}()")
+    wait_until_blocked(db.main.connection, keeper.pid)
+    worker.commit()
+    assert done.result(timeout=30) is True
+    assert db.main.next() == batch
+    assert db.main.data(batch) == ["b"]
 
 
 @COMPACTIONS
