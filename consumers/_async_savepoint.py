@@ -10,7 +10,6 @@ from psycopg.pq import TransactionStatus
 
 from pgqpy.calls import Call
 from pgqpy.consumers.handling import HandlerFailed
-from pgqpy.consumers.loss import is_collision
 from pgqpy.errors import TransactionEnded
 
 if TYPE_CHECKING:
@@ -84,8 +83,9 @@ async def attempt(
         check_open(connection)
         await session.run(*SETTLE)
     except Exception as error:
-        if session.lost or is_collision(error) or isinstance(error, TransactionEnded):
-            raise HandlerFailed(error) from error
+        collided = session.collided(error)
+        if session.lost or collided or isinstance(error, TransactionEnded):
+            raise HandlerFailed(error, collided=collided) from error
         await _undo(session)
         return error
     return None

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
 from pgqpy.client import AsyncClient, _dsn
 from pgqpy.consumers._async_savepoint import AsyncHandlerConnection
+from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew, from_database
 from pgqpy.manifest import shipped_version
@@ -77,6 +79,15 @@ class AsyncSession:
     def lost(self) -> bool:
         """Whether the connection is of no use any more."""
         return self.connection.closed
+
+    def collided(self, error: BaseException) -> bool:
+        """Say whether the transaction at hand collided with another one; ask before it ends.
+
+        The same error out of a connection of the handler's own leaves ours whole, and is a failure
+        like any other: repeated as if it were ours, an event that always gets it would never end.
+        """
+        failed = self.connection.pgconn.transaction_status == TransactionStatus.INERROR
+        return failed and is_collision(error)
 
     async def register(self, queue: str, consumer: str) -> None:
         """Register the consumer unless it is; QueueNotFound if there is no such queue.

@@ -106,7 +106,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             await self.consumer.process_event(event, connection)
             savepoint.check_open(connection)
         except Exception as error:
-            raise HandlerFailed(error) from error
+            raise HandlerFailed(error, collided=self.session.collided(error)) from error
 
     async def _carefully(self, batch: AsyncOpenBatch, event: Event) -> None:
         error = await savepoint.attempt(self.session, self.consumer.process_event, event)
@@ -118,10 +118,13 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
-        cause = error.error if isinstance(error, HandlerFailed) else error
+        if isinstance(error, HandlerFailed):
+            cause, collided = error.error, error.collided
+        else:
+            cause, collided = error, is_collision(error)
         if self.session.lost:
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
-        if is_collision(cause):
+        if collided:
             await self._collided()
         elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error

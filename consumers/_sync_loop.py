@@ -74,7 +74,7 @@ class Loop:
         except Exception as error:
             if batch.error is not None:
                 raise batch.error from None
-            raise HandlerFailed(error) from error
+            raise HandlerFailed(error, collided=self.session.collided(error)) from error
         finally:
             batch.close()
         return not batch.unread

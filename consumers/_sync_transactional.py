@@ -106,7 +106,7 @@ class TransactionalLoop(Loop):
             self.consumer.process_event(event, connection)
             savepoint.check_open(connection)
         except Exception as error:
-            raise HandlerFailed(error) from error
+            raise HandlerFailed(error, collided=self.session.collided(error)) from error
 
     def _carefully(self, batch: OpenBatch, event: Event) -> None:
         error = savepoint.attempt(self.session, self.consumer.process_event, event)
@@ -118,10 +118,13 @@ class TransactionalLoop(Loop):
 
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
-        cause = error.error if isinstance(error, HandlerFailed) else error
+        if isinstance(error, HandlerFailed):
+            cause, collided = error.error, error.collided
+        else:
+            cause, collided = error, is_collision(error)
         if self.session.lost:
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
-        if is_collision(cause):
+        if collided:
             self._collided()
         elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error

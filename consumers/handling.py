@@ -4,11 +4,15 @@ from __future__ import annotations
 
 
 class HandlerFailed(Exception):
-    """A handler raised; `error` is what. Wrapped, so that it is taken for nothing else."""
+    """A handler raised; `error` is what. Wrapped, so that it is taken for nothing else.
 
-    def __init__(self, error: Exception) -> None:
+    `collided`: it is the consumer's own transaction that collided, and may simply be repeated.
+    """
+
+    def __init__(self, error: Exception, *, collided: bool = False) -> None:
         super().__init__(repr(error))
         self.error = error
+        self.collided = collided
 
 
 class StopRequested(Exception):
