@@ -31,7 +31,7 @@ ROUNDS = {"smoke": 1, "default": 3, "long": 5}
 @click.option("--long", "length", flag_value="long", help="Minutes to hours a case.")
 @click.option("--smoke", "length", flag_value="smoke", help="Seconds a case; peers may be missing.")
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each contestant runs.")
-@click.option("--embedded", is_flag=True, help="With --smoke: the embedded server in any case.")
+@click.option("--alone", is_flag=True, help="With --smoke: no peers, and the embedded server.")
 @click.option(
     "--results",
     type=click.Path(file_okay=False, path_type=Path),
@@ -43,12 +43,14 @@ def main(
     wanted: tuple[str, ...],
     length: Length | None,
     rounds: int | None,
-    embedded: bool,
+    alone: bool,
     results: Path | None,
     listing: bool,
 ) -> None:
     """Compare pgqpy with what one would pick instead: every case, or the named ones."""
     length = length or "default"
+    if alone and length != "smoke":
+        raise click.UsageError("--alone compares nothing: it goes with --smoke only")
     unknown = set(wanted) - set(cases.names())
     if unknown:
         raise click.UsageError(f"no case {', '.join(sorted(unknown))}: --list shows them")
@@ -60,8 +62,8 @@ def main(
     chosen = [name for name in cases.names() if not wanted or name in wanted]
     try:
         require(length)
-        with running_server(smoke=length == "smoke", embedded=embedded) as server:
-            bench = Bench(server, length, rounds or ROUNDS[length])
+        with running_server(smoke=length == "smoke", embedded=alone) as server:
+            bench = Bench(server, length, rounds or ROUNDS[length], alone=alone)
             wrong = measure(bench, chosen, folder / "results")
     except CannotRun as exc:
         raise click.ClickException(str(exc)) from exc

@@ -52,12 +52,14 @@ class Bench:
         server: the server that all contestants share.
         length: how long the run may be.
         rounds: how often each contestant runs.
+        alone: leave the peers out, but for the bare table.
         case: the case that runs, for the lines of progress.
     """
 
     server: Server
     length: Length = "default"
     rounds: int = 3
+    alone: bool = False
     case: str = ""
     _made: set[str] = field(default_factory=set)
 
@@ -67,6 +69,8 @@ class Bench:
 
     def has(self, peer: str) -> bool:
         """Say whether a peer takes part: always, but for a smoke where it is not installed."""
+        if self.alone:
+            return peer == "bare"
         return self.server.peers if peer == "pgq" else peers.installed(peer)
 
     def say(self, text: str) -> None:

@@ -26,7 +26,10 @@ def make(count: int) -> list[tuple[str, str]]:
 
 
 def chunks(events: list[tuple[str, str]], count: int, size: int) -> Iterator[list[tuple[str, str]]]:
-    """Iterate over `count` events in lists of `size`, from the beginning again where they end."""
+    """Iterate over `count` events in lists of `size`, from the beginning again where they end.
+
+    `size` divides the number of events, if `count` exceeds it.
+    """
     for start in range(0, count, size):
         place = start % len(events)
         yield events[place : place + min(size, count - start)]

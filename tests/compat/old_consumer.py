@@ -6,7 +6,7 @@ through the retry queue.
 
 import sys
 
-import pgq  # type: ignore[import-not-found]  # Debian's package, not of this project
+import pgq  # Debian's package, not of this project
 
 
 class OldConsumer(pgq.Consumer):  # type: ignore[misc]  # as above

@@ -1,0 +1,72 @@
+"""`python -m benchmarks` on the embedded server, without peers."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+import benchmarks.__main__
+from benchmarks import cases, events
+from benchmarks.bench import Bench
+from benchmarks.cases import bulk, insert
+from benchmarks.report import Section
+from benchmarks.server import Server
+from benchmarks.wrong import Wrong
+
+QUICK = ("insert", "bulk", "consume")
+
+
+@pytest.fixture
+def bench(own_server):
+    return Bench(Server(own_server, peers=False), "smoke", 1, alone=True)
+
+
+def test_a_smoke_writes_the_results_of_its_cases(spawn, tmp_path):
+    arguments = ["--smoke", "--alone", "--results", str(tmp_path), *QUICK]
+    process = spawn("-m", "benchmarks", *arguments)
+    assert process.wait(timeout=240) == 0, process.output()
+    text = (tmp_path / "results.md").read_text()
+    for case in QUICK:
+        assert f"## {case}: " in text
+        found = json.loads((tmp_path / "results" / f"{case}.json").read_text())
+        (table, *_) = found["section"]["tables"]
+        assert all(figure["values"][0] > 0 for _, *row in table["rows"] for figure in row)
+
+
+def test_events_that_are_missing_are_wrong(dsn, client):
+    client.create_queue(insert.QUEUE)
+    contestant = insert.Contestant(dsn, insert.INSERT, insert.COUNT, inserted=1)
+    with pytest.raises(Wrong):
+        contestant.verify("pgqpy")
+    client.insert_event(insert.QUEUE, "t", "")
+    contestant.verify("pgqpy")
+
+
+def test_a_bulk_insert_that_loses_an_event_is_wrong(dsn, client):
+    client.create_queue(bulk.QUEUE)
+
+    def lossy(place, made, count):
+        return bulk.by_client(place, made, count - 1)
+
+    made = events.make(1000)
+    assert bulk.rate(bulk.Contestant(bulk.by_client, "pgq.event_1_0"), dsn, made, 1000) > 0
+    with pytest.raises(Wrong):
+        bulk.rate(bulk.Contestant(lossy, "pgq.event_1_0"), dsn, made, 1000)
+
+
+def test_a_wrong_case_stops_no_other_and_is_told(bench, tmp_path, monkeypatch, capsys):
+    def wrong(_bench):
+        raise Wrong("9 events, should be 10")
+
+    def right(_bench):
+        return Section("bulk", "Title", [], [])
+
+    modules = {"insert": SimpleNamespace(run=wrong), "bulk": SimpleNamespace(run=right)}
+    monkeypatch.setattr(cases, "load", modules.get)
+    found = benchmarks.__main__.measure(bench, ["insert", "bulk"], tmp_path / "results")
+    assert found == ["insert"]
+    assert "insert: WRONG: 9 events, should be 10" in capsys.readouterr().err
+    assert (tmp_path / "results/bulk.json").exists()
+    assert not (tmp_path / "results/insert.json").exists()
