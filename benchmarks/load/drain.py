@@ -21,6 +21,7 @@ class Drained(NamedTuple):
     ids: int  # their sum
     seconds: float
     peak: float  # MB
+    ended: float  # seconds since 1970
 
 
 class Draining(Consumer):
@@ -46,7 +47,7 @@ def drain(dsn: str, queue: str, name: str, wanted: int) -> Drained:
     consumer.wanted = wanted
     consumer.run()
     seconds = time.monotonic() - consumer.start
-    return Drained(consumer.events, consumer.ids, seconds, peak())
+    return Drained(consumer.events, consumer.ids, seconds, peak(), time.time())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,135 @@
+"""A consumer that is far behind catches up while producers go on."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import pgqpy
+from benchmarks import pgbench
+from benchmarks.growth.backlog import MINUTES, PER_TICK
+from benchmarks.load.children import child, module
+from benchmarks.load.drain import Drained
+from benchmarks.load.fill import DATA, Contents, again, contents, fill
+from benchmarks.load.percentiles import percentile
+from benchmarks.report import Section, Table, at_least, at_most
+from benchmarks.rounds import Figure, ratio
+from benchmarks.text import paragraphs
+from benchmarks.wrong import verify
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from benchmarks.bench import Bench
+
+TITLE = "Catching up while events come in"
+
+QUEUE, KEEPER = "bench", "keeper"
+RATE, CLIENTS = 2000, 8
+SCRIPT = f"select pgq.insert_event('{QUEUE}', 'event', '{DATA}');"
+SLOWER, SPARE = 3, 4.0  # producers run for so many times the unloaded catch-up, and seconds more
+LEAD = 1.0  # seconds for which producers run before the consumer starts
+NOTES = """
+A Consumer with a no-op handler reads a backlog of events of 200 bytes, in ticks of 1,000, from its
+first event to its last; the ticker runs. Then again while pgbench inserts 2,000 events/s, one a
+transaction, from 8 connections. A producer's latency counts from when the insert was due;
+p99 "with" is of the time in which the consumer catches up. Count and sum of ids are checked.
+"""
+
+
+class Round(NamedTuple):
+    """Events/s and milliseconds."""
+
+    calm: float  # consumer alone
+    loaded: float  # consumer beside producers
+    alone: float  # producers' p99 without the consumer
+    beside: float  # producers' p99 while it catches up
+
+
+def run(bench: Bench) -> Section:
+    """Measure consumer and producers, each alone and together."""
+    size = bench.pick(smoke=20_000, default=1_000_000, long=10_000_000)
+    dsn = prepare(bench, size)
+    found = []
+    with bench.ticker(dsn):
+        for number in range(bench.rounds):
+            bench.say(f"round {number + 1} of {bench.rounds}, {size:,} events behind")
+            found.append(measure(bench, dsn, f"reader{number}"))
+    calm, loaded, alone, beside = (Figure(list(values)) for values in zip(*found, strict=True))
+    return Section(
+        "catch_up",
+        TITLE,
+        [
+            Table(
+                f"{size:,} events behind, catching up",
+                ["", f"no load, then {RATE:,} events/s", "ratio"],
+                [["alone", calm, ""], ["beside producers", loaded, ratio(loaded, calm)]],
+                unit="events/s",
+            ),
+            Table(
+                f"Producers' p99 at {RATE:,} events/s",
+                ["", "p99", "ratio"],
+                [["alone", alone, ""], ["beside the consumer", beside, ratio(beside, alone)]],
+                unit="ms",
+            ),
+        ],
+        [
+            at_least("catching up, loaded to unloaded", ratio(loaded, calm), 0.7),
+            at_most("producers' p99, with the consumer to without", ratio(beside, alone), 1.5),
+        ],
+        notes=paragraphs(NOTES),
+    )
+
+
+def prepare(bench: Bench, size: int) -> str:
+    """Return a database with a queue that holds the backlog."""
+    dsn = bench.pgqpy_database("catch_up")
+    with pgqpy.connect(dsn) as client:
+        client.create_queue(QUEUE)
+        client.register_consumer(QUEUE, KEEPER)
+    bench.say(f"filling a queue with {size:,} events")
+    fill(bench.dsn_with(dsn, sync=False), QUEUE, [PER_TICK] * (size // PER_TICK))
+    return dsn
+
+
+def measure(bench: Bench, dsn: str, name: str) -> Round:
+    """Run one round."""
+    calm = catch_up(dsn, name, behind(dsn))
+    with producing(bench, dsn, bench.pick(smoke=3.0, default=10.0, long=30.0)) as producers:
+        alone = producers.result().latencies()
+    wanted = behind(dsn)
+    with producing(bench, dsn, SLOWER * calm.seconds + SPARE) as producers:
+        time.sleep(LEAD)
+        loaded = catch_up(dsn, name, wanted)
+        log = producers.result().log
+    began = loaded.ended - loaded.seconds
+    beside = [one.latency for one in log if began <= one.end <= loaded.ended]
+    return Round(
+        calm=calm.events / calm.seconds,
+        loaded=loaded.events / loaded.seconds,
+        alone=percentile(alone, 99),
+        beside=percentile(beside, 99),
+    )
+
+
+def producing(bench: Bench, dsn: str, seconds: float) -> AbstractContextManager[pgbench.Running]:
+    """Start producers that go on for so long."""
+    return pgbench.start(
+        bench.server, dsn, SCRIPT, clients=CLIENTS, seconds=seconds, rate=RATE, log=True
+    )
+
+
+def behind(dsn: str) -> Contents:
+    """Tick, and return what a consumer at the first tick is behind by."""
+    with pgqpy.connect(dsn) as client:
+        client.tick_queue(QUEUE)
+    return contents(dsn, QUEUE)
+
+
+def catch_up(dsn: str, name: str, wanted: Contents) -> Drained:
+    """Consume the backlog from its first event to its last, whatever comes after it."""
+    again(dsn, QUEUE, name)
+    with child(*module("drain", dsn, QUEUE, name, wanted.events)) as reader:
+        found = Drained(*reader.result(MINUTES))
+    verify("count and sum of the backlog", found[:2], tuple(wanted))
+    return found
