@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,8 @@ LIST = {
     "last tick": "last_tick",
     "batch": "current_batch",
     "pending events": "pending_events",
+    "retry": "retry_events",
+    "dead": "dead_events",
 }
 
 
@@ -78,14 +80,17 @@ def unregister(target: Target, queue: str, name: str) -> None:
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all.
 
+    Retry and dead count the events set aside: - where this role may not see them.
+
     Example: pgqpy consumer list orders
     """
-    from pgqpy.cli.queries import queue_info
+    from pgqpy.cli import queries
 
     with target.client() as client:
         if queue is not None:
-            queue_info(client, queue)  # an unknown queue is an error, not an empty list
-        rows = [info._asdict() for info in client.get_consumer_info(queue)]
+            queries.queue_info(client, queue)  # an unknown queue is an error, not an empty list
+        infos = client.get_consumer_info(queue)
+        rows = queries.with_set_aside(client.connection, infos, queue, None)
     show_rows(rows, LIST, as_json=as_json)
 
 
@@ -102,9 +107,8 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     from pgqpy.cli import queries
 
     with target.client() as client:
-        row: dict[str, Any] = queries.consumer_info(client, queue, name)._asdict()
-        row |= queries.one_if_allowed(client.connection, queries.SET_ASIDE, [queue, name])
-        row |= queries.one_if_allowed(client.connection, queries.DEAD, [queue, name])
+        info = queries.consumer_info(client, queue, name)
+        (row,) = queries.with_set_aside(client.connection, [info], queue, name)
     show_row(row, as_json=as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from psycopg import errors
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.errors import ConsumerNotFound, QueueNotFound
 
@@ -22,20 +22,22 @@ SETTINGS: LiteralString = """
     from pgq.queue where queue_name = %s
 """
 
-SET_ASIDE: LiteralString = """
-    select (select count(*) from pgq.retry_queue where ev_owner = s.sub_id) as retry_events
-    from pgq.subscription s join pgq.queue q on q.queue_id = s.sub_queue
+RETRY: LiteralString = """
+    select q.queue_name, c.co_name, count(*) as events
+    from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue
         join pgq.consumer c on c.co_id = s.sub_consumer
-    where q.queue_name = %s and c.co_name = %s
+    where q.queue_name = coalesce(%s, q.queue_name) and c.co_name = coalesce(%s, c.co_name)
+    group by 1, 2
 """
 
-
 DEAD: LiteralString = """
-    select count(*) as dead_events
+    select q.queue_name, c.co_name, count(*) as events
     from pgq.dead_event d join pgq.registration s on s.sub_id = d.ev_owner
         join pgq.queue q on q.queue_id = s.sub_queue
         join pgq.consumer c on c.co_id = s.sub_consumer
-    where q.queue_name = %s and c.co_name = %s
+    where q.queue_name = coalesce(%s, q.queue_name) and c.co_name = coalesce(%s, c.co_name)
+    group by 1, 2
 """
 
 
@@ -62,11 +64,31 @@ def one(connection: Connection[Any], query: LiteralString, params: list[Any]) ->
         return cursor.execute(query, params).fetchone() or {}
 
 
-def one_if_allowed(
+def with_set_aside(
+    connection: Connection[Any], infos: list[ConsumerInfo], queue: str | None, name: str | None
+) -> list[dict[str, Any]]:
+    """Add to each consumer how many events it has in the retry queue and how many dead ones."""
+    retry = _counts_if_allowed(connection, RETRY, [queue, name])
+    dead = _counts_if_allowed(connection, DEAD, [queue, name])
+
+    def row(info: ConsumerInfo) -> dict[str, Any]:
+        key = (info.queue_name, info.consumer_name)
+        set_aside = {
+            "retry_events": None if retry is None else retry.get(key, 0),
+            "dead_events": None if dead is None else dead.get(key, 0),
+        }
+        return {**info._asdict(), **set_aside}
+
+    return [row(info) for info in infos]
+
+
+def _counts_if_allowed(
     connection: Connection[Any], query: LiteralString, params: list[Any]
-) -> dict[str, Any]:
-    """Return what `one` does, or nothing where this role or this engine does not have it."""
+) -> dict[tuple[str, str], int] | None:
+    """Count by queue and consumer; None where this role or this engine does not have the table."""
     try:
-        return one(connection, query, params)
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(query, params).fetchall()
     except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
-        return {}
+        return None
+    return {(queue, name): count for queue, name, count in rows}

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
+import json
+import os
+
+from psycopg.conninfo import make_conninfo
+
 import pgqpy
-from tests.cli.support import Run, RunJson, failed_with
+from tests.cli.support import Connection, Run, RunJson, failed_with
+
+GUEST = f"pgqpy_test_reader_{os.getpid()}"  # roles belong to the whole cluster
 
 
 def test_register_list_show_and_unregister(run: Run, run_json: RunJson) -> None:
@@ -50,8 +57,30 @@ def test_unregister_what_is_not_registered(run: Run) -> None:
 
 def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
     set_one_aside_and_one_dead(client)
+    client.register_consumer("orders", "shipping")
     shown = run_json("consumer", "show", "orders", "billing")
     assert (shown["retry_events"], shown["dead_events"]) == (1, 1)
+    listed = {row["consumer_name"]: row for row in run_json("consumer", "list")}
+    assert (listed["billing"]["retry_events"], listed["billing"]["dead_events"]) == (1, 1)
+    assert (listed["shipping"]["retry_events"], listed["shipping"]["dead_events"]) == (0, 0)
+    heading, first, _ = run("consumer", "list", "orders").stdout.splitlines()
+    assert (heading.split()[-2:], first.split()[-2:]) == (["retry", "dead"], ["1", "1"])
+
+
+def test_a_reader_sees_its_consumers_without_what_it_may_not_see(
+    bare_run: Run, client: pgqpy.Client, connection: Connection, dsn: str
+) -> None:
+    set_one_aside_and_one_dead(client)
+    connection.execute(f"create role {GUEST} login in role pgq_reader".encode())
+    guest = make_conninfo(dsn, user=GUEST)
+    try:
+        listed = bare_run("--dsn", guest, "consumer", "list", "--json")
+        shown = bare_run("--dsn", guest, "consumer", "show", "orders", "billing", "--json")
+    finally:
+        connection.execute(f"drop role {GUEST}".encode())
+    for row in (json.loads(listed.stdout)[0], json.loads(shown.stdout)):
+        assert row["consumer_name"] == "billing"
+        assert (row["retry_events"], row["dead_events"]) == (None, None)
 
 
 def test_dead_events_are_listed_revived_and_deleted(
