@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TICK_SLACK = timedelta(seconds=10)
 RETRY_SLACK = timedelta(minutes=1)
 ROTATION_SLACK = timedelta(minutes=10)
+MANY_STUBBORN = 10  # events
 
 # A ticker of ours is known by its leader lock; another (pgqd) by the ticks it takes.
 TICKS = """
@@ -144,21 +145,37 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
 
 
 RETRIES = """
-    select q.queue_name, count(*) as events, now() - min(r.ev_retry_after) as overdue
-    from pgq.retry_queue r join pgq.queue q on q.queue_id = r.ev_queue
-    where r.ev_retry_after < now() group by 1 order by 1
+    select q.queue_name, c.co_name as consumer_name,
+        count(*) filter (where r.ev_retry_after < now()) as due,
+        now() - min(r.ev_retry_after) as overdue,
+        count(*) filter (where r.ev_retry >= 5) as stubborn, max(r.ev_retry) as retries
+    from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
+    group by 1, 2 order by 1, 2
 """
 
 
 def judge_retries(rows: list[Row]) -> Iterator[Finding]:
-    """Find retry events that are due and stay where they are."""
+    """Find retry events that are due and stay, and consumers that fail again and again."""
     for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
         if row["overdue"] > RETRY_SLACK:
             what = (
-                f"{row['events']} retry event(s) of queue {row['queue_name']} are due, "
+                f"{row['due']} retry event(s) for consumer {consumer} of {queue} are due, "
                 f"the oldest since {rough(row['overdue'])}"
             )
             yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
+        # One may be a bad event; many are a bad handler.
+        if row["stubborn"] >= MANY_STUBBORN:
+            what = (
+                f"consumer {consumer} of {queue} has {row['stubborn']} events in the retry queue "
+                f"that failed 5 times or more, up to {row['retries']} times"
+            )
+            remedy = (
+                "its log says why; after max_retries they are dead events; "
+                f"pgqpy consumer show {queue} {consumer} counts both"
+            )
+            yield Finding("warn", "retry", what, remedy)
 
 
 DEAD = """
@@ -175,7 +192,8 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = f"consumer {consumer} of {queue} has {row['events']} dead event(s)"
         remedy = (
-            f"pgqpy event dead {queue} {consumer} lists them, event revive or event delete ends it"
+            f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
+            " --all gives them again, pgqpy event delete drops them"
         )
         yield Finding("warn", "dead", what, remedy)
 

@@ -17,31 +17,47 @@ WARN_PART = 10  # a tenth of the limit is worth a warning
 SLOT_XIDS = 1_000_000  # a slot that holds so many transaction ids back is forgotten
 
 # A transaction with an xid stands in the snapshots of every database, one without in its own's.
+# One row at least, with what this role may see: who is null where no transaction is open.
 TRANSACTIONS = """
-    select 'pid ' || a.pid as who, a.usename::text as "user", a.application_name as application,
-        coalesce(a.state, '') as state, now() - a.xact_start as age
-    from pg_stat_activity a
-    where a.xact_start is not null and a.pid <> pg_backend_pid()
-        and a.backend_type <> 'autovacuum worker'
-        and (a.backend_xid is not null
-            or (a.backend_xmin is not null and a.datname = current_database()))
-    union all
-    select 'prepared transaction ' || p.gid, p.owner::text, p.database::text, 'prepared',
-        now() - p.prepared
-    from pg_prepared_xacts p
-    order by age desc
+    select sight.*, open.*
+    from (select current_user::text as role, pg_has_role('pg_read_all_stats', 'usage') as sees_all)
+        as sight
+    left join (
+        select 'pid ' || a.pid as who, a.usename::text as "user",
+            a.application_name as application, coalesce(a.state, '') as state,
+            now() - a.xact_start as age
+        from pg_stat_activity a
+        where a.xact_start is not null and a.pid <> pg_backend_pid()
+            and a.backend_type <> 'autovacuum worker'
+            and (a.backend_xid is not null
+                or (a.backend_xmin is not null and a.datname = current_database()))
+        union all
+        select 'prepared transaction ' || p.gid, p.owner::text, p.database::text, 'prepared',
+            now() - p.prepared
+        from pg_prepared_xacts p
+    ) as open on true
+    order by open.age desc nulls last
 """
 
 
 def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     """Name the transactions that are older than `limit` (warn from a tenth of it)."""
-    old = [row for row in rows if row["age"] > limit / WARN_PART]
+    open_ = [row for row in rows if row["who"] is not None]
+    old = [row for row in open_ if row["age"] > limit / WARN_PART]
     for row in old:
         level: Level = "fail" if row["age"] > limit else "warn"
         yield Finding(level, "transaction", f"{_told(row)} holds xmin back", _remedy(row))
     if not old:
-        oldest = f"the oldest: {_told(rows[0])}" if rows else "none is open"
-        yield Finding("ok", "transaction", f"no long transaction; {oldest}")
+        oldest = f"the oldest: {_told(open_[0])}" if open_ else "none is open"
+        yield _none_old(rows[0], oldest)
+
+
+def _none_old(sight: Row, oldest: str) -> Finding:
+    if sight["sees_all"]:
+        return Finding("ok", "transaction", f"no long transaction; {oldest}")
+    role = sight["role"]
+    what = f"no long transaction among role {role}'s own ({oldest}); it cannot see those of others"
+    return Finding("ok", "transaction", what, f"grant pg_read_all_stats to {role} lets it see them")
 
 
 def _told(row: Row) -> str:
@@ -54,19 +70,6 @@ def _remedy(row: Row) -> str:
     if kind == "pid":
         return f"end it, or: select pg_terminate_backend({name})"
     return "commit prepared or rollback prepared, in its database, as its owner"
-
-
-SIGHT = """
-    select current_user::text as "user", pg_has_role('pg_read_all_stats', 'usage') as sees_all
-"""
-
-
-def judge_sight(rows: list[Row]) -> Iterator[Finding]:
-    """Say so where this role cannot see the transactions of others."""
-    for row in rows:
-        if not row["sees_all"]:
-            what = f"role {row['user']} sees only its own transactions"
-            yield Finding("ok", "transaction", what, "pg_read_all_stats would show it the others")
 
 
 SLOTS = """
@@ -92,7 +95,6 @@ def judge_slots(rows: list[Row]) -> Iterator[Finding]:
 def checks(limit: timedelta) -> tuple[Check, ...]:
     """Return the checks, with the age from which a transaction is too old."""
     return (
-        Check("transaction", SIGHT, judge_sight),
         Check("transaction", TRANSACTIONS, partial(judge_transactions, limit=limit)),
         Check("slot", SLOTS, judge_slots),
     )

@@ -150,8 +150,11 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     result = bare_run("--dsn", guest, "doctor")
     assert result.exit_code == 0
     assert "may insert events, not:" in result.stdout
-    assert "not looked at: permission denied" in result.stdout  # the retry queue
-    assert f"role {GUEST} sees only its own transactions" in result.stdout
+    refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
+    assert [line.split()[1] for line in refused] == ["retry", "dead"]
+    (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
+    assert f"no long transaction among role {GUEST}'s own" in told
+    assert f"grant pg_read_all_stats to {GUEST}" in told
 
 
 def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
@@ -196,4 +199,22 @@ def test_retry_queue_overdue_and_dead_events(
     assert code == 1
     assert worst["retry"][0] == "fail"
     assert worst["dead"][0] == "warn"
-    assert "billing" in worst["dead"][1]
+    assert "pgqpy event dead orders billing" in worst["dead"][1]
+
+
+def test_many_events_that_fail_again_and_again(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_events("orders", [("type", "stubborn")] * 10)
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch
+    client.event_retry_many(batch, [(event, 60) for event in client.get_batch_events(batch)])
+    assert "retry" not in examine()[1]
+    connection.execute("update pgq.retry_queue set ev_retry = 5")
+    code, worst = examine()
+    assert (code, worst["retry"][0]) == (0, "warn")
+    for words in ("billing of orders has 10 events", "pgqpy consumer show orders billing"):
+        assert words in worst["retry"][1]

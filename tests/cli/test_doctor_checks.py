@@ -202,14 +202,26 @@ def test_a_consumer_further_behind_than_a_rotation_blocks_it(
 def test_overdue_rotation_retries_and_dead_events() -> None:
     rotation = [{"queue_name": "q", "overdue": overdue} for overdue in (-HOUR, MINUTE, HOUR)]
     assert levels(flow.judge_rotation(rotation)) == ["warn"]
-    retries = [{"queue_name": "q", "events": 3, "overdue": late} for late in (SECOND, HOUR)]
-    assert levels(flow.judge_retries(retries)) == ["fail"]
+    assert levels(flow.judge_retries([retries(overdue=SECOND), retries(overdue=HOUR)])) == ["fail"]
     dead = [{"queue_name": "q", "consumer_name": "c", "events": 3}]
     assert levels(flow.judge_dead(dead)) == ["warn"]
 
 
+def retries(**change: object) -> dict[str, object]:
+    counts = {"due": 1, "overdue": -HOUR, "stubborn": 0, "retries": 7}
+    return {"queue_name": "q", "consumer_name": "c", **counts, **change}
+
+
+@pytest.mark.parametrize(("events", "expected"), [(9, []), (10, ["warn"])])
+def test_one_stubborn_event_is_a_bad_event_many_are_a_bad_handler(
+    events: int, expected: list[str]
+) -> None:
+    assert levels(flow.judge_retries([retries(stubborn=events)])) == expected
+
+
 def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
-    return {"who": who, "user": "app", "application": "psql", "state": "idle", "age": age}
+    told = {"who": who, "user": "app", "application": "psql", "state": "idle", "age": age}
+    return {"role": "app", "sees_all": True, **told}
 
 
 @pytest.mark.parametrize(("age", "level"), [(SECOND, "ok"), (MINUTE, "warn"), (6 * MINUTE, "fail")])
@@ -217,6 +229,18 @@ def test_long_transactions_are_named(age: timedelta, level: str) -> None:
     found = only(horizon.judge_transactions([transaction(age)], limit=5 * MINUTE))
     assert found.level == level
     assert "pid 7 (user app, psql, idle)" in found.what
+
+
+@pytest.mark.parametrize("age", [None, SECOND])
+def test_who_cannot_see_the_transactions_of_others_is_told_so_in_one_line(
+    age: timedelta | None,
+) -> None:
+    row = transaction(age) if age else {"role": "app", "sees_all": False, "who": None}
+    found = only(horizon.judge_transactions([{**row, "sees_all": False}], limit=5 * MINUTE))
+    assert found.level == "ok"
+    assert ("pid 7" if age else "none is open") in found.what
+    assert "cannot see those of others" in found.what
+    assert found.remedy == "grant pg_read_all_stats to app lets it see them"
 
 
 def test_prepared_transactions_have_their_own_remedy() -> None:
