@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from benchmarks.bench import Bench
-    from benchmarks.load.children import Child
+    from benchmarks.load.children import Answering
     from benchmarks.pgbench import Run, Transaction
     from benchmarks.report import Cell
 
@@ -100,7 +100,7 @@ def prepare(bench: Bench, period: int) -> str:
     return dsn
 
 
-def verify_all(consumer: Child, total: int) -> None:
+def verify_all(consumer: Answering, total: int) -> None:
     """See that all events were delivered, once each: their ids are 1 to `total`."""
     wait_for(consumer, total, PATIENCE)
     verify("events delivered", consumer.ask("count"), total)

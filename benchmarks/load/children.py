@@ -9,7 +9,7 @@ import sys
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from benchmarks.wrong import Wrong
 
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 POLL = 0.05  # seconds
+
+
+class Answering(Protocol):
+    """Who answers questions: a process, or a test's stand-in."""
+
+    def ask(self, question: str, /) -> Any:
+        """Return the answer."""
+        ...
 
 
 class Child:
@@ -73,7 +81,7 @@ def module(name: str, *arguments: object) -> tuple[str, ...]:
     return (sys.executable, "-m", f"benchmarks.load.{name}", *map(str, arguments))
 
 
-def wait_for(arrivals: Child, count: int, seconds: float) -> bool:
+def wait_for(arrivals: Answering, count: int, seconds: float) -> bool:
     """Wait until so many events have arrived; False if they have not within the seconds."""
     deadline = time.monotonic() + seconds
     while arrivals.ask("count") < count:

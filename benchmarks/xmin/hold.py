@@ -19,7 +19,7 @@ from benchmarks.xmin.dead import Graveyard, Sample
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
-    from benchmarks.load.children import Child
+    from benchmarks.load.children import Answering
 
 EVENTS, CYCLES = 1000, 100  # a second
 WARM_UP = 3.0  # seconds before the beginning
@@ -45,7 +45,7 @@ def hold(bench: Bench, peer: str, seconds: float, every: float) -> Course:
         return course(found["cycles"], found["events"], span, samples)
 
 
-def take(peer: str, consumer: Child, fed: Fed, total: int) -> dict[str, list[tuple[int, int]]]:
+def take(peer: str, consumer: Answering, fed: Fed, total: int) -> dict[str, list[tuple[int, int]]]:
     """Return what the consumer noted; Wrong if an event is missing or came twice."""
     if not wait_for(consumer, total, PATIENCE):
         count = consumer.ask("count")

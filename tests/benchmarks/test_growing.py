@@ -1,0 +1,97 @@
+"""The cases of latency, growth, rotation and catching up run, and see what is lost."""
+
+from __future__ import annotations
+
+import json
+
+import psycopg
+import pytest
+
+from benchmarks.cases import rotation
+from benchmarks.load.arrive import CONSUMER
+from benchmarks.load.children import child, module
+from benchmarks.load.cpu import Cpu, server_cpu
+from benchmarks.load.fill import Contents, again, contents, fill
+from benchmarks.load.latency import Load, measure
+from benchmarks.load.walk import walk
+from benchmarks.wrong import Wrong
+from benchmarks.xmin.contestants import UNRELATED, held_xmin
+from benchmarks.xmin.dead import Graveyard
+
+QUEUE = "bench"
+PLOTS = {"latency": 0, "growth": 5, "rotation": 1, "catch_up": 0}
+
+
+@pytest.mark.parametrize("case", PLOTS)
+def test_a_smoke_of_the_case_finds_nothing_wrong(spawn, tmp_path, case):
+    process = spawn("-m", "benchmarks", "--smoke", "--alone", "--results", str(tmp_path), case)
+    assert process.wait(timeout=240) == 0, process.output()
+    found = json.loads((tmp_path / "results" / f"{case}.json").read_text())
+    assert found["section"]["targets"]
+    assert len(list((tmp_path / "results").glob("*.svg"))) == PLOTS[case]
+
+
+def test_an_event_that_does_not_arrive_is_wrong(dsn, client):
+    client.create_queue(QUEUE)
+    client.register_consumer(QUEUE, CONSUMER)
+    load = Load("pgqpy", dsn, QUEUE, rate=50, seconds=0.2)
+    with (
+        child(*module("arrive", "pgqpy", dsn, QUEUE)) as consumer,
+        pytest.raises(Wrong, match="60 events went in, 0 came out"),  # nobody ticks
+    ):
+        measure(load, consumer, lambda: Cpu(lambda: 0.0), patience=0.1)
+
+
+def test_a_process_that_fails_is_wrong(empty_dsn):
+    with (
+        child(*module("tally", empty_dsn, QUEUE, "c")) as consumer,
+        pytest.raises(Wrong, match="ended with code 1"),
+    ):
+        while True:
+            consumer.ask("count")
+
+
+def test_a_backlog_is_filled_tick_by_tick_and_read_again_from_the_start(dsn, client):
+    client.create_queue(QUEUE)
+    client.register_consumer(QUEUE, "keeper")
+    fill(dsn, QUEUE, [3, 1, 2])
+    assert contents(dsn, QUEUE) == Contents(6, 1 + 2 + 3 + 4 + 5 + 6)
+    for name in ("one", "two"):
+        again(dsn, QUEUE, name)
+        found = walk(dsn, QUEUE, name)
+        assert found[:2] == (6, 21)
+        assert len(found.cycles) == 3
+    again(dsn, QUEUE, "one")
+    assert walk(dsn, QUEUE, "one").events == 6
+
+
+def test_a_rotation_case_that_loses_an_event_is_wrong():
+    class Consumer:
+        def ask(self, question):
+            return {"count": 4, "ids": 1 + 2 + 3 + 5}[question]
+
+    with pytest.raises(Wrong, match="sum of their ids"):
+        rotation.verify_all(Consumer(), 4)
+
+
+def test_dead_rows_are_counted_apart_while_xmin_is_held(dsn, client, connection):
+    client.create_queue(QUEUE)
+    connection.execute(UNRELATED)
+    graveyard = Graveyard(connection)
+    with held_xmin(dsn):
+        for _ in range(5):
+            client.insert_event(QUEUE, "t", "")
+            connection.execute("update pgq.queue set queue_rotation_period = '1 day'")
+        connection.execute("vacuum pgq.queue")
+        before = graveyard.look(0.0)
+        connection.execute("delete from pgq.event_1_0")
+        after = graveyard.look(1.0)
+    assert before.dead["small"]["queue"] == 5
+    assert (before.total("events"), after.total("events")) == (0, 5)
+
+
+def test_the_servers_cpu_includes_sessions_that_have_ended(dsn):
+    cpu = server_cpu(dsn)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("select count(*) from generate_series(1, 3000000)")
+    assert cpu.percent() > 5

@@ -1,0 +1,154 @@
+"""What the cases of latency, growth, xmin, rotation and catching up conclude from: no server."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.cases import rotation, xmin
+from benchmarks.cases.latency import Setting, judge
+from benchmarks.growth import sweep
+from benchmarks.load.feed import Fed
+from benchmarks.load.latency import Round, summary
+from benchmarks.load.percentiles import percentile
+from benchmarks.load.produce import parse_schedule
+from benchmarks.load.rotations import Watch
+from benchmarks.load.schedule import Schedule
+from benchmarks.pgbench import Transaction
+from benchmarks.rounds import Figure
+from benchmarks.text import paragraphs
+from benchmarks.wrong import Wrong
+from benchmarks.xmin.course import Course, Part, course
+from benchmarks.xmin.dead import Sample
+from benchmarks.xmin.hold import take
+
+MS = 1_000_000  # nanoseconds
+
+
+def test_percentiles_need_no_order():
+    values = [float(value) for value in range(100, 0, -1)]
+    assert percentile(values, 50) == 51.0
+    assert percentile(values, 99) == 100.0
+    assert percentile([7.0], 50) == 7.0
+
+
+def test_producers_share_a_schedule_without_gap_or_overlap():
+    whole = Schedule(10**9, 3 * 10**9, 100, producers=3)
+    parts = [whole._replace(number=number) for number in range(3)]
+    assert sorted(event for part in parts for event in part.numbers) == [*range(200)]
+    assert [part.due(150) for part in parts] == [10**9 + 1500 * MS] * 3
+    assert parse_schedule([str(value) for value in parts[1]]) == parts[1]
+
+
+def test_latency_counts_what_was_due_after_the_warm_up():
+    warm = 1000 * MS
+    # number, begun, late, took: the first is of the warm-up, the last was due in it
+    calls = [
+        (0, 900 * MS, 0, MS),
+        (1, 1100 * MS, MS, MS),
+        (2, 1200 * MS, 0, MS),
+        (3, 1001 * MS, 2 * MS, MS),
+    ]
+    arrived = {0: 999, 1: 1104, 2: 1208, 3: 1500}
+    found = summary(calls, [(n, b, arrived[n] * MS) for n, b, _, _ in calls], warm, cpu=2.5)
+    assert (found.p50, found.max, found.cpu) == (8.0, 8.0, 2.5)
+    assert found.late == 1.0
+    assert found.rate == pytest.approx(2 / 0.201)
+
+
+def test_being_ahead_is_judged_against_each_peer():
+    mine = Round(100, 100, 0, p50=4, p90=5, p99=8, max=9, cpu=2)
+    setting = Setting("pgqpy", sync=True, rate=100)
+    found = {setting: [mine], setting._replace(peer="pgmq"): [mine._replace(p50=50, p99=6)]}
+    verdicts = {target.text.partition(" at ")[0]: target.met for target in judge(found, setting)}
+    assert verdicts == {
+        "p50": True,
+        "p99": True,
+        "p50 of pgmq over ours": True,
+        "p99 of pgmq over ours": False,
+    }
+
+
+def test_growth_is_to_the_first_point_and_the_worst_counts():
+    costs = {"event (µs)": {1: Figure([2.0, 4.0]), 10: Figure([3.0, 6.0]), 100: Figure([2.0, 4.0])}}
+    found = sweep.Sweep("Queues", "queues", costs)
+    assert sweep.growth(costs["event (µs)"]) == {1: 1.0, 10: 1.5, 100: 1.0}
+    (target,) = sweep.targets(found)
+    assert (target.got, target.met) == (1.5, False)
+    assert sweep.plot(found).series == {"event (µs)": [(1.0, 1.0), (10.0, 1.5), (100.0, 1.0)]}
+
+
+def test_a_cost_that_lacks_a_point_leaves_its_cells_empty():
+    found = sweep.Sweep("Batches", "events", {"a": {1: Figure([1.0])}, "b": {10: Figure([2.0])}})
+    assert [row[1:] for row in sweep.table(found).rows] == [
+        [Figure([1.0]), 1.0, "", ""],
+        ["", "", Figure([2.0]), 1.0],
+    ]
+
+
+def test_the_end_of_a_run_is_compared_with_its_beginning():
+    cycles = [(at, 1000 if at < 5000 else 3000) for at in range(0, 10_000, 10)]
+    events = [(at, 5000 if at < 5000 else 20_000) for at in range(0, 10_000, 10)]
+    early = [(-1, 10**9)]  # before the beginning
+    found = course([*early, *cycles], events, (0, 10_000), [])
+    assert (found.first, found.last) == (Part(1.0, 5.0), Part(3.0, 20.0))
+    assert (found.cycles, found.cycle_growth, found.latency_growth) == (100.0, 3.0, 4.0)
+    assert found.slow[0] == (0.0, 1.0)
+    assert found.slow[-1] == (9.0, 3.0)
+
+
+def held(*dead: dict[str, dict[str, int]]) -> Course:
+    samples = [Sample(float(at), found) for at, found in enumerate(dead)]
+    return Course(100.0, Part(1.0, 5.0), Part(1.0, 5.0), [], samples)
+
+
+def test_dead_rows_of_event_tables_at_any_time_are_wrong():
+    clean = {"events": {"event_1_0": 0}, "small": {"tick": 5}}
+    xmin.judge(held(clean, clean))
+    with pytest.raises(Wrong, match="dead rows in event tables"):
+        xmin.judge(held(clean, {"events": {"event_1_0": 1}, "small": {}}, clean))
+
+
+def test_more_dead_rows_of_small_tables_than_the_bound_are_wrong():
+    def both(dead):
+        return {"events": {}, "small": {"tick": 1, "position": dead}}
+
+    most = xmin.DEAD_ROWS - 1
+    xmin.judge(held(both(most)))
+    with pytest.raises(Wrong, match="position"):
+        xmin.judge(held(both(0), both(most + 1), both(0)))
+    assert held(both(7), both(3)).most_by_table() == {"tick": 1, "position": 7}
+
+
+class Consumer:
+    """Answers like the process that does the cycles."""
+
+    def __init__(self, latencies, numbers):
+        self.found = {"cycles": [], "events": latencies, "numbers": numbers}
+
+    def ask(self, question):
+        return self.found if question == "take" else len(self.found["events"])
+
+
+def test_events_delivered_twice_or_instead_of_others_are_wrong():
+    latencies = [(0, 1)] * 4
+    assert take("pgqpy", Consumer(latencies, 0 + 1 + 2 + 3), Fed(4, 0.0), 4)["events"] == latencies
+    with pytest.raises(Wrong, match="delivered: 5"):
+        take("pgqpy", Consumer([(0, 1)] * 5, 6), Fed(4, 0.0), 4)
+    with pytest.raises(Wrong, match="sum of their numbers"):
+        take("pgqpy", Consumer(latencies, 0 + 1 + 2 + 2), Fed(4, 0.0), 4)
+    with pytest.raises(Wrong, match="inserted: 3"):
+        take("pgqpy", Consumer(latencies, 6), Fed(3, 0.0), 4)
+
+
+def test_an_insert_beside_a_rotation_overlaps_the_time_after_a_switch():
+    watch = Watch("")
+    watch.switches = [50.0, 100.0]  # the first is from before
+    ends = [50.1, 99.9, 100.001, 100.4, 100.6]
+    found = [rotation.is_beside(Transaction(end, 12.0, 2.0), watch) for end in ends]
+    assert found == [False, False, True, True, False]
+    # It began before the switch, and was over long after.
+    assert rotation.is_beside(Transaction(101.0, 2000.0, 0.0), watch)
+
+
+def test_notes_are_paragraphs():
+    assert paragraphs("\nOne\nline.\n\nTwo.\n") == ["One line.", "Two."]
