@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.calls import consume
+from pgqpy.calls import admin, consume
 from pgqpy.consumers._sync_batch import OpenBatch
 from pgqpy.consumers._sync_failures import Failures
 from pgqpy.consumers.definition import handler_name
 from pgqpy.consumers.handling import HandlerFailed
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.retry import Retry, backoff
+from pgqpy.consumers.silence import Silence
 from pgqpy.errors import BatchNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Loop:
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
+        self.silence = Silence()
         self._failed_batches = 0  # in a row
 
     @property
@@ -63,7 +65,20 @@ class Loop:
     def wait(self) -> None:
         """Wait for a tick; at most poll_interval, should no notification come."""
         self.session.wait(self.consumer.poll_interval, self.stop)
+        if self.silence.due and not self.stop.is_set:
+            self._look_for_ticks()
         self.progress()
+
+    def _look_for_ticks(self) -> None:
+        consumer = self.consumer
+        (found,) = self.session.run(admin.get_queue_info(consumer.queue))
+        complaint = self.silence.complaint(found)
+        if complaint:
+            text = (
+                "no ticker seems to run, so consumer %s of queue %s gets nothing (%s): "
+                "start one with `pgqpy ticker run`"
+            )
+            logger.warning(text, consumer.name, consumer.queue, complaint)
 
     def handle_batch(self, batch: OpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it left off because of `stop`."""
@@ -102,6 +117,7 @@ class Loop:
     def finished(self) -> None:
         """Note that a batch was finished."""
         self._failed_batches = 0
+        self.silence.broken()
         self.progress()
 
     def back_off(self, batch: Batch, error: Exception) -> None:
