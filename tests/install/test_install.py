@@ -145,6 +145,22 @@ def test_upgraded_equals_fresh(admin: Connection, fresh_catalogue: list[str], ve
     assert catalogue(admin) == fresh_catalogue
 
 
+def test_upgrade_keeps_every_tick_and_position(admin: Connection) -> None:
+    kept = b"select * from pgq.tick cross join pgq.position order by tick_id, pos_no"
+    install_older(admin, 6)
+    admin.execute("""
+        insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
+        values ('q', 'pgq.event_1', 'pgq.event_1_id_seq', 'pgq.event_1_tick_seq');
+        insert into pgq.tick (tick_queue, tick_id, tick_event_seq)
+        select 1, n, n from generate_series(1, 5) n;
+        insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch)
+        values (1, 1, 2, null, null), (1, 2, 2, 3, 7)""")
+    before = admin.execute(kept).fetchall()
+    assert len(before) == 10
+    install.upgrade(admin)
+    assert admin.execute(kept).fetchall() == before
+
+
 def test_installed_in_a_database_whose_defaults_are_strange(
     cluster: EmbeddedServer, database: str, admin: Connection, connect: Connect
 ) -> None:

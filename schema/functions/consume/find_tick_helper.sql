@@ -17,7 +17,9 @@ security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off 
 declare
     last pgq.tick;
 begin
-    perform pgq.check_snapshot();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
     if i_min_count is null and i_min_interval is null then
         select tick_id, tick_time, tick_event_seq into next_tick_id, next_tick_time, next_tick_seq
           from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id order by tick_id limit 1;

@@ -25,7 +25,9 @@ declare
     r record;
     v_locked boolean := false;
 begin
-    perform pgq.check_snapshot();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
     loop
         select s.sub_id, s.sub_queue, p.*, t.tick_time, t.tick_event_seq, t.tick_id
           into r
@@ -51,8 +53,13 @@ begin
               from pgq.tick where tick_queue = r.sub_queue and tick_id = r.pos_next_tick;
             return;
         end if;
-        select h.next_tick_id, h.next_tick_time, h.next_tick_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
-          from pgq.find_tick_helper(r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval) h;
+        if i_min_count is null and i_min_interval is null then  -- as the helper does; the call would cost more
+            select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+              from pgq.tick where tick_queue = r.sub_queue and tick_id > r.tick_id order by tick_id limit 1;
+        else
+            select h.next_tick_id, h.next_tick_time, h.next_tick_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+              from pgq.find_tick_helper(r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval) h;
+        end if;
         if cur_tick_id is null or clock_timestamp() - cur_tick_time < i_min_lag then
             cur_tick_id := null; prev_tick_id := null; cur_tick_time := null;
             prev_tick_time := null; cur_tick_event_seq := null; prev_tick_event_seq := null;

@@ -20,7 +20,9 @@ returns setof record language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
-    perform pgq.check_snapshot();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
     return query
     select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name, q.queue_data_pfx,
            last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,

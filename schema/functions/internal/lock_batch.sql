@@ -20,7 +20,9 @@ begin
     perform from pgq.registration
       where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id)
         for no key update;
-    perform pgq.check_snapshot();
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.check_snapshot();
+    end if;
     select * into p from pgq.position c
      where c.pos_batch = x_batch_id
        and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
