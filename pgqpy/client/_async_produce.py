@@ -11,6 +11,7 @@ from pgqpy.client._translate import translated
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from datetime import datetime
 
     from psycopg import AsyncCopy
@@ -58,6 +59,8 @@ class AsyncProducing(AsyncBase):
     async def insert_events(self, queue: str, events: AsyncEvents) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
 
+        COPY goes past the queue's `per_tx_limit`: bound the iterable where that matters.
+
         Args:
             queue: the queue's name.
             events: an iterable of events, each (type, data[, extra1..4]), a dict with these keys,
@@ -67,6 +70,8 @@ class AsyncProducing(AsyncBase):
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
                 inserted, and a transaction of the application goes on.
             QueueNotFound, InsertDisabled: the queue refused.
+
+        What the iterable itself raises comes through as it is; nothing was inserted.
 
         PGQ current_event_table, pgq-contract 1.3.
 
@@ -85,14 +90,15 @@ class AsyncProducing(AsyncBase):
     async def _copy(self, queue: str, events: AsyncEvents) -> int:
         table = await self._run(calls.produce.current_event_table(queue))
         statement = calls.bulk.copy_into(table)
-        with translated("current_event_table", {"queue": queue}):
+        raised: list[Exception] = []  # by the iterable: it may talk to a database too
+        with translated("current_event_table", {"queue": queue}, spared=raised):
             async with self._link.cursor() as cursor, cursor.copy(statement) as copy:
-                return await self._write(copy, events)
+                return await self._write(copy, each_async(events, raised))
 
-    async def _write(self, copy: AsyncCopy, events: AsyncEvents) -> int:
+    async def _write(self, copy: AsyncCopy, events: AsyncIterator[object]) -> int:
         index = -1
         buffer = bytearray()
-        async for event in each_async(events):
+        async for event in events:
             index += 1
             try:
                 buffer += calls.bulk.line(event, self._payload_limit)

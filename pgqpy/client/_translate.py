@@ -10,16 +10,21 @@ import psycopg
 from pgqpy import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 @contextmanager
-def translated(function: str, about: Mapping[str, object]) -> Iterator[None]:
-    """Raise ours for what `pgq.function` raised, where it is about queues."""
+def translated(
+    function: str, about: Mapping[str, object], *, spared: Sequence[BaseException] = ()
+) -> Iterator[None]:
+    """Raise ours for what `pgq.function` raised, where it is about queues.
+
+    What is in `spared` by then is not `pgq.function`'s, and passes as it is.
+    """
     try:
         yield
     except psycopg.Error as exc:
         found = errors.from_database(exc, function, about)
-        if found is None:
+        if found is None or any(exc is each for each in spared):
             raise
         raise found from exc

@@ -104,6 +104,33 @@ async def test_iterable_that_raises_inserts_nothing(orders: Any, inserted: Any) 
     assert inserted() == []
 
 
+@pytest.mark.parametrize(
+    "query", ["select pgq.current_event_table('elsewhere')", "select 1 from nowhere"]
+)
+async def test_what_the_iterable_raises_is_not_taken_for_the_queues_error(
+    orders: Any, inserted: Any, connection: psycopg.Connection[Any], query: str
+) -> None:
+    mine: list[psycopg.Error] = []
+
+    def events() -> Iterator[Any]:
+        yield "t", "d"
+        try:
+            connection.execute(query.encode())
+        except psycopg.Error as exc:
+            mine.append(exc)
+            raise
+
+    with pytest.raises(psycopg.Error) as caught:
+        await orders.insert_events("orders", events())
+    assert caught.value is mine[0]
+    assert inserted() == []
+
+
+async def test_per_tx_limit_is_not_for_copy(orders: Any) -> None:
+    await orders.set_queue_config("orders", "per_tx_limit", "1")
+    assert await orders.insert_events("orders", [("t", "d")] * 2) == 2
+
+
 @pytest.mark.parametrize("events", ["abc", b"abc", {"type": "t", "data": "d"}, 17, None])
 async def test_one_event_for_many_is_refused(orders: Any, events: Any) -> None:
     with pytest.raises(InvalidEvent, match="iterable of events"):

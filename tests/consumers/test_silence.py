@@ -47,7 +47,7 @@ class Clock:
 def test_it_looks_after_a_while_complains_at_the_second_look_and_then_rarely() -> None:
     clock = Clock()
     quiet = Silence(clock)
-    looks = []
+    looks: list[str | None] = []
     for _ in range(3):
         assert not quiet.due
         clock.now += LOOK_EVERY
