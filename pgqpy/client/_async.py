@@ -30,6 +30,11 @@ class AsyncClient(
     commits, or rolls back, with the application's own work. It never commits, and changes no
     setting. `connect_async(dsn)` brings a connection of its own, in autocommit.
 
+    A schema newer than this pgqpy is no obstacle: functions keep their parameters and results, so
+    applications may be upgraded after the schema. Only what stands on more than these functions
+    (ticker, consumers, installation) refuses it with SchemaTooNew. An older schema lacks what came
+    later: calling that raises SchemaMissing.
+
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
     """
 

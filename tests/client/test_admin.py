@@ -9,6 +9,7 @@ import pytest
 
 from pgqpy import InvalidArgument, QueueInUse, QueueNotFound, UnknownParameter
 from pgqpy.records import ConsumerInfo, QueueInfo
+from tests.client.either import sql
 
 
 async def test_create_says_whether_it_was_new(either: Any) -> None:
@@ -34,6 +35,18 @@ async def test_odd_names_work_all_the_way(either: Any, name: str) -> None:
     assert [event.data async for event in either.get_batch_events(batch)] == ["single", "bulk"]
     await either.finish_batch(batch)
     assert await either.drop_queue(name, force=True) == 1
+
+
+async def test_a_newer_schema_is_no_obstacle(orders: Any) -> None:
+    version = await orders.schema_version()
+    await sql(orders, "update pgq.installation set version = version + 1")
+    assert await orders.schema_version() == version + 1
+    await orders.insert_event("orders", "t", "single")
+    await orders.insert_events("orders", [("t", "bulk")])
+    await orders.tick_queue("orders")
+    batch = await orders.next_batch("orders", "billing")
+    assert [event.data async for event in orders.get_batch_events(batch)] == ["single", "bulk"]
+    await orders.finish_batch(batch)
 
 
 async def test_drop_asks_for_force_where_consumers_are(orders: Any) -> None:
