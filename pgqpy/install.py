@@ -149,7 +149,10 @@ def _check_removable(found: Status, *, force: bool) -> int:
         msg = "the schema pgq in this database is not pgqpy's: it was left alone"
         raise InstallRefused(msg)
     if found.queues and not force:
-        msg = f"{found.queues} queue(s) and their events would be lost: drop them first, or force"
+        msg = (
+            f"{found.queues} queue(s) and their events would be lost: "
+            "drop the queues first, or uninstall with --force (in Python: force=True)"
+        )
         raise InstallRefused(msg)
     return found.queues
 

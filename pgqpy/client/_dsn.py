@@ -65,8 +65,10 @@ def _unreadable(reason: str) -> str:
 def failed(exc: Exception) -> ConnectionFailed:
     """Say in one line why there is no connection and what to do."""
     lines = [line.strip().rstrip(".") for line in str(exc).splitlines()]
-    reason = "; ".join(line for line in lines if line) or type(exc).__name__
-    return ConnectionFailed(f"cannot connect: {reason}: {_remedy(exc)}")
+    # libpq asks back whether the server runs: the remedy says so.
+    told = [line for line in lines if line and not line.endswith("?")]
+    reason = "; ".join(told) or type(exc).__name__
+    return ConnectionFailed(f"cannot connect: {reason}; {_remedy(exc)}")
 
 
 def _remedy(exc: Exception) -> str:
@@ -75,4 +77,4 @@ def _remedy(exc: Exception) -> str:
         return "give a password, in PGPASSWORD or ~/.pgpass"
     if attempt is not None and attempt.used_password:
         return "check user, password and database, in the DSN or the PG* variables"
-    return "check that the server runs, and host, port, user and database"
+    return "check that the server runs, and that host, port, user and database are right"
