@@ -27,7 +27,7 @@ TITLE = "Catching up while events come in"
 QUEUE, KEEPER = "bench", "keeper"
 RATE, CLIENTS = 2000, 8
 SCRIPT = f"select pgq.insert_event('{QUEUE}', 'event', '{DATA}');"
-SLOWER, SPARE = 3, 4.0  # producers run for so many times the unloaded catch-up, and seconds more
+SLOWER, SPARE = 2.5, 3.0  # producers run for so many times the unloaded catch-up, and seconds more
 LEAD = 1.0  # seconds for which producers run before the consumer starts
 NOTES = """
 A Consumer with a no-op handler reads a backlog of events of 200 bytes, in ticks of 1,000, from its
@@ -95,7 +95,7 @@ def prepare(bench: Bench, size: int) -> str:
 def measure(bench: Bench, dsn: str, name: str) -> Round:
     """Run one round."""
     calm = catch_up(dsn, name, behind(dsn))
-    with producing(bench, dsn, bench.pick(smoke=3.0, default=10.0, long=30.0)) as producers:
+    with producing(bench, dsn, bench.pick(smoke=3.0, default=8.0, long=30.0)) as producers:
         alone = producers.result().latencies()
     wanted = behind(dsn)
     with producing(bench, dsn, SLOWER * calm.seconds + SPARE) as producers:

@@ -101,7 +101,7 @@ def prepare(bench: Bench, peer: str) -> str:
 def one(bench: Bench, dsn: str, setting: Setting) -> Round:
     """Run one round: the contestant's processes are there for as long as it lasts."""
     durable = bench.dsn_with(dsn, sync=setting.sync)
-    seconds = bench.pick(smoke=2, default=4, long=20)
+    seconds = bench.pick(smoke=2.0, default=3.5, long=20.0)
     load = Load(setting.peer, durable, QUEUE, setting.rate, seconds)
     with ExitStack() as stack:
         cpu: Callable[[], Cpu] = lambda: Cpu(lambda: 0)  # noqa: E731  # there is no ticker
@@ -117,7 +117,7 @@ def pgq(bench: Bench, rate: int) -> Round:
     dsn = bench.peer_database("pgq")
     with pgqpy.connect(dsn) as client:
         client.register_consumer(QUEUE, CONSUMER)
-    load = Load("pgq", dsn, QUEUE, rate, bench.pick(smoke=2, default=10, long=20))
+    load = Load("pgq", dsn, QUEUE, rate, bench.pick(smoke=2.0, default=8.0, long=20.0))
     with debian.pgqd(dsn), debian.consumer(dsn, QUEUE, CONSUMER) as consumer:
         return measure(load, consumer, lambda: Cpu(lambda: 0))
 

@@ -82,7 +82,7 @@ def summary(
     times = [(now - begun) / 1e6 for number, begun, now in found if number in counted]
     seconds = (ended - warm) / 1e9
     return Round(
-        rate=len(counted) / seconds,
+        rate=sum(begun >= warm for _, begun, _, _ in calls) / seconds,
         delivered=sum(warm <= now <= ended for _, _, now in found) / seconds,
         late=percentile(counted.values(), 99) / 1e6,
         p50=percentile(times, 50),
