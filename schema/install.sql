@@ -60,6 +60,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/check_tick_order.sql
 \ir functions/internal/may_look_at.sql
 \ir functions/internal/insert_tick.sql
+\ir functions/internal/tick_wanted.sql
 \ir functions/internal/tick_is_due.sql
 \ir functions/ticker/ticker.sql
 \ir functions/ticker/tick_queue.sql

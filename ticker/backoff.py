@@ -53,6 +53,10 @@ class Backoff:
         """Say whether something that failed may be tried again now."""
         return any(failing.retry_at <= now for failing in self._failing.values())
 
+    def names_due(self, now: float) -> list[str]:
+        """Return what failed and may be tried again now."""
+        return [name for name, failing in self._failing.items() if failing.retry_at <= now]
+
     def keep(self, names: Iterable[str]) -> None:
         """Forget whoever is not among `names`: gone, so it cannot fail any more."""
         left = set(names)

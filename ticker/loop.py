@@ -17,14 +17,14 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy import Client
 from pgqpy.errors import PgqError
 from pgqpy.ticker import fitness
-from pgqpy.ticker.due import tick_due
+from pgqpy.ticker.due import Due
 from pgqpy.ticker.remedies import brief, remedy
 from pgqpy.ticker.state import Pace, TickState, look_interval
-from pgqpy.ticker.statements import LEAD, Statements
+from pgqpy.ticker.statements import LEAD, QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, tick
+from pgqpy.ticker.watch import Watch
 
 if TYPE_CHECKING:
     from threading import Event
@@ -137,8 +137,10 @@ class TickLoop:
 
     def _serve(self, connection: Connection[Any], installed: str) -> None:
         """Tick until stopping. The role is taken by the first look that goes well."""
-        state, statements, client = TickState(), Statements(connection), Client(connection)
-        last_tick = due_at = time.monotonic()
+        statements = Statements(connection)
+        state = TickState(Watch([int(row[0]) for row in statements.run(QUEUES)]))
+        due = Due(self._due_period)
+        last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
             done = tick(statements, state, now=now)
@@ -148,24 +150,26 @@ class TickLoop:
                 last_tick = now
             if done is not NOTHING:
                 self._report.ticked(done)
-            if now >= due_at:
-                due_at = now + self._due_period
-                self._tick_due(client, state, now)
-                self._health.failing = tuple(state.failing.names())
+            self._tick_due(statements, state, due, now)
             looked = time.monotonic()
             self._health.looked(looked)
-            self._rest(quiet=now - last_tick, took=looked - now)
+            more = bool(state.watch.stale or due.working)
+            self._rest(quiet=now - last_tick, took=looked - now, more=more)
 
-    def _tick_due(self, client: Client, state: TickState, now: float) -> None:
+    def _tick_due(self, statements: Statements, state: TickState, due: Due, now: float) -> None:
         try:
-            self._report.ticked(tick_due(client, state.failing, now=now))
-        except (psycopg.Error, PgqError) as exc:
-            if client.connection.closed:
+            done = due.step(statements, state.watch, now=now)
+        except psycopg.Error as exc:
+            if statements.connection.closed:
                 raise
             self._report.failed("due", exc)
+            return
+        if done is not NOTHING:
+            self._report.ticked(done)
+        self._health.failing = tuple(sorted({*state.failing.names(), *due.failing.names()}))
 
-    def _rest(self, *, quiet: float, took: float) -> None:
-        rest = look_interval(quiet, took, pace=self._pace) - took
+    def _rest(self, *, quiet: float, took: float, more: bool) -> None:
+        rest = look_interval(quiet, took, pace=self._pace, more=more) - took
         if rest < SHORT:
             time.sleep(rest)  # waiting for an event with a timeout costs more than the look
         else:

@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-# One round trip looks at everything and ticks what is due.
+# One round trip looks at some queues and ticks what is due of them.
 # $1: the snapshot of the last look. If it is still the same text, nothing was written anywhere,
 #     and not even the sequences are read. Looking takes no transaction id, so it does not change
 #     what the next look sees.
-# $2: what the loop knows: [{"queue": …, "seq": what its last tick counted, "open": writers}].
-# $3: false only looks. Returns the snapshot and, in rows, the queues that moved or that wait.
+# $2, $3, $4: which queues: those with ids from $2 to $3, and those in the array $4.
+# $5, $6, $7: what the loop knows of them: ids, what the last ticks counted, writers open then.
+# $8: ids of queues that are not ticked, only looked at; {NULL}: all of them.
+# Returns the snapshot and, in rows, the queues that moved or that wait.
 #
 # A queue is due if its sequence moved since its last tick, or if a writer has ended that was still
 # open then: its events have ids that the tick counted, so the sequence does not move again.
@@ -31,14 +33,15 @@ if TYPE_CHECKING:
 # first and is not open at the second has ended, and its events are in the tick.
 TURN = """
 with looked as materialized (
-    select coalesce(activity.queue_name, known.queue) as queue_name, activity.event_seq,
+    select coalesce(activity.queue_id, known.queue_id) as queue_id, activity.queue_name,
+        activity.sequence, activity.event_seq,
         known.seq is distinct from activity.event_seq as moved,
         string_to_array(known.open, ' ') as open
     from (
-        select * from pgq.ticker_activity() where pg_current_snapshot()::text <> $1
+        select * from pgq.ticker_activity($2, $3, $4) where pg_current_snapshot()::text <> $1
     ) as activity
-    full join json_to_recordset($2) as known (queue text, seq bigint, open text)
-        on known.queue = activity.queue_name
+    full join unnest($5::int[], $6::bigint[], $7::text[]) as known (queue_id, seq, open)
+        on known.queue_id = activity.queue_id
     where pg_current_snapshot()::text <> $1
 ), suspects as materialized (
     select * from looked where moved or open is not null
@@ -51,18 +54,26 @@ with looked as materialized (
         and l.pid is distinct from pg_backend_pid()
     group by l.relation
 ), judged as (
-    select s.queue_name, s.event_seq, array_to_string(w.open, ' ') as open,
+    select s.queue_id, s.queue_name, s.event_seq, array_to_string(w.open, ' ') as open,
         s.event_seq is not null and (s.moved or not s.open <@ coalesce(w.open, '{}')) as due
     from suspects as s
-    left join pgq.queue as q on q.queue_name = s.queue_name
-    left join writers as w on w.relation = to_regclass(q.queue_event_seq)
+    left join writers as w on w.relation = s.sequence
 )
-select pg_current_snapshot()::text, j.queue_name, j.event_seq, j.open, j.due, made.tick_id
+select pg_current_snapshot()::text, j.queue_id, j.queue_name, j.event_seq, j.open, j.due,
+    made.tick_id
 from (select) as always
 left join judged as j on true
-left join lateral pgq.tick_queue(case when $3 and j.due then j.queue_name end) as made on true
+left join lateral pgq.tick_queue(
+    case when j.due and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
 """
 
+# The queues that PGQ's own rule wants ticked, of those with ids from $1 to $2.
+DUE = "select * from pgq.ticker_due($1, $2)"
+# Ticks the queues in the JSON array $1, if they are still due.
+TICK_DUE = """
+select name, pgq.ticker(name) from json_array_elements_text($1) as name
+"""
+QUEUES = "select queue_id from pgq.queue order by queue_id"
 TICK = "select tick_id from pgq.tick_queue($1)"
 LEAD = "select pg_try_advisory_lock(7366513, 0)"
 RECOVERY = "select pg_is_in_recovery()"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgqpy.ticker.state import TickState
+    from pgqpy.ticker.watch import Part
 
 
 class Failure(NamedTuple):
@@ -36,72 +37,99 @@ TRUE = b"t"
 
 
 def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
-    """Look once and tick every queue that is due; `now` is monotonic seconds.
+    """Look once and tick every queue that is found due; `now` is monotonic seconds.
 
-    All of them in one transaction, as long as that goes well. If one fails, each is ticked by
-    itself, and the one that fails is left alone for a while; what concerns all of them (no
-    connection, no schema) is raised.
+    With many queues a look goes to those that had events lately, and to a slice of the others:
+    call it again until `state.watch.stale` is 0.
+
+    All that is due is ticked in one transaction, as long as that goes well. If one fails, each is
+    ticked by itself, and the one that fails is left alone for a while; what concerns all of them
+    (no connection, no schema) is raised.
     """
+    turn = Turn(statements, state, now)
     known = state.known_snapshot(now)
-    rows, together = _turn(statements, state, known)
-    state.snapshot = rows[0][0]
-    if rows[0][1] is None:
-        # Nobody is due, and so nobody fails any more if all was to be seen.
-        if known == UNKNOWN:
-            state.failing.keep(())
-        return NOTHING
-    if together:
-        return Ticked(_ticked_together(state, rows))
-    if known == UNKNOWN:  # this look shows all that is due, and what fails is due
-        state.failing.keep(row[1].decode() for row in rows if row[4] == TRUE)
-    return _tick_apart(statements, state, rows, now)
+    everything = state.watch.everything()
+    snapshot = turn.look(everything or state.watch.chosen(state.hot_ids(now)), known)
+    if everything:
+        state.watch.stale = 0
+    elif snapshot != state.snapshot:
+        state.watch.written()
+    state.snapshot = snapshot
+    for part in state.next_slices(now):
+        turn.look(part, UNKNOWN)
+    return turn.done()
 
 
-def _turn(statements: Statements, state: TickState, known: bytes) -> tuple[list[Row], bool]:
-    """Return the rows of a look, and whether it ticked."""
-    if not state.failing:
+class Turn:
+    """What one call of `tick` does."""
+
+    def __init__(self, statements: Statements, state: TickState, now: float) -> None:
+        """Take what `tick` was given."""
+        self._statements = statements
+        self._state = state
+        self._now = now
+        self._ticks: list[tuple[str, str]] = []
+        self._failures: list[Failure] = []
+        self._recovered: list[str] = []
+
+    def look(self, part: Part, known: bytes) -> bytes:
+        """Look at these queues unless the snapshot is the known one; return the snapshot."""
+        rows = self._rows(part, known)
+        snapshot: bytes = rows[0][0]
+        found = rows if rows[0][1] is not None else ()
+        for _, queue_id, name, seq, writers, due, tick_id in found:
+            if tick_id is not None:
+                self._ticked(int(queue_id), name, seq, writers, tick_id)
+            elif seq is None:  # dropped or paused
+                self._state.watch.forget(int(queue_id))
+            elif due == TRUE:
+                self._tick_apart(int(queue_id), name, seq, writers)
+        if self._state.failing and snapshot != known:
+            self._forgive(part, {row[2].decode() for row in found if row[5] == TRUE})
+        return snapshot
+
+    def done(self) -> Ticked:
+        """Return what was done."""
+        if not (self._ticks or self._failures or self._recovered):
+            return NOTHING
+        return Ticked(self._ticks, self._failures, self._recovered)
+
+    def _rows(self, part: Part, known: bytes) -> list[Row]:
+        """Run the statement, that ticks what is due but not failing, if that is possible."""
+        apart = b"{%b}" % b",".join(b"%d" % each for each in self._state.failing_ids.values())
         try:
-            return statements.run(TURN, known, state.watch.text(), b"true"), True
+            return self._statements.run(TURN, known, *part, apart)
         except psycopg.Error:
-            if statements.connection.closed:
+            if self._statements.connection.closed:
                 raise
-    return statements.run(TURN, known, state.watch.text(), b"false"), False
+        return self._statements.run(TURN, known, *part, b"{NULL}")
 
+    def _ticked(
+        self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None, tick_id: bytes
+    ) -> None:
+        self._state.watch.ticked(queue_id, seq, writers)
+        self._state.ticked(queue_id, self._now)
+        self._ticks.append((name.decode(), tick_id.decode()))
 
-def _ticked_together(state: TickState, rows: list[Row]) -> list[tuple[str, str]]:
-    """Note what a look ticked, and return it."""
-    ticks = []
-    for _, name, seq, writers, _, tick_id in rows:
-        queue = name.decode()
-        if tick_id is not None:
-            state.watch.ticked(queue, seq, writers)
-            ticks.append((queue, tick_id.decode()))
-        elif seq is None:  # dropped or paused
-            state.watch.forget(queue)
-    return ticks
-
-
-def _tick_apart(statements: Statements, state: TickState, rows: list[Row], now: float) -> Ticked:
-    """Tick each queue in a transaction of its own."""
-    ticks: list[tuple[str, str]] = []
-    failures: list[Failure] = []
-    recovered: list[str] = []
-    for row in rows:
-        queue, seq, due = row[1].decode(), row[2], row[4] == TRUE
-        if seq is None:
-            state.watch.forget(queue)
-        if not due or state.failing.pausing(queue, now):
-            continue
+    def _tick_apart(self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None) -> None:
+        """Tick a queue in a transaction of its own, unless it failed just before."""
+        queue, now = name.decode(), self._now
+        if self._state.failing.pausing(queue, now):
+            return
         try:
-            made = statements.run(TICK, queue.encode())
+            made = self._statements.run(TICK, name)
         except psycopg.Error as exc:
-            if statements.connection.closed:
+            if self._statements.connection.closed:
                 raise
-            failures.append(Failure(queue, exc, state.failing.failed(queue, now)))
-            continue
+            self._failures.append(Failure(queue, exc, self._state.failed(queue, queue_id, now)))
+            return
         if made:
-            state.watch.ticked(queue, seq, row[3])
-            ticks.append((queue, made[0][0].decode()))
-        if state.failing.succeeded(queue):
-            recovered.append(queue)
-    return Ticked(ticks, failures, recovered)
+            self._ticked(queue_id, name, seq, writers, made[0][0])
+        if self._state.succeeded(queue):
+            self._recovered.append(queue)
+
+    def _forgive(self, part: Part, due: set[str]) -> None:
+        """Forget failures of queues that were looked at and are not due any more, or are gone."""
+        for queue, queue_id in list(self._state.failing_ids.items()):
+            if queue not in due and part.covers(queue_id):
+                self._state.succeeded(queue)

@@ -1,8 +1,80 @@
-"""What the tick loop knows of each queue's last tick."""
+"""What the tick loop knows of each queue's last tick, in slices that are looked at in turns.
+
+A look costs a microsecond or two and two locks for each queue, and the server's lock table is
+finite. So with many queues those that had events a moment ago are looked at every time, and of all
+the others one slice at a time: after something was written anywhere, each slice once.
+"""
 
 from __future__ import annotations
 
-import json
+from bisect import bisect_right
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SLICE = 256  # queues: four looks, of half a millisecond each, go round a thousand
+FEW = 32  # queues up to which all are looked at every time, since choosing costs more
+FIRST, LAST = -(2**31), 2**31 - 1  # of PostgreSQL's int
+
+
+class Known(NamedTuple):
+    """What a queue's last tick counted, and which writers it did not wait for; as SQL literals."""
+
+    queue_id: bytes
+    seq: bytes
+    writers: bytes
+
+
+class Part(NamedTuple):
+    """The queues of a look, as the statement TURN takes them: a range, a list, what is known."""
+
+    first: bytes
+    last: bytes
+    listed: bytes
+    queue_ids: bytes
+    seqs: bytes
+    writers: bytes
+
+    def covers(self, queue_id: int) -> bool:
+        """Say whether a queue with this id would have been seen."""
+        listed = self.listed[1:-1].split(b",")
+        return int(self.first) <= queue_id <= int(self.last) or b"%d" % queue_id in listed
+
+
+class Slice:
+    """The queues whose ids are in a range, known or not yet."""
+
+    __slots__ = ("_part", "first", "known", "last")
+
+    def __init__(self, first: int, last: int, known: Iterable[tuple[int, Known]] = ()) -> None:
+        """Take the range, and what is known of it."""
+        self.first, self.last = first, last
+        self.known = dict(known)
+        self._part: Part | None = None
+
+    def put(self, queue_id: int, known: Known | None) -> None:
+        """Note what is known of a queue, None to forget it."""
+        if known is not None:
+            self.known[queue_id] = known
+        else:
+            self.known.pop(queue_id, None)
+        self._part = None
+
+    def part(self) -> Part:
+        """Return what to look at, to find what has changed here."""
+        if self._part is None:
+            bounds = b"%d" % self.first, b"%d" % self.last
+            self._part = Part(*bounds, b"{}", *literals(list(self.known.values())))
+        return self._part
+
+    def halves(self) -> list[Slice]:
+        """Return two slices in place of this one, with as many known queues each."""
+        known = sorted(self.known.items())
+        middle = len(known) // 2
+        cut = known[middle][0]
+        return [Slice(self.first, cut - 1, known[:middle]), Slice(cut, self.last, known[middle:])]
 
 
 class Watch:
@@ -12,36 +84,78 @@ class Watch:
     do, since it cannot know for whom its predecessor was still waiting.
     """
 
-    __slots__ = ("_names", "_parts", "_text")
+    __slots__ = ("_firsts", "_next", "_slices", "stale")
 
-    def __init__(self) -> None:
-        """Know nothing."""
-        self._parts: dict[str, bytes] = {}  # by queue, as JSON: made anew when it is ticked
-        self._names: dict[str, bytes] = {}  # by queue, as JSON: made once
-        self._text: bytes | None = None
+    def __init__(self, queue_ids: Sequence[int] = ()) -> None:
+        """Know nothing of any queue; the ids, in their order, only tell how to slice them."""
+        bounds = [FIRST, *queue_ids[SLICE::SLICE], LAST + 1]
+        self._slices = [Slice(first, end - 1) for first, end in pairwise(bounds)]
+        self._firsts = [each.first for each in self._slices]
+        self._next = 0
+        self.stale = len(self._slices)  # slices not looked at since something was written
 
-    def ticked(self, queue: str, seq: bytes, writers: bytes | None) -> None:
+    def ticked(self, queue_id: int, seq: bytes, writers: bytes | None) -> None:
         """Note a tick that counted `seq`; `writers` were open just before its snapshot.
 
         Writers are names from pg_locks.virtualtransaction with blanks between. One that is
         prepared goes on under another name: that costs one empty batch.
         """
-        name = self._names.get(queue)
-        if name is None:
-            name = self._names[queue] = json.dumps(queue, ensure_ascii=False).encode()
-        # By hand, as it happens hundreds of times a second; writers need no escapes.
-        waits = b',"open":"%b"' % writers if writers else b""
-        self._parts[queue] = b'{"queue":%b,"seq":%b%b}' % (name, seq, waits)
-        self._text = None
+        quoted = b'"%b"' % writers if writers else b"NULL"
+        self._slice(queue_id).put(queue_id, Known(b"%d" % queue_id, seq, quoted))
 
-    def forget(self, queue: str) -> None:
+    def forget(self, queue_id: int) -> None:
         """Tick the queue as soon as it is seen again, whatever its sequence says then."""
-        self._parts.pop(queue, None)
-        self._names.pop(queue, None)
-        self._text = None
+        self._slice(queue_id).put(queue_id, None)
 
-    def text(self) -> bytes:
-        """Return it all as the JSON that the statement TURN takes."""
-        if self._text is None:
-            self._text = b"[%b]" % b",".join(self._parts.values())
-        return self._text
+    def everything(self) -> Part | None:
+        """Return all queues as one part, if they are few."""
+        few = len(self._slices) == 1 and len(self._slices[0].known) <= FEW
+        return self._slices[0].part() if few else None
+
+    def chosen(self, queue_ids: Iterable[int]) -> Part:
+        """Return some queues as one part."""
+        known = [self._slice(each).known.get(each) for each in queue_ids]
+        found = [each for each in known if each is not None]
+        listed, seqs, writers = literals(found)
+        return Part(
+            b"1",
+            b"0",
+            b"{%b}" % b",".join(b"%d" % each for each in queue_ids),
+            listed,
+            seqs,
+            writers,
+        )
+
+    def written(self) -> None:
+        """Make every slice stale: something was written, who knows where."""
+        for index in reversed(range(len(self._slices))):
+            if len(self._slices[index].known) > 2 * SLICE:
+                self._slices[index : index + 1] = self._slices[index].halves()
+        self._firsts = [each.first for each in self._slices]
+        self.stale = len(self._slices)
+
+    def next(self) -> Part:
+        """Return the next slice's part."""
+        self._next = (self._next + 1) % len(self._slices)
+        self.stale = max(0, self.stale - 1)
+        return self._slices[self._next].part()
+
+    @property
+    def slices(self) -> int:
+        """How many slices there are."""
+        return len(self._slices)
+
+    def ranges(self) -> list[tuple[bytes, bytes]]:
+        """Return the first and last id of each slice."""
+        return [(b"%d" % each.first, b"%d" % each.last) for each in self._slices]
+
+    def _slice(self, queue_id: int) -> Slice:
+        return self._slices[bisect_right(self._firsts, queue_id) - 1]
+
+
+def literals(known: Sequence[Known]) -> tuple[bytes, bytes, bytes]:
+    """Return ids, sequences and writers as three array literals."""
+    if not known:
+        return b"{}", b"{}", b"{}"
+    ids, seqs, writers = (b"{%b}" % b",".join(column) for column in zip(*known, strict=True))
+    return ids, seqs, writers

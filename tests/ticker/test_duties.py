@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker.backoff import Backoff
-from pgqpy.ticker.due import tick_due
+from pgqpy.ticker.due import Due
 from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.maint import maint
 from pgqpy.ticker.remedies import sqlstate
 from pgqpy.ticker.retry import retry
+from pgqpy.ticker.watch import Watch
 from tests.support.waiting import eventually
 
 
@@ -128,23 +128,23 @@ def test_gauges_tell_how_far_everybody_is(client, queue):
     assert billing.lag >= 0
 
 
-def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, queue):
+def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
     client.set_queue_config(queue, "ticker_max_lag", "0 s")
     client.set_queue_config(queue, "ticker_idle_period", "0 s")
     first = client.get_queue_info(queue)[0].last_tick_id
-    ((ticked, tick_id),) = eventually(lambda: tick_due(client, Backoff(), now=0.0).ticks)
+    ((ticked, tick_id),) = eventually(lambda: Due(1.0).step(statements, Watch(), now=0.0).ticks)
     assert (ticked, int(tick_id)) == (queue, first + 1)
 
 
-def test_due_queue_that_fails_does_not_stop_the_others(client, connection, queue):
+def test_due_queue_that_fails_does_not_stop_the_others(client, connection, statements, queue):
     client.create_queue("zebra")
     connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
     for name in (queue, "zebra"):
         client.set_queue_config(name, "ticker_max_lag", "0 s")
         client.insert_event(name, "t", "1")
-    failing = Backoff()
-    done = tick_due(client, failing, now=0.0)
+    due = Due(0.01)
+    done = due.step(statements, Watch(), now=0.0)
     assert [name for name, _ in done.ticks] == ["zebra"]
     assert [failure.queue for failure in done.failures] == [queue]
-    assert failing.pausing(queue, now=0.0)
-    assert not tick_due(client, failing, now=0.0).failures
+    assert due.failing.pausing(queue, now=0.02)
+    assert not due.step(statements, Watch(), now=0.02).failures

@@ -1,7 +1,6 @@
 -- Function: pgq.tick_is_due(q pgq.queue)
 --
--- PGQ's rule (pgq-contract 1.5). With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
--- Without: ever more rarely, the gap doubles up to ticker_idle_period, so that lag and rotation go on.
+-- Whether PGQ's rule (see tick_wanted) wants a tick of the queue now.
 --
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
@@ -22,12 +21,7 @@ begin
     if v_new < 0 then
         raise warning 'Negative new_events?  old=% cur=%', t.seq, t.seq + v_new;
     end if;
-    return case
-        when t.previous is null and coalesce(v_new, 0) = 0 then true  -- none or one tick so far
-        when v_new <> 0 then v_new >= q.queue_ticker_max_count or v_new < 0 or v_lag >= q.queue_ticker_max_lag
-        else v_lag >= q.queue_ticker_max_lag / 2
-             and (v_lag >= 2 * (t.last - t.previous) or v_lag >= q.queue_ticker_idle_period)
-    end;
+    return pgq.tick_wanted(v_new, v_lag, t.last - t.previous, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period);
 end
 $$;
 comment on function pgq.tick_is_due(pgq.queue) is 'Whether PGQ''s rule wants a tick now.';

@@ -6,12 +6,21 @@
 --   queue is gone, paused or ticked from elsewhere.
 -- Raises, writes: as insert_tick.
 create or replace function pgq.tick_queue(i_queue_name text, out tick_id bigint, out tick_snapshot text)
-returns setof record language sql
+returns setof record language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
-    select t.tick_id, t.tick_snapshot::text
-      from pgq.queue q
-     cross join lateral pgq.insert_tick(q.queue_id, null, null, null) t
-     where q.queue_name = i_queue_name and not q.queue_external_ticker and not q.queue_ticker_paused
-       and t.tick_id is not null
+declare
+    v_queue_id int;
+begin
+    select queue_id into v_queue_id from pgq.queue
+     where queue_name = i_queue_name and not queue_external_ticker and not queue_ticker_paused;
+    if not found then
+        return;
+    end if;
+    select t.tick_id, t.tick_snapshot::text into tick_queue.tick_id, tick_queue.tick_snapshot
+      from pgq.insert_tick(v_queue_id, null, null, null) t;
+    if tick_queue.tick_id is not null then
+        return next;
+    end if;
+end
 $$;
 comment on function pgq.tick_queue(text) is 'Ticks a queue now and returns the tick''s snapshot.';

@@ -1,17 +1,42 @@
--- Function: pgq.ticker_activity()
+-- Function: pgq.ticker_activity(i_first int, i_last int, i_queue_ids int[])
 --
--- The last event id of every queue that this database ticks, from the sequences: what a ticker polls. A queue whose
--- sequence is gone shows 0, and fails when it is ticked, not here. One that is being dropped is not among them.
+-- The last event id, from the sequence, of each queue with one of these ids that this database ticks: from i_first to
+-- i_last, and those in i_queue_ids. What a ticker polls; asked for a part of the queues at a time, a look stays short
+-- however many there are, and has no more locks than the lock table has room for (two a queue). A queue whose sequence
+-- is gone shows 0, and fails when it is ticked, not here. One that is being dropped is not among them.
+--
+-- PL/pgSQL keeps the plan. A function in SQL is planned anew in every statement before PostgreSQL 18, which takes longer
+-- than looking at a few queues.
 --
 -- Writes: as may_look_at; takes no xid.
+create or replace function pgq.ticker_activity(
+    i_first int, i_last int, i_queue_ids int[],
+    out queue_id int, out queue_name text, out sequence regclass, out event_seq bigint)
+returns setof record language plpgsql rows 10
+security definer set search_path = pg_catalog, pg_temp as $$
+#variable_conflict use_column
+begin
+    return query
+    select q.queue_id, q.queue_name, q.sequence, looked.event_seq
+      from (
+            select *, to_regclass(queue_event_seq) as sequence from pgq.queue where queue_id = any (i_queue_ids)
+            union all
+            select *, to_regclass(queue_event_seq) from pgq.queue
+             where queue_id between i_first and i_last and queue_id <> all (i_queue_ids)) q
+     cross join lateral (
+            select case when pgq.may_look_at(q.queue_id)
+                then coalesce(pg_sequence_last_value(q.sequence), 0) end) looked (event_seq)
+     where not q.queue_external_ticker and not q.queue_ticker_paused and looked.event_seq is not null;
+end
+$$;
+comment on function pgq.ticker_activity(int, int, int[]) is 'The last event id of those of these queues that are ticked here.';
+
+-- Function: pgq.ticker_activity()
+--
+-- The last event id of every queue that this database ticks, as above.
 create or replace function pgq.ticker_activity(out queue_name text, out event_seq bigint)
 returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
-    select queue_name, event_seq
-      from pgq.queue
-     cross join lateral (
-            select case when pgq.may_look_at(queue_id)
-                then coalesce(pg_sequence_last_value(to_regclass(queue_event_seq)), 0) end) looked (event_seq)
-     where not queue_external_ticker and not queue_ticker_paused and event_seq is not null
+    select queue_name, event_seq from pgq.ticker_activity(-2147483648, 2147483647, '{}')
 $$;
 comment on function pgq.ticker_activity() is 'The last event id of every queue that is ticked here.';

@@ -1,0 +1,251 @@
+"""The duties `tick` and `due` with more queues than one look goes to."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from pgqpy.ticker import due as due_module
+from pgqpy.ticker import watch
+from pgqpy.ticker.due import Due
+from pgqpy.ticker.state import HOT_FOR, TickState
+from pgqpy.ticker.statements import QUEUES, TURN, Statements
+from pgqpy.ticker.tick import NOTHING, tick
+from pgqpy.ticker.watch import Watch
+
+NAMES = [f"q{number:02}" for number in range(1, 15)]
+LOOKS = 20  # more than it takes to go round
+LATER = 1e6  # seconds: every back-off is over
+
+
+class Recorded(Statements):
+    """The loop's statements, with a note of the queues that each look goes to."""
+
+    def __init__(self, connection):
+        super().__init__(connection)
+        self.parts = []
+
+    def run(self, query, *parameters):
+        if query == TURN:
+            self.parts.append(parameters[1:4])
+        return super().run(query, *parameters)
+
+
+class Loop:
+    """The tick duty with its memory; every look is a second after the last."""
+
+    def __init__(self, statements):
+        self.statements = Recorded(statements.connection)
+        rows = self.statements.run(QUEUES)
+        self.state = TickState(Watch([int(row[0]) for row in rows]))
+        self.clock = count(100)
+
+    def look(self, **at):
+        return tick(self.statements, self.state, now=at.get("now", next(self.clock)))
+
+    def settle(self):
+        """Look until nothing is left to look at; return what was ticked, and failures."""
+        ticks, failures = [], []
+        for _ in range(LOOKS):
+            done = self.look()
+            ticks += [queue for queue, _ in done.ticks]
+            failures += [failure.queue for failure in done.failures]
+        assert not self.state.watch.stale
+        return ticks, failures
+
+
+@pytest.fixture
+def queues(client, monkeypatch):
+    """Fourteen queues in slices of three, none of them few."""
+    monkeypatch.setattr(watch, "SLICE", 3)
+    monkeypatch.setattr(watch, "FEW", 2)
+    for name in NAMES:
+        client.create_queue(name)
+    return NAMES
+
+
+@pytest.fixture
+def loop(queues, statements):
+    loop = Loop(statements)
+    assert sorted(loop.settle()[0]) == queues
+    return loop
+
+
+def test_event_on_any_queue_is_ticked_once(loop, client):
+    for name in NAMES:
+        client.insert_event(name, "t", "1")
+        assert loop.settle() == ([name], [])
+
+
+def test_events_on_all_queues_are_ticked_once(loop, client):
+    for name in NAMES:
+        client.insert_event(name, "t", "1")
+    ticks, failures = loop.settle()
+    assert (sorted(ticks), failures) == (NAMES, [])
+
+
+def test_nothing_but_the_snapshot_is_looked_at_while_nothing_is_written(loop):
+    loop.statements.parts.clear()
+    for _ in range(LOOKS):
+        assert loop.look() is NOTHING
+    assert loop.statements.parts == [(b"1", b"0", b"{}")] * LOOKS
+
+
+def test_written_elsewhere_is_looked_for_in_every_slice_once(loop, connection):
+    connection.execute("create table app (id int)")
+    loop.statements.parts.clear()
+    assert loop.settle() == ([], [])
+    ranges = [(first, last) for first, last, _ in loop.statements.parts if first <= last]
+    looked = [part for part in ranges if part != (b"1", b"0")]
+    assert sorted(looked) == sorted(loop.state.watch.ranges())
+
+
+def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
+    client.insert_event("q07", "t", "1")
+    assert loop.settle()[0] == ["q07"]
+    loop.state.ticked(7, now=1000.0)
+    client.insert_event("q07", "t", "2")
+    loop.state.watch.stale = 0
+    loop.state.slice_at = 1000.0  # no slice's turn now
+    assert [queue for queue, _ in loop.look(now=1000.0).ticks] == ["q07"]
+
+
+def test_writer_that_ends_when_its_queue_is_hot_no_more(loop, client, connect):
+    with connect(autocommit=False) as app:
+        app.execute("select pgq.insert_event('q05', 't', '1')")
+        client.insert_event("q05", "t", "makes the tick that counts both")
+        assert loop.settle() == (["q05"], [])
+        loop.clock = count(10_000)
+        assert not loop.state.hot_ids(10_000 + HOT_FOR)
+        client.insert_event("q09", "t", "a write that shows")
+        assert loop.settle() == (["q09"], [])
+        app.commit()
+    assert loop.settle() == (["q05"], [])
+    assert loop.settle() == ([], [])
+
+
+def test_queues_that_come_are_ticked_and_those_that_go_are_forgotten(loop, client):
+    new = [f"new{number}" for number in range(10)]
+    for name in new:
+        client.create_queue(name)
+    assert sorted(loop.settle()[0]) == new
+    client.drop_queue("q03")
+    client.insert_event("new7", "t", "1")
+    assert loop.settle() == (["new7"], [])
+    known = [part for _ in loop.state.watch.ranges() for part in [loop.state.watch.next()]]
+    ids = {each for part in known for each in part.queue_ids[1:-1].split(b",")}
+    assert b"3" not in ids
+    assert len(ids) == len(NAMES) - 1 + len(new)
+
+
+def test_queue_that_fails_harms_no_other(loop, client, connection):
+    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
+    for name in NAMES:
+        client.insert_event(name, "t", "1")
+    ticks, failures = loop.settle()
+    assert sorted(ticks) == [name for name in NAMES if name != "q04"]
+    assert set(failures) == {"q04"}
+    client.insert_event("q05", "t", "of the same slice")
+    client.insert_event("q11", "t", "of another")
+    assert sorted(loop.settle()[0]) == ["q05", "q11"]
+    connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
+    done = loop.look(now=LATER)
+    assert ([queue for queue, _ in done.ticks], done.recovered) == (["q04"], ["q04"])
+
+
+def test_others_are_ticked_together_while_one_fails(loop, client, connection):
+    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
+    client.insert_event("q04", "t", "1")
+    assert set(loop.settle()[1]) == {"q04"}
+    for name in ("q01", "q02", "q03"):
+        client.insert_event(name, "t", "1")
+    assert sorted(loop.settle()[0]) == ["q01", "q02", "q03"]
+    transactions = connection.execute(
+        "select distinct tick.xmin::text from pgq.tick join lateral"
+        " (select tick_queue, max(tick_id) as tick_id from pgq.tick group by 1) as last"
+        " using (tick_queue, tick_id) where tick_queue < 4"
+    ).fetchall()
+    assert len(transactions) == 1
+
+
+def test_dropped_queue_fails_no_more(loop, client, connection):
+    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
+    client.insert_event("q04", "t", "1")
+    assert set(loop.settle()[1]) == {"q04"}
+    connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
+    client.drop_queue("q04")
+    assert loop.settle() == ([], [])
+    assert not loop.state.failing
+    assert not loop.state.failing_ids
+
+
+def test_queue_whose_drop_is_left_open_holds_up_no_other(loop, client, connect):
+    with connect(autocommit=False) as admin:
+        admin.execute("select pgq.drop_queue('q05')")
+        for name in ("q04", "q06", "q12"):
+            client.insert_event(name, "t", "1")
+        ticks, failures = loop.settle()
+        assert (sorted(ticks), failures) == (["q04", "q06", "q12"], [])
+        admin.rollback()
+    client.insert_event("q05", "t", "1")
+    assert loop.settle() == (["q05"], [])
+
+
+def test_look_locks_its_own_queues_only(loop):
+    statements = loop.statements
+    (first, last), *_ = loop.state.watch.ranges()
+    connection = statements.connection
+    with connection.transaction():
+        statements.run(TURN, b"", first, last, b"{9}", b"{}", b"{}", b"{}", b"{NULL}")
+        locked = connection.execute(
+            "select objid::int from pg_locks where pid = pg_backend_pid()"
+            " and locktype = 'advisory' and classid = 7366515 order by 1"
+        ).fetchall()
+    assert locked == [(1,), (2,), (3,), (9,)]
+
+
+@pytest.fixture
+def due(queues, client, monkeypatch):
+    """A round of idle ticks over all queues, of which each is due."""
+    monkeypatch.setattr(due_module, "TOGETHER", 2)
+    return Due(period=1.0)
+
+
+def round_of(due, statements):
+    """Return the ticks of each step of a round, and the failures."""
+    slices = Watch(range(1, len(NAMES) + 1))
+    steps, failures = [], []
+    while True:
+        done = due.step(statements, slices, now=5.0)
+        steps.append([queue for queue, _ in done.ticks])
+        failures += [failure.queue for failure in done.failures]
+        if not due.working:
+            return steps, failures
+
+
+def test_all_due_queues_are_ticked_a_few_in_each_step(due, statements):
+    steps, failures = round_of(due, statements)
+    assert sorted(queue for step in steps for queue in step) == NAMES
+    assert max(map(len, steps)) == 2
+    assert failures == []
+    assert due.step(statements, Watch(), now=5.5) is NOTHING
+
+
+def test_due_queues_of_a_step_are_ticked_in_one_transaction(due, statements, connection):
+    before = connection.execute("select txid_current()").fetchone()[0]
+    steps, _ = round_of(due, statements)
+    ticking = [step for step in steps if step]
+    assert connection.execute("select txid_current()").fetchone()[0] == before + len(ticking) + 1
+
+
+def test_due_queue_that_fails_harms_no_other(due, statements, connection):
+    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
+    steps, failures = round_of(due, statements)
+    assert sorted(queue for step in steps for queue in step) == [n for n in NAMES if n != "q04"]
+    assert failures == ["q04"]
+    assert due.failing.names() == ["q04"]
+    connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
+    while due.failing:
+        done = due.step(statements, Watch(range(1, 15)), now=LATER)
+    assert [queue for queue, _ in done.ticks] in (["q04"], [])
