@@ -30,7 +30,7 @@ def render(records: Sequence[Record]) -> str:
 def number(value: float) -> str:
     """Return a number with as many digits as it deserves."""
     size = abs(value)
-    if size >= HUNDRED:
+    if size >= HUNDRED or not size:
         return f"{value:,.0f}"
     if size >= TEN:
         return f"{value:.1f}"

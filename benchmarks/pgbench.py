@@ -44,15 +44,18 @@ class Run(NamedTuple):
         """Return the latencies in milliseconds, sorted."""
         return sorted(line.latency for line in self.log)
 
-    def warm_tps(self) -> float:
-        """Return transactions a second from when the last client ended its first; needs the log."""
+    def warm_tps(self) -> tuple[float, float]:
+        """Look at the time after the last client ended its first transaction; needs the log.
+
+        Returns how many seconds that were, and transactions a second.
+        """
         firsts: dict[int, float] = {}
         for line in self.log:
             firsts.setdefault(line.client, line.end)
-        begin, end = max(firsts.values()), self.log[-1].end
-        if end <= begin:
-            raise Wrong("pgbench's clients did nothing but warm up")
-        return sum(line.end > begin for line in self.log) / (end - begin)
+        begin = max(firsts.values())
+        seconds = self.log[-1].end - begin
+        count = sum(line.end > begin for line in self.log)
+        return seconds, count / seconds if seconds else 0.0
 
 
 class Running:
