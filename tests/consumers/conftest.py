@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.consumers.harness import Maker, Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    import psycopg
 
     import pgqpy
 
@@ -40,3 +42,17 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 def asynchronous(request: pytest.FixtureRequest) -> bool:
     """Whether consumers are made for asyncio."""
     return bool(request.param == "asyncio")
+
+
+@pytest.fixture
+def effects(
+    queue: Queue, connect: Callable[..., psycopg.Connection[Any]]
+) -> Callable[[], list[str]]:
+    """A table for effects, and a function that reads it."""
+    connection = connect()
+    connection.execute("create table effect (no serial, data text)")
+
+    def read() -> list[str]:
+        return [row[0] for row in connection.execute("select data from effect order by no")]
+
+    return read

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 QUEUE = "orders"
 CONSUMER = "billing"
+NOTE = "insert into effect (data) values (%s)"  # the table of the fixture `effects`
 JOIN_TIMEOUT = 30  # seconds
 
 SESSIONS = "select pid from pg_stat_activity where application_name like 'pgqpy consumer%'"

@@ -1,0 +1,62 @@
+"""Transactions of a consumer that collide: its own are repeated, others' are failures."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.consumers.harness import NOTE
+
+
+def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect):
+    other = connect()
+    calls = []
+
+    def handler(event):
+        calls.append(event.data)
+        yield "select count(*) from effect", []
+        yield NOTE, [event.data]
+        if len(calls) == 1:
+            yield "do $$ begin raise exception 'x' using errcode = '40001'; end $$", []
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert calls == ["a", "a", "b"]
+    assert effects() == ["a", "b"]
+    assert queue.retry_delays() == []
+    assert other.closed is False
+
+
+def colliding_elsewhere(other, code):
+    """Return a handler that for the event b gets this error over another connection."""
+
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "b":
+            other.execute(f"do $$ begin raise exception 'x' using errcode = '{code}'; end $$")
+
+    return handler
+
+
+@pytest.mark.parametrize("code", ["40001", "40P01"])
+def test_a_collision_over_another_connection_fails_its_own_event_only(
+    queue, make, effects, connect, server, caplog, code
+):
+    other = connect(dsn=server.dsn("postgres"))
+    make.start(colliding_elsewhere(other, code), transactional=True)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "c"]
+    assert len(queue.retry_delays()) == 1
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_a_collision_over_another_connection_ends_run_where_an_exception_does(
+    queue, make, effects, connect, server
+):
+    other = connect(dsn=server.dsn("postgres"))
+    queue.insert("a", "b")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        make.start(colliding_elsewhere(other, "40001"), transactional=True, on_error="stop").join()
+    assert effects() == []
