@@ -15,7 +15,9 @@ begin
 
     create table pgq.tick_recent (
         primary key (tick_queue, tick_id)
-    ) inherits (pgq.tick) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
+    ) inherits (pgq.tick) with (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_insert_threshold = -1);  -- it is emptied soon, and a vacuum would put that off
     comment on table pgq.tick_recent is 'The latest ticks; maint_recent_ticks moves what is worth keeping into pgq.tick.';
 
     create table pgq.compaction_0 ();

@@ -231,6 +231,31 @@ def test_held_xmin_lets_nothing_grow(db: Database) -> None:
     assert db.main.deliver() == ["after all"]
 
 
+def test_deleted_ticks_are_walked_over_only_once(db: Database) -> None:
+    db.queue()
+    db.open().begin(RR)
+    db.main.run(WORK)
+    db.main.one("select pgq.maint_recent_ticks()")
+    db.main.run("""
+        insert into pgq.tick
+        select tick_queue, n, tick_time, tick_snapshot, tick_event_seq
+          from pgq.tick cross join generate_series(2, 19000) n where tick_id = 1""")
+    last = db.main.one("select max(tick_id) from pgq.tick")
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", last)
+    db.main.run(f"update pgq.queue set queue_low_tick = {last}")
+    while db.main.one("select pgq.maint_ticks('q')"):
+        pass
+    assert _ticks(db.main) == [last]
+    pages = [_pages(db.main, "pgq.maint_ticks('q')") for _ in range(3)]
+    assert pages[0] > 100
+    assert pages[2] < 50
+
+
+def _pages(session: Session, call: str) -> int:
+    (plan,) = session.one(f"explain (analyze, buffers, format json) select {call}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
 SIZE = "select pg_relation_size('pgq.position') + pg_relation_size('pgq.tick_recent')"
 # What 20,000 ticks and positions leave behind.
 WORK = """

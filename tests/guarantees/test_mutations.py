@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 from tests.guarantees import test_faults_drop as drop
@@ -17,45 +16,13 @@ from tests.guarantees import test_g2_no_phantom as g2
 from tests.guarantees import test_g3_one_batch as g3
 from tests.guarantees import test_g4_order as g4
 from tests.guarantees import test_g5_one_owner as g5
-from tests.guarantees import test_g6_compaction as g6c
 from tests.guarantees import test_g6_no_bloat as g6
 from tests.guarantees import test_g7_restore as g7
+from tests.guarantees.mutations import Mutation, expect_failure, held
 from tests.guarantees.sessions import RC, RR
-from tests.support import gates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.guarantees.sessions import Database
-
-SHORT = 2.0  # seconds to wait for a session that, with its lock taken out, will never block
-FAILS = (AssertionError, psycopg.Error, pytest.fail.Exception)
-DEFINITIONS = """
-    select pg_get_functiondef(oid) from pg_proc
-    where pronamespace = 'pgq'::regnamespace and proname = %s
-"""
-
-
-class Mutation(NamedTuple):
-    """One change to one function, and the check that it must break."""
-
-    function: str
-    old: str
-    new: str
-    check: Callable[[Database], None]
-
-
-def held(check: Callable[[Database], None]) -> Callable[[Database], None]:
-    """Let a check run while another transaction holds xmin back."""
-
-    def run(db: Database) -> None:
-        db.queue()
-        db.main.tick()
-        db.open().begin(RR)
-        check(db)
-
-    return run
-
 
 with_retry: dict[str, Any] = {"isolation": RR, "call": g5.SET_ASIDE["batch_retry"]}
 MUTATIONS = {
@@ -241,74 +208,6 @@ MUTATIONS = {
         "",
         held(g6.test_backlog_of_a_slow_consumer_makes_no_call_dearer),
     ),
-    "keep the plan for few ticks": Mutation(
-        "find_batch",
-        "SET enable_seqscan TO 'off'",
-        "SET enable_seqscan TO 'on'",
-        held(g6.test_plans_made_while_there_were_few_ticks_do_for_many),
-    ),
-    "let positions pile up": Mutation(
-        "maint_positions",
-        "and pgq.compact_positions()",
-        "and false",
-        g6c.test_held_xmin_lets_nothing_grow,
-    ),
-    "let ticks pile up": Mutation(
-        "maint_recent_ticks",
-        "perform pgq.compact_ticks();",
-        "null;",
-        g6c.test_held_xmin_lets_nothing_grow,
-    ),
-    "look at positions before the lock": Mutation(
-        "lock_for_compaction",
-        "execute format('lock table only %s in access exclusive mode', i_table);",
-        "",
-        partial(
-            g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did,
-            compact="compact_positions",
-        ),
-    ),
-    "look at ticks before the lock": Mutation(
-        "lock_for_compaction",
-        "execute format('lock table only %s in access exclusive mode', i_table);",
-        "",
-        partial(
-            g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did, compact="compact_ticks"
-        ),
-    ),
-    "thin out what a position refers to": Mutation(
-        "compact_ticks",
-        "from pgq.subscription)",
-        "from pgq.subscription where false)",
-        g6c.test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second,
-    ),
-    "take an emptied table for empty": Mutation(
-        "check_snapshot",
-        "relfilenode <> pg_relation_filenode(oid)",
-        "false",
-        partial(
-            g6c.test_snapshot_from_before_a_compaction_is_told_to_call_again,
-            compact="compact_positions",
-            isolation=RR,
-            call="select pgq.finish_batch(1)",
-        ),
-    ),
-    "look for a tick with the caller's snapshot": Mutation(
-        "find_tick_helper",
-        "LANGUAGE plpgsql",
-        "LANGUAGE plpgsql STABLE",
-        partial(
-            g6c.test_call_that_waited_for_a_compaction_answers_as_ever,
-            compact="compact_ticks",
-            call=g6c.FIND_TICK,
-        ),
-    ),
-    "let a dump take an emptied table for empty": Mutation(
-        "lock_for_compaction",
-        "execute format('alter table pgq.%I rename",
-        "perform format('alter table pgq.%I rename",
-        partial(g6c.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
-    ),
     "look at a queue that is being dropped": Mutation(
         "may_look_at",
         "pg_try_advisory_xact_lock_shared(7366515, i_queue_id)",
@@ -327,18 +226,8 @@ MUTATIONS = {
 }
 
 
-def _apply(db: Database, mutation: Mutation) -> None:
-    """Replace the text wherever it stands in the function (which one it is, if overloaded)."""
-    found = [source for (source,) in db.main.all(DEFINITIONS, mutation.function)]
-    (source,) = [each for each in found if mutation.old in each]
-    db.main.run(source.replace(mutation.old, mutation.new))
-
-
 @pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
 def test_engine_without_it_fails_its_test(
     db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gates.wait_until_blocked, "__defaults__", (SHORT,))
-    _apply(db, mutation)
-    with pytest.raises(FAILS):
-        mutation.check(db)
+    expect_failure(db, mutation, monkeypatch)

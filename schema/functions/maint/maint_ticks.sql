@@ -3,25 +3,31 @@
 -- Deletes ticks that nobody needs: behind the slowest consumer and behind the first tick that a consumer may still be
 -- moved to. 2,000 at once, so that the ticker, which needs the queue's row too, waits for milliseconds at most.
 --
--- Most of the time there is nothing to delete, and finding that out may mean a walk over what was deleted before and
--- can't be cleaned up yet: so the first look takes no lock.
+-- Most of the time there is nothing to delete, but finding that out may mean a walk over what was deleted before and
+-- can't be cleaned up yet, as some transaction holds xmin back (G6). So the first look takes no lock, and the session
+-- remembers up to where it found nothing: a row that said so would leave dead rows of its own.
 --
 -- Returns: 1 call again at once, 0 done.
 -- Raises: PQ001; 40001 as slowest_tick.
--- Writes: row lock pgq.queue; delete pgq.tick.
+-- Writes: row lock pgq.queue; delete pgq.tick; the session's setting pgq.ticks_gone_<queue id>.
 create or replace function pgq.maint_ticks(i_queue_name text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     v_chunk constant int := 2000;
     q pgq.queue;
+    v_setting text;
+    v_gone bigint;
     v_keep bigint;
     v_deleted int;
 begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     if found then
         v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
-        if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id < v_keep) then
+        v_setting := 'pgq.ticks_gone_' || q.queue_id;
+        v_gone := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0);
+        if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep) then
+            perform set_config(v_setting, v_keep::text, false);
             return 0;
         end if;
         select * into q from pgq.queue where queue_name = i_queue_name for update;
@@ -32,7 +38,9 @@ begin
     v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
     delete from pgq.tick
      where tick_queue = q.queue_id
-       and tick_id in (select tick_id from pgq.tick where tick_queue = q.queue_id and tick_id < v_keep order by tick_id limit v_chunk);
+       and tick_id in (
+            select tick_id from pgq.tick where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep
+             order by tick_id limit v_chunk);
     get diagnostics v_deleted = row_count;
     return (v_deleted = v_chunk)::int;
 end

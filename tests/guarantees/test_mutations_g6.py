@@ -1,0 +1,100 @@
+"""Take one mechanism of compaction out, and the test that is there for it has to fail."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees import test_g6_compaction as g6c
+from tests.guarantees import test_g6_no_bloat as g6
+from tests.guarantees.mutations import Mutation, expect_failure, held
+from tests.guarantees.sessions import RR
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+MUTATIONS = {
+    "keep the plan for few ticks": Mutation(
+        "find_batch",
+        "SET enable_seqscan TO 'off'",
+        "SET enable_seqscan TO 'on'",
+        held(g6.test_plans_made_while_there_were_few_ticks_do_for_many),
+    ),
+    "let positions pile up": Mutation(
+        "maint_positions",
+        "and pgq.compact_positions()",
+        "and false",
+        g6c.test_held_xmin_lets_nothing_grow,
+    ),
+    "let ticks pile up": Mutation(
+        "maint_recent_ticks",
+        "perform pgq.compact_ticks();",
+        "null;",
+        g6c.test_held_xmin_lets_nothing_grow,
+    ),
+    "walk over deleted ticks each time": Mutation(
+        "maint_ticks",
+        "perform set_config(v_setting, v_keep::text, false);",
+        "",
+        g6c.test_deleted_ticks_are_walked_over_only_once,
+    ),
+    "look at positions before the lock": Mutation(
+        "lock_for_compaction",
+        "execute format('lock table only %s in access exclusive mode', i_table);",
+        "",
+        partial(
+            g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did,
+            compact="compact_positions",
+        ),
+    ),
+    "look at ticks before the lock": Mutation(
+        "lock_for_compaction",
+        "execute format('lock table only %s in access exclusive mode', i_table);",
+        "",
+        partial(
+            g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did, compact="compact_ticks"
+        ),
+    ),
+    "thin out what a position refers to": Mutation(
+        "compact_ticks",
+        "from pgq.subscription)",
+        "from pgq.subscription where false)",
+        g6c.test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second,
+    ),
+    "take an emptied table for empty": Mutation(
+        "check_snapshot",
+        "relfilenode <> pg_relation_filenode(oid)",
+        "false",
+        partial(
+            g6c.test_snapshot_from_before_a_compaction_is_told_to_call_again,
+            compact="compact_positions",
+            isolation=RR,
+            call="select pgq.finish_batch(1)",
+        ),
+    ),
+    "look for a tick with the caller's snapshot": Mutation(
+        "find_tick_helper",
+        "LANGUAGE plpgsql",
+        "LANGUAGE plpgsql STABLE",
+        partial(
+            g6c.test_call_that_waited_for_a_compaction_answers_as_ever,
+            compact="compact_ticks",
+            call=g6c.FIND_TICK,
+        ),
+    ),
+    "let a dump take an emptied table for empty": Mutation(
+        "lock_for_compaction",
+        "execute format('alter table pgq.%I rename",
+        "perform format('alter table pgq.%I rename",
+        partial(g6c.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_engine_without_it_fails_its_test(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)
