@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 TITLE = "Another transaction holds xmin"
 
 GROWTH = 1.2  # times the beginning
-DEAD_ROWS = 10_000  # of all small tables of pgqpy together, however long xmin is held
+DEAD_ROWS = 30_000  # of all small tables of pgqpy together, however long xmin is held
 SHOWN = {"pgqpy": "pgqpy", "pgq": "PGQ in C", "pgmq": "pgmq"}
 NOTES = """
 A session holds the snapshot of a REPEATABLE READ transaction that has read an unrelated table,
