@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager
 from functools import partial
 from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from pgqpy.ticker.timers import Timers
 from pgqpy.ticker.web import Web
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from structlog.typing import FilteringBoundLogger
@@ -70,7 +72,7 @@ class Ticker:
     def start(self) -> None:
         """Begin to serve every database; returns at once, whether or not they answer.
 
-        Raises OSError if the HTTP address cannot be had.
+        Raises CannotListen, an OSError, if the HTTP address cannot be had.
         """
         http = self._web.start()
         databases = [health.database for health in self._healths]
@@ -93,16 +95,19 @@ class Ticker:
         closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT (or `stop` in another thread); return the exit code 0."""
-        self._catch_signals()
-        self.start()
-        notify("READY=1")
-        interval = watchdog_interval()
-        while not self._stopping.wait(interval):
-            self._feed_watchdog()
-        notify("STOPPING=1")
-        self.stop()
-        self.log.info("stopped")
+        """Serve until SIGTERM or SIGINT (or `stop` in another thread); return the exit code 0.
+
+        The signals' handlers are those of before when it returns.
+        """
+        with self._signals_caught():
+            self.start()
+            notify("READY=1")
+            interval = watchdog_interval()
+            while not self._stopping.wait(interval):
+                self._feed_watchdog()
+            notify("STOPPING=1")
+            self.stop()
+            self.log.info("stopped")
         return 0
 
     def health(self) -> tuple[int, dict[str, Any]]:
@@ -139,10 +144,17 @@ class Ticker:
         loops_ended = not any(thread.is_alive() for thread in self._threads)
         return self._timers.join(deadline) and loops_ended
 
-    def _catch_signals(self) -> None:
-        if current_thread() is main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(number, self._signalled)
+    @contextmanager
+    def _signals_caught(self) -> Iterator[None]:
+        """Stop at SIGTERM or SIGINT, as long as the block lasts; only the main thread can."""
+        numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+        before = {number: signal.signal(number, self._signalled) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                # None: a handler that was not set from Python, and can't be.
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
         # In a thread: the handler interrupts the main thread, which may be inside the event with

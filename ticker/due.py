@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgqpy.ticker.statements import Row, Statements
     from pgqpy.ticker.watch import Watch
 
+SLICES = 4  # asked in a period at most: with thousands of queues a round takes longer
 TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events do not wait long
 
 
@@ -50,7 +51,8 @@ class Due:
         if not self.working:
             if now < self._next:
                 return NOTHING
-            self._next, self._ranges = now + self._period, watch.ranges()
+            self._ranges = watch.ranges()
+            self._next = now + self._period * max(1.0, len(self._ranges) / SLICES)
             self._found = set()
         if not self._queues:
             self._ask(statements, now)

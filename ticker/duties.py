@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgqpy.ticker.duty import Duty
 from pgqpy.ticker.gauges import gauges
@@ -36,7 +36,7 @@ def duties_of(
     return [
         make("retry", partial(_retry, report, stopping), period=settings.retry_period),
         make("maint", partial(_maint, report, stopping), period=settings.maint_period),
-        make("gauges", partial(_gauges, report), period=settings.gauge_period),
+        make("gauges", partial(_gauges, report, health), period=settings.gauge_period),
     ]
 
 
@@ -48,5 +48,8 @@ def _maint(report: Report, stopping: Event, client: Client) -> None:
     report.maintained(maint(client, stopping=stopping.is_set))
 
 
-def _gauges(report: Report, client: Client) -> Any:
+def _gauges(report: Report, health: Health, client: Client) -> None:
     report.metrics.readings.put(report.database, gauges(client))
+    # The loop may have lost its session, and forgotten the readings, just before.
+    if health.role != "active":
+        report.metrics.readings.forget(report.database)

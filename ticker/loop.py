@@ -107,6 +107,8 @@ class TickLoop:
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
+                # Before the readings go: a duty that is just reading forgets them too.
+                self._health.change("connecting", brief(exc))
                 raise Lost("connection lost" if connection.closed else "session failed") from exc
             finally:
                 self._report.metrics.active.labels(self._report.database).set(0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker.daemon import Ticker
+from pgqpy.ticker.web import CannotListen, address
 
 if TYPE_CHECKING:
     from pgqpy.settings import TickerSettings
@@ -27,9 +28,9 @@ def run(settings: TickerSettings) -> int:
     except ConnectionFailed as exc:
         print(f"pgqpy ticker: {exc}", file=sys.stderr)  # noqa: T201  # before there is a log
         return WRONG_USAGE
-    except OSError as exc:
-        address = f"{settings.http_host}:{settings.http_port}"
-        print(f"pgqpy ticker: cannot listen on {address}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
+    except CannotListen as exc:
+        where = address(settings.http_host, settings.http_port or 0)
+        print(f"pgqpy ticker: cannot listen on {where}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
         return FAILED
     if ticker.hangs:
         # A call to a server that does not answer holds a thread. The interpreter's own way out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 STOP_LOOK = 0.2  # seconds until a request to stop is seen
 REQUEST_TIMEOUT = 10  # seconds: a client that says nothing does not keep its thread
+
+
+class CannotListen(OSError):
+    """The address for /healthz and /metrics cannot be had."""
 
 
 class Web:
@@ -38,17 +43,22 @@ class Web:
         self._server: ThreadingHTTPServer | None = None
 
     def start(self) -> str | None:
-        """Listen, and return host:port, None if there is no port; OSError if it cannot be had."""
+        """Listen, and return host:port, None if there is no port.
+
+        Raises CannotListen if the address cannot be had.
+        """
         if self._port is None:
             return None
         answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
             "/healthz": self._healthz,
             "/metrics": self._metrics,
         }
-        server = self._server = Server((self._host, self._port), answers)
+        try:
+            server = self._server = Server((self._host, self._port), answers)
+        except OSError as exc:
+            raise CannotListen(exc.errno, exc.strerror or str(exc)) from exc
         Thread(target=server.serve_forever, args=(STOP_LOOK,), name="http", daemon=True).start()
-        host, port = server.server_address[:2]
-        return f"{host!s}:{port}"
+        return address(*server.server_address[:2])
 
     def stop(self) -> None:
         """Listen no more."""
@@ -75,8 +85,10 @@ class Server(ThreadingHTTPServer):
         address: tuple[str, int],
         answers: dict[str, Callable[[], tuple[int, str, bytes]]],
     ) -> None:
-        """Listen on the address."""
+        """Listen on the address, by IPv4 or IPv6 as the host says."""
         self.answers = answers
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = found[0][0]
         super().__init__(address, Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -107,3 +119,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # the base class's name
         """Log no line per request."""
+
+
+def address(host: Any, port: int) -> str:
+    """Return host:port as it stands in a URL."""
+    return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"

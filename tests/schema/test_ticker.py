@@ -125,6 +125,29 @@ def test_queue_without_its_sequence_does_not_hide_the_others(queue, sql, rows):
     assert rows("select * from pgq.ticker_due() order by 1") == [("other",), ("q",)]
 
 
+def test_only_the_queues_asked_for_are_looked_at(queue, sql, rows):
+    for name in ("two", "three", "four"):
+        sql("select pgq.create_queue(%s)", name)
+    sql("select pgq.insert_event('four', 't', 'd')")
+    found = rows(
+        "select queue_name, event_seq from pgq.ticker_activity(2, 3, '{3,4,9}') order by 1"
+    )
+    assert found == [("four", 1), ("three", 0), ("two", 0)]
+    assert rows("select * from pgq.ticker_due(2, 3) order by 1") == [("three",), ("two",)]
+
+
+def test_queue_that_cannot_be_asked_is_due_and_hides_no_other(ticked, sql, rows):
+    for name in ("broken", "other"):
+        sql("select pgq.create_queue(%s)", name)
+        sql("select pgq.tick_queue(%s)", name)
+    assert rows("select * from pgq.ticker_due()") == []
+    sql("update pgq.queue set queue_event_seq = 'pgq.queue' where queue_name = 'broken'")
+    assert rows("select * from pgq.ticker_due()") == [("broken",)]
+    sql("select pgq.insert_event('other', 't', 'd')")
+    sql("update pgq.queue set queue_ticker_max_lag = '0' where queue_name = 'other'")
+    assert rows("select * from pgq.ticker_due() order by 1") == [("broken",), ("other",)]
+
+
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_tick_needs_read_committed(queue, sql, level):
     sql(f"set default_transaction_isolation = '{level}'")

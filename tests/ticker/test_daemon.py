@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import socket
+import threading
+from contextlib import suppress
 
 import pytest
 
@@ -12,6 +15,8 @@ import pgqpy
 from pgqpy import install
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
+from pgqpy.ticker.main import run
+from pgqpy.ticker.web import address
 from tests.support.waiting import eventually
 
 METRICS = [
@@ -197,6 +202,37 @@ def test_taken_port_is_said_in_one_line(spawn, dsn):
     assert port in line
 
 
+def test_other_failures_of_the_system_are_not_said_to_be_the_port(monkeypatch):
+    def fail(_ticker):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(Ticker, "run", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        run(TickerSettings())
+
+
+def has(host):
+    """Say whether this machine has the address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with suppress(OSError), socket.socket(family) as probe:
+        probe.bind((host, 0))
+        return True
+    return False
+
+
+@pytest.mark.parametrize("host", list(filter(has, ["127.0.0.1", "::1", "localhost"])))
+def test_health_is_told_at_any_address(start, dsn, host):
+    daemon = start(dsn, PGQPY_HTTP_HOST=host)
+    assert eventually(lambda: daemon.healthz()[0] == 200)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"), [("127.0.0.1", "127.0.0.1:80"), ("::1", "[::1]:80"), ("db", "db:80")]
+)
+def test_address_is_written_as_in_a_url(host, expected):
+    assert address(host, 80) == expected
+
+
 def test_password_is_never_printed(start, dsn):
     daemon = start(f"{dsn} password=hunter2", "host=/nonexistent password=hunter2")
     daemon.wait_for("active")
@@ -235,6 +271,25 @@ def test_ticker_in_an_application_leaves_no_session_behind(dsn, connection):
     eventually(lambda: connection.execute(SESSIONS).fetchone() >= (2,))
     ticker.stop()
     eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
+
+
+def test_ticker_in_an_application_gives_its_signal_handlers_back(dsn):
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    ticker = Ticker(TickerSettings(dsns=(dsn,)))
+    meanwhile: list[object] = []
+
+    def stop():
+        eventually(lambda: ticker.health()[0] == 200)
+        meanwhile.extend(signal.getsignal(number) for number in numbers)
+        ticker.stop()
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    assert ticker.run() == 0
+    stopping.join()
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert not set(before) & set(meanwhile)
 
 
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from threading import Event, Thread
+from typing import Any
+
 import pytest
 
+from pgqpy.metrics import TickerMetrics
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import logs
 from pgqpy.ticker.due import Due
+from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.gauges import gauges
+from pgqpy.ticker.health import Health
 from pgqpy.ticker.maint import maint
 from pgqpy.ticker.remedies import sqlstate
+from pgqpy.ticker.report import Report
 from pgqpy.ticker.retry import retry
+from pgqpy.ticker.session import Sessions
 from pgqpy.ticker.watch import Watch
 from tests.support.waiting import eventually
 
@@ -148,3 +158,33 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, state
     assert [failure.queue for failure in done.failures] == [queue]
     assert due.failing.pausing(queue, now=0.02)
     assert not due.step(statements, Watch(), now=0.02).failures
+
+
+BLOCKED = "select count(*) > 0 from pg_locks where not granted and relation = 'pgq.queue'::regclass"
+
+
+def test_readings_of_a_session_that_was_lost_meanwhile_are_forgotten(
+    dsn, connection, connect, queue
+):
+    metrics, health, sessions = TickerMetrics(), Health("shop", role="active"), Sessions()
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    common: dict[str, Any] = {
+        "health": health,
+        "report": report,
+        "sessions": sessions,
+        "stopping": Event(),
+    }
+    (duty,) = (d for d in duties_of(dsn, TickerSettings(), **common) if d.name == "gauges")
+    duty()
+    assert any(family.samples for family in metrics.readings.collect())
+    with connect(autocommit=False) as admin:
+        admin.execute("lock table pgq.queue in access exclusive mode")
+        reading = Thread(target=duty)
+        reading.start()
+        eventually(lambda: connection.execute(BLOCKED).fetchone()[0])
+        health.change("connecting")
+        metrics.readings.forget("shop")
+        admin.rollback()
+        reading.join()
+    assert not any(family.samples for family in metrics.readings.collect())
+    sessions.close()
