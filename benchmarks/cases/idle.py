@@ -26,8 +26,8 @@ SETTLE = 8.0  # seconds of silence after which the ticker looks around slowly
 NOTES = """
 The default window is as long as the ticker's default maint_period, so that it holds one rotation
 and clean-up. "Server" is everything that PostgreSQL's processes spent meanwhile, sessions that
-began and ended included. The latency is that of one queue at 100 events/s while 999 are silent; the ticker has just
-started then, so that the idle ticks of all the others fall into the time that is measured.
+began and ended included. The latency is that of one queue at 100 events/s while 999 are silent;
+the ticker has just started then, so that the idle ticks of all the others fall into it.
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from threading import Lock
 
 from benchmarks.load.answers import answer
 
@@ -21,13 +22,17 @@ class Arrivals:
     def __init__(self) -> None:
         """Answer from now on."""
         self._found: list[Arrival] = []
+        self._lock = Lock()
         answer({"count": lambda: len(self._found), "take": self._take})
 
     def arrived(self, text: str, now: int | None = None) -> None:
         """Note an event; the time is taken first unless it was taken before."""
         now = now or time.monotonic_ns()
-        self._found.append((*parse(text), now))
+        found = (*parse(text), now)
+        with self._lock:
+            self._found.append(found)
 
     def _take(self) -> list[Arrival]:
-        taken, self._found = self._found, []
+        with self._lock:
+            taken, self._found = self._found, []
         return taken

@@ -8,7 +8,7 @@ from benchmarks.cases import rotation, xmin
 from benchmarks.cases.latency import Setting, judge
 from benchmarks.growth import sweep
 from benchmarks.load.feed import Fed
-from benchmarks.load.latency import Round, summary
+from benchmarks.load.latency import Round, collect, summary, verify_once
 from benchmarks.load.percentiles import percentile
 from benchmarks.load.produce import parse_schedule
 from benchmarks.load.rotations import Watch
@@ -117,6 +117,23 @@ def test_more_dead_rows_of_small_tables_than_the_bound_are_wrong():
     with pytest.raises(Wrong, match="position"):
         xmin.judge(held(both(0), both(most + 1), both(0)))
     assert held(both(7), both(3)).most_by_table() == {"tick": 1, "position": 7}
+
+
+def test_an_event_that_arrives_twice_or_for_another_is_wrong():
+    verify_once("pgqpy", [2, 0, 1], 3)
+    for numbers in ([0, 1], [0, 1, 2, 2], [0, 1, 1], [0, 1, 3]):
+        with pytest.raises(Wrong):
+            verify_once("pgqpy", numbers, 3)
+
+
+def test_events_of_an_earlier_round_that_come_again_are_left_out():
+    class Arrivals:
+        answers = iter([[(0, 100, 150), (7, 90, 160)], [], [(1, 101, 170)]])
+
+        def ask(self, _question):
+            return next(self.answers)
+
+    assert collect(Arrivals(), 100, 2, patience=60) == [(0, 100, 150), (1, 101, 170)]
 
 
 class Consumer:
