@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import payload
@@ -10,6 +11,8 @@ from pgqpy.errors import InvalidEvent
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from psycopg import sql
 
 FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
@@ -20,7 +23,8 @@ BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
 _NOW = b"now"
 _NULL = rb"\N"
 _START = _NOW + b"\t"
-_ENDS = [(b"\t" + _NULL) * (len(FIELDS) - 1 - tabs) + b"\n" for tabs in range(len(FIELDS))]
+_ENDS = [(b"\t" + _NULL) * (len(FIELDS) - fields) + b"\n" for fields in range(len(FIELDS) + 1)]
+_UNUSUAL = "\t\n\r\0\\"  # what COPY needs escapes for, or PostgreSQL cannot hold
 
 
 def copy_into(table: str) -> sql.Composed:
@@ -31,6 +35,22 @@ def copy_into(table: str) -> sql.Composed:
         "copy {} (ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4) "
         "from stdin with (encoding 'UTF8')"
     ).format(sql.SQL(table))
+
+
+def lines(events: Sequence[object], index: int, limit: int) -> Iterator[bytes]:
+    """Write events as lines of COPY text; `index` is that of the first one in the load.
+
+    Raises InvalidEvent, with the event's index, when it comes to one that cannot be stored.
+    """
+    plain = _plain_lines(events, limit)
+    if plain is not None:
+        yield plain
+        return
+    for number, event in enumerate(events, index):
+        try:
+            yield line(event, limit)
+        except InvalidEvent as exc:
+            raise InvalidEvent(f"event {number}: {exc}", field=exc.field, index=number) from exc
 
 
 def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
@@ -44,10 +64,6 @@ def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
     Raises:
         InvalidEvent: it is none of these, or a field cannot be stored.
     """
-    if type(event) is tuple:
-        plain = _plain_line(event, limit)
-        if plain is not None:
-            return plain
     fields = _fields(event)
     cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]
     for field, value in zip(FIELDS[1:], fields[1:], strict=False):
@@ -56,22 +72,25 @@ def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
     return b"\t".join(cells) + b"\n"
 
 
-def _plain_line(event: tuple[Any, ...], limit: int) -> bytes | None:
-    """Write the usual event, a tuple of strings that need no escapes, at half the cost.
+def _plain_lines(events: Sequence[Any], limit: int) -> bytes | None:
+    """Write the usual events, tuples of strings that need no escapes, at a tenth of the cost.
 
-    None: whatever is unusual about it, `line` finds and names.
+    None: whatever is unusual about one of them, `line` finds and names.
     """
+    if {*map(type, events)} != {tuple}:
+        return None
+    fields, *more = {*map(len, events)}
+    if more or not len(REQUIRED) <= fields <= len(FIELDS):
+        return None
     try:
-        text = "\t".join(event)
-        octets = text.encode()
+        text = "".join(chain.from_iterable(events))
+        octets = "\n".join(map("\t".join, events)).encode()
     except (TypeError, UnicodeEncodeError):
         return None
-    tabs = len(event) - 1
-    if "\\" in text or "\n" in text or "\r" in text or "\0" in text or text.count("\t") != tabs:
+    if len(octets) > limit or any(map(text.__contains__, _UNUSUAL)):
         return None
-    if len(octets) > limit or not 1 <= tabs < len(FIELDS):
-        return None
-    return _START + octets + _ENDS[tabs]
+    end = _ENDS[fields]
+    return _START + octets.replace(b"\n", end + _START) + end
 
 
 def _cell(octets: bytes | None) -> bytes:
@@ -115,8 +134,3 @@ def _from_sequence(event: tuple[Any, ...] | list[Any]) -> tuple[Any, ...]:
         msg = f"an event has 2 to 6 fields ({', '.join(FIELDS)}), not {len(event)}"
         raise InvalidEvent(msg)
     return tuple(event)
-
-
-def at(index: int, exc: InvalidEvent) -> InvalidEvent:
-    """Say which event of the load was refused."""
-    return InvalidEvent(f"event {index}: {exc}", field=exc.field, index=index)

@@ -11,6 +11,7 @@ from pgqpy.calls._call import Call, value
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from pgqpy.calls._call import Row
     from pgqpy.calls.payload import Payload
 
 
@@ -76,9 +77,22 @@ def current_event_table(queue: str) -> Call[str]:
     return Call("current_event_table", sql, (check.name("queue", queue),), value, {"queue": queue})
 
 
-def transaction_id() -> Call[int]:
-    """Give the transaction its id.
+def table_to_load(queue: str) -> Call[str]:
+    """Give the transaction its id, and then name the table as current_event_table does.
 
-    A bulk load takes it before it asks for the table: a tick or rotation in between knows of it.
+    In this order: a tick or rotation in between knows of the load. current_event_table is
+    volatile, so it looks with a snapshot of its own, taken after the first column's call.
     """
+    sql = "select txid_current(), pgq.current_event_table(%s::text)::regclass::text"
+    params = (check.name("queue", queue),)
+    return Call("current_event_table", sql, params, _second, {"queue": queue})
+
+
+def _second(rows: list[Row]) -> str:
+    """Read the second column of the one row."""
+    return str(rows[0][1])
+
+
+def transaction_id() -> Call[int]:
+    """Give the transaction its id, and so begin one where the connection is not in autocommit."""
     return Call("txid_current", "select txid_current()", (), value)

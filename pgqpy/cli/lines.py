@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pgqpy import Client
 
+READ_AHEAD = 1000  # events; insert_events reads some before it writes the first of them
 PROGRESS_EVERY = 10_000  # events
 
 Record = dict[str, Any]
@@ -56,11 +57,21 @@ def load_events(
     """Load every event of `file` (form jsonl or csv) in one transaction; return how many."""
     lines = Lines(file)
     read = read_csv if form == "csv" else read_json_lines
+    events = _shown(read(lines, default_type))
+    at = [0] * READ_AHEAD
     try:
         with client.transaction():
-            return client.insert_events(queue, _shown(read(lines, default_type)))
+            return client.insert_events(queue, _noted(events, lines, at))
     except InvalidEvent as exc:
-        raise BadLine(lines.number, str(exc).removeprefix(f"event {exc.index}: ")) from exc
+        line = lines.number if exc.index is None else at[exc.index % READ_AHEAD]
+        raise BadLine(line, str(exc).removeprefix(f"event {exc.index}: ")) from exc
+
+
+def _noted(events: Iterator[Record], lines: Lines, at: list[int]) -> Iterator[Record]:
+    """Pass the events through, and keep the lines of the last ones in a ring, by their index."""
+    for index, event in enumerate(events):
+        at[index % len(at)] = lines.number
+        yield event
 
 
 def read_json_lines(lines: Lines, default_type: str | None = None) -> Iterator[Record]:

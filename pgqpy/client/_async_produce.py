@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._async_base import AsyncBase
-from pgqpy.client._iterables import each_async
+from pgqpy.client._iterables import few_async
 from pgqpy.client._translate import translated
-from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,7 +58,8 @@ class AsyncProducing(AsyncBase):
     async def insert_events(self, queue: str, events: AsyncEvents) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
 
-        COPY goes past the queue's `per_tx_limit`: bound the iterable where that matters.
+        A few events are read before the first of them is looked at. COPY goes past the queue's
+        `per_tx_limit`: bound the iterable where that matters.
 
         Args:
             queue: the queue's name.
@@ -79,7 +79,6 @@ class AsyncProducing(AsyncBase):
         """
         if self._link.alone():
             async with self.connection.transaction():
-                await self._run(calls.produce.transaction_id())
                 return await self._copy(queue, events)
         # This statement begins the application's transaction if none is open, so that
         # transaction() below is a savepoint and never commits.
@@ -88,28 +87,26 @@ class AsyncProducing(AsyncBase):
             return await self._copy(queue, events)
 
     async def _copy(self, queue: str, events: AsyncEvents) -> int:
-        table = await self._run(calls.produce.current_event_table(queue))
+        table = await self._run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
         with translated("current_event_table", {"queue": queue}, spared=raised):
             async with self._link.cursor() as cursor, cursor.copy(statement) as copy:
-                return await self._write(copy, each_async(events, raised))
+                return await self._write(copy, few_async(events, raised))
 
-    async def _write(self, copy: AsyncCopy, events: AsyncIterator[object]) -> int:
-        index = -1
+    async def _write(self, copy: AsyncCopy, events: AsyncIterator[list[object]]) -> int:
+        count = 0
         buffer = bytearray()
-        async for event in events:
-            index += 1
-            try:
-                buffer += calls.bulk.line(event, self._payload_limit)
-            except InvalidEvent as exc:
-                raise calls.bulk.at(index, exc) from exc
-            if len(buffer) >= calls.bulk.BUFFER:
-                await copy.write(bytes(buffer))
-                buffer.clear()
+        async for some in events:
+            for lines in calls.bulk.lines(some, count, self._payload_limit):
+                buffer += lines
+                if len(buffer) >= calls.bulk.BUFFER:
+                    await copy.write(bytes(buffer))
+                    buffer.clear()
+            count += len(some)
         if buffer:
             await copy.write(bytes(buffer))
-        return index + 1
+        return count
 
     async def insert_event_raw(
         self,

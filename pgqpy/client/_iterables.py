@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidEvent
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
     AsyncEvents = Iterable[object] | AsyncIterable[object]
 
 
-def each(events: Events, raised: list[Exception]) -> Iterator[object]:
-    """Iterate, and note in `raised` what the iterable itself raises."""
+FEW = 32  # events written in one go; no more are held than these and a buffer
+
+
+def few(events: Events, raised: list[Exception]) -> Iterator[list[object]]:
+    """Iterate over FEW at a time, and note in `raised` what the iterable itself raises."""
     try:
-        yield from many(events)
+        yield from _lists(many(events))
     except Exception as exc:
         raised.append(exc)
         raise
@@ -30,15 +34,26 @@ def many(events: Events) -> Iterator[object]:
     return iter(events)
 
 
-async def each_async(events: AsyncEvents, raised: list[Exception]) -> AsyncIterator[object]:
+async def few_async(events: AsyncEvents, raised: list[Exception]) -> AsyncIterator[list[object]]:
     """Iterate over either kind, and note in `raised` what the iterable itself raises."""
     try:
         if hasattr(events, "__aiter__"):
+            found: list[object] = []
             async for event in events:
-                yield event
+                found.append(event)
+                if len(found) == FEW:
+                    yield found
+                    found = []
+            if found:
+                yield found
         else:
-            for event in many(events):
-                yield event
+            for found in _lists(many(events)):
+                yield found
     except Exception as exc:
         raised.append(exc)
         raise
+
+
+def _lists(events: Iterator[object]) -> Iterator[list[object]]:
+    while found := list(islice(events, FEW)):
+        yield found

@@ -64,6 +64,26 @@ async def test_more_than_a_buffer_arrives_in_order(orders: Any, inserted: Any) -
     assert [row[1] for row in inserted()] == [str(i) for i in range(20_000)]
 
 
+@pytest.mark.parametrize("unusual", ["\t", "\n", "\r", "\\", "\\N", "é", ""])
+@pytest.mark.parametrize("fields", [2, 3, 6])
+async def test_what_copy_would_misread_arrives_as_it_is(
+    orders: Any, inserted: Any, unusual: str, fields: int
+) -> None:
+    plain = ["t", "d", "1", "2", "3", "4"][:fields]
+    for place in range(fields):
+        odd = [*plain[:place], f"a{unusual}b", *plain[place + 1 :]]
+        events = [tuple(plain), tuple(odd), tuple(plain)]
+        assert await orders.insert_events("orders", events) == 3
+        ends = [None] * (6 - fields)
+        assert inserted()[-3:] == [(*event, *ends) for event in events]
+
+
+async def test_events_of_different_lengths_arrive_side_by_side(orders: Any, inserted: Any) -> None:
+    events = [("t", "d", "1"), ("t", "d"), ("t", "d", "1", "2", "3", "4"), ("t", "d")]
+    assert await orders.insert_events("orders", events * 50) == 200
+    assert inserted() == [event + (None,) * (6 - len(event)) for event in events * 50]
+
+
 @pytest.mark.parametrize(
     ("bad", "field"),
     [
