@@ -14,7 +14,7 @@ COMPOSE ?= docker compose
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench compose clean
+.PHONY: help setup demo test check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,10 @@ $(BENCH_STAMP): $(STAMP)
 	@echo "bench: installing the peers that PyPI has"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	@touch $@
+
+smoke: $(STAMP)  ## Hold a transaction open for three minutes of load: fails if anything dead piles up
+	@$(BIN)/python -m benchmarks --smoke xmin && echo "make smoke: passed" \
+	  || { echo "make smoke: FAILED"; exit 1; }
 
 compose: .secrets/postgres_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
 	$(COMPOSE) up --build
