@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import psutil
@@ -47,13 +48,21 @@ def server_cpu(dsn: str) -> Cpu:
 
 
 def _family(postmaster: psutil.Process) -> float:
-    # What a process has spent that ended and was waited for is in its parent's children_…
-    times = postmaster.cpu_times()
-    spent = times.user + times.system + times.children_user + times.children_system
+    # What a process has spent that ended and was waited for is in its parent's children_…: while
+    # nobody ends between the looks at it, every process is counted once.
+    before, living = None, 0.0
+    while True:
+        mine = postmaster.cpu_times()
+        ended = mine.children_user + mine.children_system
+        if ended == before:
+            return float(mine.user + mine.system + ended + living)
+        before, living = ended, _living(postmaster)
+
+
+def _living(postmaster: psutil.Process) -> float:
+    spent = 0.0
     for child in postmaster.children():
-        try:
-            mine = child.cpu_times()
-        except psutil.NoSuchProcess:  # it ended between the two calls: a few milliseconds at most
-            continue
-        spent += mine.user + mine.system
-    return float(spent)
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            spent += times.user + times.system
+    return spent
