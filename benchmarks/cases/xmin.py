@@ -34,7 +34,7 @@ the figure is the most at any time.
 
 pgqpy: the real ticker, next_batch, events, finish_batch. PGQ in C: the same client, pgqd for
 maintenance; the consumer ticks before each turn, for pgqd does it once a second. pgmq: read up to
-1,000, delete them.
+1,000, delete them. "Not delivered" is what was still to come a minute after the end.
 """
 
 
@@ -63,7 +63,7 @@ def comparison(found: Mapping[str, Course]) -> Table:
     """Return a row a contestant."""
     columns = ["cycles/s", "cycle, beginning", "cycle, end", "end to beginning"]
     columns += ["p99, beginning", "p99, end", "end to beginning"]
-    columns += ["dead rows, event tables", "small tables", "pg_class"]
+    columns += ["dead rows, event tables", "small tables", "pg_class", "not delivered"]
     rows: list[list[Cell]] = [
         [
             SHOWN[peer],
@@ -77,6 +77,7 @@ def comparison(found: Mapping[str, Course]) -> Table:
             course.most("events"),
             course.most("small"),
             course.most("catalog"),
+            course.missing,
         ]
         for peer, course in found.items()
     ]

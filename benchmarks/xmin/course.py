@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +34,7 @@ class Course(NamedTuple):
     last: Part
     slow: list[tuple[float, float]]  # second, median cycle (ms) in it
     samples: list[Sample]
+    missing: int = 0  # events that had not been delivered a minute after the end
 
     @property
     def cycle_growth(self) -> float:
@@ -93,4 +95,9 @@ def part(cycles: Sequence[Timed], events: Sequence[Timed], start: int, stop: int
     """Return the figures of one part."""
     took = [took for _, took in within(cycles, start, stop)]
     seconds = by_second(within(events, start, stop)).values()
-    return Part(median(took) / 1000, median(percentile(found, 99) for found in seconds) / 1000)
+    return Part(middle(took) / 1000, middle([percentile(found, 99) for found in seconds]) / 1000)
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median; without values it has taken for ever."""
+    return median(values) if values else math.inf

@@ -12,7 +12,7 @@ from benchmarks.load.children import child, module, wait_for
 from benchmarks.load.feed import Fed
 from benchmarks.load.latency import GET_READY, OVERTIME
 from benchmarks.load.schedule import Schedule
-from benchmarks.wrong import Wrong, verify
+from benchmarks.wrong import verify
 from benchmarks.xmin.contestants import QUEUE, held_xmin, maintained, prepare
 from benchmarks.xmin.course import Course, course
 from benchmarks.xmin.dead import Graveyard, Sample
@@ -42,16 +42,20 @@ def hold(bench: Bench, peer: str, seconds: float, every: float) -> Course:
         fed = Fed(*producer.result(OVERTIME + PATIENCE))
         found = take(peer, consumer, fed, schedule.total)
         span = (warm // 1_000_000, schedule.stop // 1_000_000)
-        return course(found["cycles"], found["events"], span, samples)
+        missing = schedule.total - len(found["events"])
+        return course(found["cycles"], found["events"], span, samples)._replace(missing=missing)
 
 
 def take(peer: str, consumer: Answering, fed: Fed, total: int) -> dict[str, list[tuple[int, int]]]:
-    """Return what the consumer noted; Wrong if an event is missing or came twice."""
-    if not wait_for(consumer, total, PATIENCE):
-        count = consumer.ask("count")
-        raise Wrong(f"{peer}: {total} events went in, {count} came out within {PATIENCE} s")
-    found = consumer.ask("take")
+    """Return what the consumer noted; Wrong if an event is missing or came twice.
+
+    A peer may have fallen so far behind that it does not get to the end: that is its result.
+    """
     verify(f"{peer}: events inserted", fed.events, total)
+    complete = wait_for(consumer, total, PATIENCE)
+    found = consumer.ask("take")
+    if not complete and peer != "pgqpy":
+        return {name: found[name] for name in ("cycles", "events")}
     verify(f"{peer}: events delivered", len(found["events"]), total)
     verify(f"{peer}: the sum of their numbers", found["numbers"], total * (total - 1) // 2)
     return {name: found[name] for name in ("cycles", "events")}

@@ -17,6 +17,7 @@ from benchmarks.pgbench import Transaction
 from benchmarks.rounds import Figure
 from benchmarks.text import paragraphs
 from benchmarks.wrong import Wrong
+from benchmarks.xmin import hold
 from benchmarks.xmin.course import Course, Part, course
 from benchmarks.xmin.dead import Sample
 from benchmarks.xmin.hold import take
@@ -155,6 +156,20 @@ def test_events_delivered_twice_or_instead_of_others_are_wrong():
         take("pgqpy", Consumer(latencies, 0 + 1 + 2 + 2), Fed(4, 0.0), 4)
     with pytest.raises(Wrong, match="inserted: 3"):
         take("pgqpy", Consumer(latencies, 6), Fed(3, 0.0), 4)
+
+
+def test_a_consumer_that_never_gets_there_is_wrong_but_a_peers_result(monkeypatch):
+    monkeypatch.setattr(hold, "PATIENCE", 0.01)
+    latencies = [(0, 1)] * 3
+    assert take("pgmq", Consumer(latencies, 3), Fed(4, 0.0), 4)["events"] == latencies
+    with pytest.raises(Wrong, match="delivered: 3, should be 4"):
+        take("pgqpy", Consumer(latencies, 3), Fed(4, 0.0), 4)
+
+
+def test_a_peer_that_delivers_nothing_at_the_end_took_for_ever():
+    found = course([(0, 1000)], [(0, 5000)], (0, 10_000), [])
+    assert found.first == Part(1.0, 5.0)
+    assert found.last == Part(float("inf"), float("inf"))
 
 
 def test_an_insert_beside_a_rotation_overlaps_the_time_after_a_switch():
