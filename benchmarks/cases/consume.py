@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TITLE = "Consume from Python, with a handler that does nothing"
 QUEUE = batches.QUEUE
 TICK = 10_000  # events between two ticks
-SYNC_OFF = 5  # so many times fewer events where the disk is not waited for
+SYNC_OFF = 2  # so many times fewer events where the disk is not waited for
 SCALED = {"SKIP LOCKED": 20, "pgmq": 20, "pgqueuer": 100, "procrastinate": 1000}
 PGQPY, ASYNC, PYTHON_PGQ = "pgqpy Consumer", "pgqpy AsyncConsumer", "python-pgq Consumer"
 LOOP, BINARY = "bare loop", "bare loop, binary"
@@ -46,7 +46,7 @@ BY_EVENT = {
 }
 NOTE = (
     "Events of 200 bytes: {counts}, with a tick every {tick:,}. The time runs from the first batch "
-    "to the last finish; for pgqpy's consumers it includes connecting and registering. Bare loop: "
+    "to the last finish, without connecting. Bare loop: "
     "next_batch, select * from get_batch_events, fetchall, finish_batch with psycopg, results as "
     "text (its default) or binary. python-pgq on PGQ in C, in Debian's Python. SKIP LOCKED and "
     "pgmq take {batch} events a transaction, pgqueuer's manager too; procrastinate runs 10 side by "

@@ -24,6 +24,7 @@ def by_skip_locked(dsn: str, count: int) -> float:
     """Take rows of a table by SELECT … FOR UPDATE SKIP LOCKED and delete them."""
     seen = 0
     with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("create unique index if not exists event_id on event (ev_id)")
         with connection.cursor().copy(FILL) as copy:
             for event in events.make(count):
                 copy.write_row(event)
