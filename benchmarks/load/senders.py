@@ -37,7 +37,7 @@ def pgmq(dsn: str, queue: str) -> Iterator[Send]:
 def pgqueuer(dsn: str, queue: str) -> Iterator[Send]:
     """Enqueue by its client."""
     from pgqueuer.db import SyncPsycopgDriver  # noqa: PLC0415  # where it is installed
-    from pgqueuer.queries import SyncQueries  # noqa: PLC0415
+    from pgqueuer.queries import SyncQueries  # noqa: PLC0415  # as above
 
     with psycopg.connect(dsn, autocommit=True) as connection:
         queries = SyncQueries(SyncPsycopgDriver(connection))
