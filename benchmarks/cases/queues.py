@@ -206,7 +206,7 @@ def spread(bench: Bench) -> list[Table]:
     many = Queues(bench.peer_database("pgq", "pgq_thousand"), len(QUEUES))
     with psycopg.connect(many.dsn) as connection:
         connection.execute("select pgq.drop_queue('bench')")
-        connection.execute("select pgq.create_queue(queue) from unnest(%s) queue", (QUEUES,))
+        connection.execute("select pgq.create_queue(name) from unnest(%s::text[]) name", (QUEUES,))
     column = (False, 8)
     runs: dict[str, Callable[[], float]] = {
         "PGQ in C, the last": partial(many.rate, bench, many.last, column, 2),
