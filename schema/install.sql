@@ -65,6 +65,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/ticker/ticker.sql
 \ir functions/ticker/tick_queue.sql
 \ir functions/ticker/ticker_activity.sql
+\ir functions/ticker/ticker_pulse.sql
 \ir functions/ticker/ticker_due.sql
 \ir functions/ticker/force_tick.sql
 \ir functions/maint/maint_retry_events.sql

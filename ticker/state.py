@@ -12,12 +12,13 @@ from pgqpy.ticker.watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.ticker.watch import Part
+    from pgqpy.ticker.watch import Slice
 
 QUIET_SHARE = 0.01
 HOT_FOR = 2.0  # seconds after its last tick that a queue among many is looked at every time
 ROUND = 0.016  # seconds in which all others are looked at once, while something is written
-SLICES = 4  # at most that many of them in one look, which the first ones would have to wait for
+SLICES = 4  # at most so many in one look
+BUSY_SLICES = 2  # while events come in elsewhere, and wait for it
 HOT_QUEUES = 256  # at most: more are as well looked at in turns
 UNKNOWN = b""  # no snapshot looks like this
 
@@ -60,10 +61,10 @@ class TickState:
         again = (self.failing_ids[name] for name in self.failing.names_due(now))
         return list(dict.fromkeys([*self.hot, *islice(again, HOT_QUEUES)]))
 
-    def next_slices(self, now: float) -> Iterator[Part]:
+    def next_slices(self, now: float) -> Iterator[Slice]:
         """Yield the slices to look at now: what is left of a round, one round a period at most."""
         self.slice_at = max(self.slice_at, now - ROUND)
-        for _ in range(SLICES):
+        for _ in range(BUSY_SLICES if self.hot else SLICES):
             if not self.watch.stale or self.slice_at >= now:
                 return
             self.slice_at += ROUND / self.watch.slices

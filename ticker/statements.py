@@ -67,6 +67,8 @@ left join lateral pgq.tick_queue(
     case when j.due and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
 """
 
+# Changes if anything has in the queues with ids from $1 to $2, except those in $3.
+PULSE = "select pgq.ticker_pulse($1, $2, $3)"
 # The queues that PGQ's own rule wants ticked, of those with ids from $1 to $2.
 DUE = "select * from pgq.ticker_due($1, $2)"
 # Ticks the queues in the JSON array $1, if they are still due.

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 
 from pgqpy.ticker.state import UNKNOWN
-from pgqpy.ticker.statements import TICK, TURN, Row, Statements
+from pgqpy.ticker.statements import PULSE, TICK, TURN, Row, Statements
+from pgqpy.ticker.watch import array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgqpy.ticker.state import TickState
-    from pgqpy.ticker.watch import Part
+    from pgqpy.ticker.watch import Part, Slice
 
 
 class Failure(NamedTuple):
@@ -49,14 +50,15 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     turn = Turn(statements, state, now)
     known = state.known_snapshot(now)
     everything = state.watch.everything()
-    snapshot = turn.look(everything or state.watch.chosen(state.hot_ids(now)), known)
+    hot = state.hot_ids(now)
+    snapshot = turn.look(everything or state.watch.chosen(hot), known)
     if everything:
         state.watch.stale = 0
     elif snapshot != state.snapshot:
         state.watch.written()
     state.snapshot = snapshot
-    for part in state.next_slices(now):
-        turn.look(part, UNKNOWN)
+    for each in state.next_slices(now):
+        turn.look_at_slice(each, hot)
     return turn.done()
 
 
@@ -88,6 +90,16 @@ class Turn:
             self._forgive(part, {row[2].decode() for row in found if row[5] == TRUE})
         return snapshot
 
+    def look_at_slice(self, part: Slice, seen: list[int]) -> None:
+        """Look at a slice, but for the queues already `seen`, closely if anything has changed.
+
+        The pulse is asked for first: what changes in between makes one look more, not one less.
+        """
+        ((pulse,),) = self._statements.run(PULSE, *part.bounds(), part.listed(seen))
+        if pulse != part.pulse or part.waiting:
+            self.look(part.part(), UNKNOWN)
+        part.pulse = pulse
+
     def done(self) -> Ticked:
         """Return what was done."""
         if not (self._ticks or self._failures or self._recovered):
@@ -96,7 +108,7 @@ class Turn:
 
     def _rows(self, part: Part, known: bytes) -> list[Row]:
         """Run the statement, that ticks what is due but not failing, if that is possible."""
-        apart = b"{%b}" % b",".join(b"%d" % each for each in self._state.failing_ids.values())
+        apart = array(self._state.failing_ids.values())
         try:
             return self._statements.run(TURN, known, *part, apart)
         except psycopg.Error:

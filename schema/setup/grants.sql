@@ -40,8 +40,8 @@ to pgq_writer;
 
 grant execute on function
     pgq.ticker(), pgq.ticker(text), pgq.ticker(text, bigint, timestamptz, bigint),
-    pgq.tick_queue(text), pgq.ticker_activity(), pgq.ticker_activity(int, int, int[]), pgq.ticker_due(), pgq.ticker_due(int, int),
-    pgq.maint_operations(), pgq.maint_tables_to_vacuum(),
+    pgq.tick_queue(text), pgq.ticker_activity(), pgq.ticker_activity(int, int, int[]), pgq.ticker_pulse(int, int, int[]),
+    pgq.ticker_due(), pgq.ticker_due(int, int), pgq.maint_operations(), pgq.maint_tables_to_vacuum(),
     pgq.maint_rotate_tables_step1(text), pgq.maint_rotate_tables_step2(), pgq.maint_retry_events(),
     pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions()
 to pgq_admin, pgq_ticker;

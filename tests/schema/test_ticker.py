@@ -136,6 +136,36 @@ def test_only_the_queues_asked_for_are_looked_at(queue, sql, rows):
     assert rows("select * from pgq.ticker_due(2, 3) order by 1") == [("three",), ("two",)]
 
 
+def test_pulse_changes_with_events_and_queues_and_with_nothing_else(queue, sql, connect):
+    for name in ("two", "three", "four"):
+        sql("select pgq.create_queue(%s)", name)
+    pulse = "select pgq.ticker_pulse(2, 9, '{3}')"
+    found = [sql(pulse)]
+
+    def changed():
+        found.append(sql(pulse))
+        return found[-1] != found[-2]
+
+    sql("select pgq.tick_queue('two')")
+    sql("select pgq.insert_event('q', 't', 'not in the range')")
+    sql("select pgq.insert_event('three', 't', 'excepted')")
+    assert not changed()
+    sql("select pgq.insert_event('two', 't', 'd')")
+    assert changed()
+    sql("select pgq.insert_event('four', 't', 'as many as in the other')")
+    assert changed()
+    sql("select pgq.create_queue('five')")
+    assert changed()
+    with connect(autocommit=False) as admin:
+        admin.execute("select pgq.drop_queue('five')")
+        assert changed()
+        admin.rollback()
+    assert changed()
+    sql("select pgq.set_queue_config('two', 'ticker_paused', 'true')")
+    assert changed()
+    assert len(set(found)) == len(found) - 2
+
+
 def test_queue_that_cannot_be_asked_is_due_and_hides_no_other(ticked, sql, rows):
     for name in ("broken", "other"):
         sql("select pgq.create_queue(%s)", name)

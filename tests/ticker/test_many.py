@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 
 from pgqpy.ticker import due as due_module
 from pgqpy.ticker import watch
 from pgqpy.ticker.due import Due
-from pgqpy.ticker.state import HOT_FOR, TickState
-from pgqpy.ticker.statements import QUEUES, TURN, Statements
+from pgqpy.ticker.state import TickState
+from pgqpy.ticker.statements import PULSE, QUEUES, TURN, Statements
 from pgqpy.ticker.tick import NOTHING, tick
 from pgqpy.ticker.watch import Watch
 
@@ -20,15 +18,22 @@ LATER = 1e6  # seconds: every back-off is over
 
 
 class Recorded(Statements):
-    """The loop's statements, with a note of the queues that each look goes to."""
+    """The loop's statements, with a note of the ranges of queues that each look goes to."""
 
     def __init__(self, connection):
         super().__init__(connection)
-        self.parts = []
+        self.clear()
+
+    def clear(self):
+        self.lists, self.pulses, self.slices = 0, [], []
 
     def run(self, query, *parameters):
-        if query == TURN:
-            self.parts.append(parameters[1:4])
+        if query == PULSE:
+            self.pulses.append(parameters[:2])
+        elif query == TURN and parameters[1:3] == (b"1", b"0"):
+            self.lists += 1
+        elif query == TURN:
+            self.slices.append(parameters[1:3])
         return super().run(query, *parameters)
 
 
@@ -39,19 +44,21 @@ class Loop:
         self.statements = Recorded(statements.connection)
         rows = self.statements.run(QUEUES)
         self.state = TickState(Watch([int(row[0]) for row in rows]))
-        self.clock = count(100)
+        self.now = 100.0
 
     def look(self, **at):
-        return tick(self.statements, self.state, now=at.get("now", next(self.clock)))
+        self.now += 1.0
+        return tick(self.statements, self.state, now=at.get("now", self.now))
 
     def settle(self):
         """Look until nothing is left to look at; return what was ticked, and failures."""
         ticks, failures = [], []
-        for _ in range(LOOKS):
+        looks = 0
+        while looks < LOOKS or self.state.watch.stale:
+            looks += 1
             done = self.look()
             ticks += [queue for queue, _ in done.ticks]
             failures += [failure.queue for failure in done.failures]
-        assert not self.state.watch.stale
         return ticks, failures
 
 
@@ -86,19 +93,39 @@ def test_events_on_all_queues_are_ticked_once(loop, client):
 
 
 def test_nothing_but_the_snapshot_is_looked_at_while_nothing_is_written(loop):
-    loop.statements.parts.clear()
+    loop.statements.clear()
     for _ in range(LOOKS):
         assert loop.look() is NOTHING
-    assert loop.statements.parts == [(b"1", b"0", b"{}")] * LOOKS
+    assert loop.statements.lists == LOOKS
+    assert (loop.statements.pulses, loop.statements.slices) == ([], [])
 
 
 def test_written_elsewhere_is_looked_for_in_every_slice_once(loop, connection):
     connection.execute("create table app (id int)")
-    loop.statements.parts.clear()
+    loop.statements.clear()
     assert loop.settle() == ([], [])
-    ranges = [(first, last) for first, last, _ in loop.statements.parts if first <= last]
-    looked = [part for part in ranges if part != (b"1", b"0")]
-    assert sorted(looked) == sorted(loop.state.watch.ranges())
+    assert sorted(loop.statements.pulses) == sorted(loop.state.watch.ranges())
+    assert loop.statements.slices == []
+
+
+def test_only_the_slice_that_has_changed_is_looked_at_closely(loop, client):
+    loop.statements.clear()
+    client.insert_event("q08", "t", "1")
+    assert loop.settle() == (["q08"], [])
+    assert set(loop.statements.slices) == {(b"7", b"9")}
+
+
+def test_what_is_hot_is_no_reason_to_look_at_its_slice(loop, client, connection):
+    loop.state.ticked(8, now=LATER)
+    connection.execute("create table app (id int)")
+    assert loop.settle() == ([], [])
+    loop.statements.clear()
+    client.insert_event("q08", "t", "1")
+    assert [queue for queue, _ in loop.look().ticks] == ["q08"]
+    loop.state.ticked(8, now=LATER)
+    assert loop.settle() == ([], [])
+    assert loop.statements.pulses
+    assert loop.statements.slices == []
 
 
 def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
@@ -116,8 +143,7 @@ def test_writer_that_ends_when_its_queue_is_hot_no_more(loop, client, connect):
         app.execute("select pgq.insert_event('q05', 't', '1')")
         client.insert_event("q05", "t", "makes the tick that counts both")
         assert loop.settle() == (["q05"], [])
-        loop.clock = count(10_000)
-        assert not loop.state.hot_ids(10_000 + HOT_FOR)
+        assert not loop.state.hot_ids(loop.now)
         client.insert_event("q09", "t", "a write that shows")
         assert loop.settle() == (["q09"], [])
         app.commit()
@@ -133,9 +159,8 @@ def test_queues_that_come_are_ticked_and_those_that_go_are_forgotten(loop, clien
     client.drop_queue("q03")
     client.insert_event("new7", "t", "1")
     assert loop.settle() == (["new7"], [])
-    known = [part for _ in loop.state.watch.ranges() for part in [loop.state.watch.next()]]
-    ids = {each for part in known for each in part.queue_ids[1:-1].split(b",")}
-    assert b"3" not in ids
+    ids = {each for _ in loop.state.watch.ranges() for each in loop.state.watch.next().known}
+    assert 3 not in ids
     assert len(ids) == len(NAMES) - 1 + len(new)
 
 

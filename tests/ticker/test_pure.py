@@ -16,6 +16,7 @@ from pgqpy.ticker.duty import Duty
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.remedies import brief
 from pgqpy.ticker.state import (
+    BUSY_SLICES,
     HOT_FOR,
     HOT_QUEUES,
     ROUND,
@@ -39,7 +40,7 @@ def everything(watch):
 def slices(watch):
     """Return the known queues, slice by slice, of one round."""
     watch.written()
-    return [watch.next().queue_ids for _ in range(watch.stale)]
+    return [watch.next().part().queue_ids for _ in range(watch.stale)]
 
 
 def test_watch_starts_with_nothing_known():
@@ -186,20 +187,20 @@ def test_what_is_left_to_look_at_does_not_wait_for_the_silence_to_end():
     assert look_interval(3600.0, 0.01, pace=PACE, more=True) == 0.02
 
 
-def round_of(slices):
+def stale(slices):
     state = TickState(Watch(range(256 * slices)))
     state.watch.written()
     return state
 
 
 def test_all_slices_are_looked_at_once_in_a_round():
-    state = round_of(4)
+    state = stale(4)
     assert len(list(state.next_slices(now=100.0))) == 4
     assert list(state.next_slices(now=200.0)) == []
 
 
 def test_next_round_begins_a_period_after_the_last():
-    state = round_of(4)
+    state = stale(4)
     assert len(list(state.next_slices(now=100.0))) == 4
     state.watch.written()
     assert list(state.next_slices(now=100.0)) == []
@@ -208,8 +209,25 @@ def test_next_round_begins_a_period_after_the_last():
 
 
 def test_no_look_goes_to_more_than_a_few_slices():
-    state = round_of(40)
+    state = stale(40)
     assert len(list(state.next_slices(now=100.0))) == SLICES
+
+
+def test_a_look_that_events_wait_for_goes_to_fewer_slices():
+    state = stale(4)
+    state.ticked(1, now=100.0)
+    assert len(list(state.next_slices(now=100.0))) == BUSY_SLICES < SLICES
+    assert len(list(state.next_slices(now=100.0))) == 4 - BUSY_SLICES
+
+
+def test_slice_remembers_whom_it_waits_for():
+    watch = Watch()
+    watch.ticked(1, b"5", b"3/4")
+    watch.ticked(2, b"5", None)
+    assert watch.next().waiting == {1}
+    watch.ticked(1, b"5", None)
+    watch.forget(2)
+    assert watch.next().waiting == set()
 
 
 def test_queues_are_hot_for_a_while_after_their_last_tick():
