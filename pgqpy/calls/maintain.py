@@ -10,6 +10,7 @@ from pgqpy.errors import InvalidArgument
 from pgqpy.records import MaintOperation, NextTick, Tick
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime, timedelta
 
 
@@ -58,6 +59,12 @@ def ticker_activity() -> Call[dict[str, int]]:
     """Return the last event id of every queue that is ticked here. Writes nothing, takes no xid."""
     sql = "select queue_name, event_seq from pgq.ticker_activity()"
     return Call("ticker_activity", sql, (), pairs, beside=True)
+
+
+def ticker_pulse(first: int, last: int, besides: Sequence[int]) -> Call[str]:
+    """Sum up the last event ids of the queues with ids from first to last, but for some."""
+    sql = "select pgq.ticker_pulse(%s::integer, %s::integer, %s::integer[])"
+    return Call("ticker_pulse", sql, (first, last, list(besides)), value, beside=True)
 
 
 def ticker_due() -> Call[list[str]]:

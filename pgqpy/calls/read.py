@@ -45,15 +45,21 @@ def short(limit: int) -> sql.Composed:
     return query.format(sql.SQL(_COLUMNS), sql.Literal(limit))
 
 
-def declare_held(name: str) -> sql.Composed:
+# As get_batch_events does for itself, and why, stands there.
+PLAN: LiteralString = """
+    select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+           pgq.batch_event_sql(%s::bigint)"""
+
+
+def declare_held(name: str, query: str) -> sql.Composed:
     """Open a cursor that outlives its transaction: the server keeps the rows, nothing stays open.
 
     So a handler may take hours without a transaction holding back vacuum or meeting a timeout.
+    The query is the batch's own, from batch_event_sql: over get_batch_events the server would
+    keep the rows twice.
     """
-    query = sql.SQL(
-        "declare {} no scroll cursor with hold for select {} from pgq.get_batch_events(%s::bigint)"
-    )
-    return query.format(sql.Identifier(name), sql.SQL(_COLUMNS))
+    statement = sql.SQL("declare {} no scroll cursor with hold for {}")
+    return statement.format(sql.Identifier(name), sql.SQL(query))
 
 
 def open_cursor() -> sql.Composed:

@@ -31,9 +31,7 @@ class AsyncBatchCursor:
         """Open the cursor and return the first events; empty: there are none."""
         batch_id, name = self._batch_id, self._name
         if self._held:
-            await self._link.close_left_open()
-            query = calls.read.declare_held(name)
-            await self._link.read(batch_id, query, (batch_id,), prepare=False)
+            await self._link.hold_cursor(batch_id, name)
             self._open = True
             return await self.next()
         query = calls.read.open_cursor()

@@ -94,6 +94,18 @@ class AsyncLink:
                 await cursor.execute(query, params, binary=True, prepare=prepare)
                 return await cursor.fetchall() if cursor.description else []
 
+    async def hold_cursor(self, batch_id: int, name: str) -> None:
+        """Open a cursor WITH HOLD over a batch, outside a transaction."""
+        await self.close_left_open()
+        with translated("get_batch_events", {"batch_id": batch_id}):
+            async with self.connection.transaction(), self.cursor() as cursor:
+                await cursor.execute(calls.read.PLAN, (batch_id,))
+                query = (await cursor.fetchall())[0][-1]
+                if query is None:  # the batch is not open: the server finds the words
+                    await cursor.execute(calls.read.short(1), (batch_id,))
+                else:
+                    await cursor.execute(calls.read.declare_held(name, query), prepare=False)
+
     async def close_cursor(self, name: str) -> None:
         """Close a server-side cursor."""
         async with self.cursor() as cursor:

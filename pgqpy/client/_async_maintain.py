@@ -8,6 +8,7 @@ from pgqpy import calls
 from pgqpy.client._async_base import AsyncBase
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from pgqpy.calls import Interval
@@ -75,6 +76,19 @@ class AsyncMaintaining(AsyncBase):
             NotSupported: on the real extension.
         """
         return await self._run(calls.maintain.ticker_activity())
+
+    async def ticker_pulse(self, first: int, last: int, besides: Sequence[int] = ()) -> str:
+        """Return a text that changes when an event comes into one of many queues. Writes nothing.
+
+        Args:
+            first: the lowest id of a queue.
+            last: the highest.
+            besides: ids of queues that do not count.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return await self._run(calls.maintain.ticker_pulse(first, last, besides))
 
     async def ticker_due(self) -> list[str]:
         """Name the queues that `ticker` would tick now. Writes nothing.

@@ -94,6 +94,18 @@ class Link:
                 cursor.execute(query, params, binary=True, prepare=prepare)
                 return cursor.fetchall() if cursor.description else []
 
+    def hold_cursor(self, batch_id: int, name: str) -> None:
+        """Open a cursor WITH HOLD over a batch, outside a transaction."""
+        self.close_left_open()
+        with translated("get_batch_events", {"batch_id": batch_id}):
+            with self.connection.transaction(), self.cursor() as cursor:
+                cursor.execute(calls.read.PLAN, (batch_id,))
+                query = (cursor.fetchall())[0][-1]
+                if query is None:  # the batch is not open: the server finds the words
+                    cursor.execute(calls.read.short(1), (batch_id,))
+                else:
+                    cursor.execute(calls.read.declare_held(name, query), prepare=False)
+
     def close_cursor(self, name: str) -> None:
         """Close a server-side cursor."""
         with self.cursor() as cursor:

@@ -8,6 +8,7 @@ from pgqpy import calls
 from pgqpy.client._sync_base import Base
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from pgqpy.calls import Interval
@@ -75,6 +76,19 @@ class Maintaining(Base):
             NotSupported: on the real extension.
         """
         return self._run(calls.maintain.ticker_activity())
+
+    def ticker_pulse(self, first: int, last: int, besides: Sequence[int] = ()) -> str:
+        """Return a text that changes when an event comes into one of many queues. Writes nothing.
+
+        Args:
+            first: the lowest id of a queue.
+            last: the highest.
+            besides: ids of queues that do not count.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return self._run(calls.maintain.ticker_pulse(first, last, besides))
 
     def ticker_due(self) -> list[str]:
         """Name the queues that `ticker` would tick now. Writes nothing.

@@ -87,6 +87,12 @@ async def test_activity_is_the_last_event_of_each_queue(orders: Any) -> None:
     await orders.create_queue("another")
     event_id = await orders.insert_event("orders", "t", "d")
     assert await orders.ticker_activity() == {"another": 0, "orders": event_id}
+    pulse = await orders.ticker_pulse(1, 2)
+    others = await orders.ticker_pulse(1, 2, [1])
+    assert await orders.ticker_pulse(1, 2) == pulse
+    await orders.insert_event("orders", "t", "d")
+    assert await orders.ticker_pulse(1, 2) != pulse
+    assert await orders.ticker_pulse(1, 2, [1]) == others
 
 
 async def test_find_tick_helper(orders: Any) -> None:

@@ -185,7 +185,7 @@ MUTATIONS = {
         "build_insert_group",
         "return pgq.insert_row(v_queue, null, now(), null, null, %4$s);",
         "return null; -- %4$s",
-        partial(g1.test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events, others=16),
+        partial(g1.test_queue_that_grew_in_the_middle_of_a_transaction_gets_its_events, others=64),
     ),
     "move ten retries a turn": Mutation(
         "maint_retry_events",

@@ -69,7 +69,7 @@ def test_queues_of_all_groups_get_their_events_as_their_number_grows_and_shrinks
 def test_usual_insert_never_goes_by_name(sql):
     for number in range(1, 71):
         sql("select pgq.create_queue(%s)", f"q{number}")
-        if number in (1, 16, 17, 70):
+        if number in (1, 64, 65, 70):
             sql("alter function pgq.insert_row rename to not_to_be_called")
             sql("select pgq.insert_event('q1', 't', 'd')")
             sql(f"select pgq.insert_event('q{number}', 't', 'd', '1', '2', '3', '4')")

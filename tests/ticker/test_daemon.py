@@ -290,14 +290,3 @@ def test_ticker_in_an_application_gives_its_signal_handlers_back(dsn):
     stopping.join()
     assert [signal.getsignal(number) for number in numbers] == before
     assert not set(before) & set(meanwhile)
-
-
-def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
-    never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
-    never_started.stop()
-    never_started.stop()
-    ticker = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
-    ticker.start()
-    eventually(lambda: ticker.health()[0] == 200)
-    ticker.stop()
-    ticker.stop()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import Ticker
 from pgqpy.ticker.session import open_session
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
@@ -19,3 +22,14 @@ def test_the_server_notices_that_the_daemons_machine_is_gone(own_server: Embedde
     """
     with closing(open_session(own_server.tcp_dsn())) as connection:
         assert connection.execute(query).fetchall() == [(3,), (4,), (2,), (10_000,)]
+
+
+def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
+    never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    never_started.stop()
+    never_started.stop()
+    ticker = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    ticker.start()
+    eventually(lambda: ticker.health()[0] == 200)
+    ticker.stop()
+    ticker.stop()

@@ -16,7 +16,7 @@
 create or replace function pgq.build_insert_path(i_queue_id int)
 returns void language plpgsql as $$
 declare
-    c_few constant int := 16;  -- queues that insert_event serves by itself
+    c_few constant int := 64;  -- queues that insert_event serves by itself
     v_groups int[];
     v_known int[] := array(select substr(proname, 14)::int from pg_proc
                             where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_\d+$');

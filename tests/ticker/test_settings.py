@@ -1,0 +1,172 @@
+"""What decides without I/O: health, connection strings, settings, logs, timers."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import pytest
+
+from pgqpy.errors import ConnectionFailed
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import logs, notify, session
+from pgqpy.ticker.duty import Duty
+from pgqpy.ticker.health import Health, overall
+from pgqpy.ticker.remedies import brief
+from pgqpy.ticker.timers import Timers
+
+
+def test_database_is_healthy_while_looks_succeed():
+    health = Health("db")
+    health.change("active")
+    health.looked(now=100.0)
+    assert overall([health], 104.0, limit=5.0)[0] == 200
+    status, body = overall([health], 106.0, limit=5.0)
+    assert status == 503
+    assert "no answer" in body["databases"]["db"]["reason"]
+
+
+def test_standby_is_healthy_and_refused_is_not():
+    standby, refused = Health("a"), Health("b")
+    standby.change("standby")
+    standby.looked(now=1.0)
+    refused.looked(now=1.0)
+    refused.change("refused", "schema pgq is not installed")
+    assert overall([standby], 1.0, limit=5.0)[0] == 200
+    status, body = overall([standby, refused], 1.0, limit=5.0)
+    assert status == 503
+    assert body["databases"]["a"]["healthy"]
+    assert body["databases"]["b"]["reason"] == "schema pgq is not installed"
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        "host=db.example port=6432 user=me password=hunter2 dbname=shop",
+        "postgresql://me:hunter2@db.example:6432/shop",
+    ],
+)
+def test_label_names_the_database_and_never_the_password(dsn):
+    assert session.label(dsn) == "db.example:6432/shop"
+
+
+def test_label_knows_the_environment_of_libpq(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PGHOST", "there")
+    monkeypatch.setenv("PGUSER", "me")
+    assert session.label("") == "there:5432/me"
+
+
+@pytest.mark.parametrize("dsn", ["nonsense", "postgresql://me:se/cret@host/db", "port=x"])
+def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(dsn):
+    with pytest.raises(ConnectionFailed) as caught:
+        session.check_dsn(dsn)
+    assert "cret" not in str(caught.value)
+
+
+def test_no_two_databases_have_the_same_label():
+    dsns = ["host=h dbname=a user=x", "host=h dbname=a user=y", "host=h dbname=b user=x"]
+    assert session.labels(dsns) == ["h:5432/a", "h:5432/a#2", "h:5432/b"]
+
+
+def test_connection_string_goes_before_our_defaults():
+    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
+    assert "tcp_user_timeout=" in session.conninfo("dbname=x connect_timeout=3")
+
+
+def test_timeout_of_the_environment_goes_before_our_default(monkeypatch):
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
+    assert "connect_timeout=7" in session.conninfo("dbname=x")
+    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"poll_interval": 0},
+        {"poll_interval": -1},
+        {"poll_interval": "nan"},
+        {"maint_period": 1e9},
+        {"http_port": 70000},
+        {"log_format": "xml"},
+        {"unknown": 1},
+    ],
+)
+def test_absurd_settings_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        TickerSettings(**wrong)
+
+
+def test_settings_never_print_a_password():
+    settings = TickerSettings(dsn="password=hunter2", dsns=("password=hunter2",))
+    assert "hunter2" not in f"{settings} {settings!r}"
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_log_of_an_unexpected_error_shows_no_local_variables(log_format, capsys):
+    def connect(dsn):
+        raise KeyError(len(dsn))
+
+    log = logs.make_logger(TickerSettings(log_format=log_format))
+    with pytest.raises(KeyError) as caught:
+        connect(f"password=hunter{1 + 1}")  # the lines of a traceback do not have the whole of it
+    log.warning("session failed", exc_info=caught.value)
+    said = capsys.readouterr().err
+    assert "raise" in said or "frames" in said
+    assert "hunter2" not in said
+
+
+def test_databases_are_those_named_or_the_one_of_the_environment(monkeypatch):
+    monkeypatch.setenv("PGQPY_DSN", "dbname=one")
+    assert TickerSettings().databases == ("dbname=one",)
+    assert TickerSettings(dsns=("dbname=a", "dbname=b", "dbname=a")).databases == (
+        "dbname=a",
+        "dbname=b",
+    )
+
+
+def test_watchdog_is_fed_twice_as_often_as_it_wants(monkeypatch):
+    monkeypatch.setenv("WATCHDOG_USEC", "30000000")
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
+    assert notify.watchdog_interval() == 15.0
+    monkeypatch.setenv("WATCHDOG_PID", "1")
+    assert notify.watchdog_interval() is None
+    monkeypatch.delenv("WATCHDOG_USEC")
+    assert notify.watchdog_interval() is None
+
+
+def test_no_service_manager_is_no_error(monkeypatch, tmp_path):
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    assert not notify.notify("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    assert not notify.notify("READY=1")
+
+
+def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
+    called = threading.Event()
+
+    class Called(Duty):
+        def __init__(self):
+            self.name, self.period = "called", 3600.0
+
+        def __call__(self):
+            called.set()
+
+    timers = Timers([Called()])
+    timers.start()
+    try:
+        assert called.wait(30)
+        assert timers.join(time.monotonic() + 30)  # one that still runs is not started again
+        called.clear()
+        monkeypatch.setattr("pgqpy.ticker.timers.wall_clock_offset", lambda: -3600.0)
+        timers._scheduler.wakeup()
+        assert called.wait(30)
+    finally:
+        timers.stop()
+
+
+def test_error_is_told_in_one_line():
+    assert brief(RuntimeError("first\nsecond")) == "first"
+    assert brief(RuntimeError()) == "RuntimeError"
