@@ -28,7 +28,7 @@ SETTINGS: Mapping[str, str | int] = {
     "max_wal_size": "8GB",
     "checkpoint_timeout": "15min",
     "max_connections": 200,
-    "max_locks_per_transaction": 1024,
+    "max_locks_per_transaction": 256,  # 1,000 queues in one transaction of 8 sessions
     "autovacuum": "on",
 }
 SMALL: Mapping[str, str | int] = {**SETTINGS, "shared_buffers": "128MB", "max_wal_size": "1GB"}

@@ -52,11 +52,12 @@ end $$
 FASTEST, SLOWEST = 0.9, 10.0  # ratio, and milliseconds
 EXTRA = [f"extra{number}" for number in range(10)]
 NOTE = (
-    "By pgbench. Each session first inserts six events into each queue that it will use (PostgreSQL "
-    "plans a statement's first five executions one by one); then begins what is measured. The first call: a new session inserts one event, in a "
-    "transaction that is open already; the time is that of the call, without connecting and "
-    "committing. After create_queue: the next insert of a session that was open and had inserted "
-    "before another session made a queue."
+    "By pgbench. Each session first inserts six events into each queue that it will use "
+    "(PostgreSQL plans a statement's first five executions one by one); then begins what is "
+    "measured. The first call: a new session inserts one event, in a transaction that is open "
+    "already; the time is that of the call, without connecting and committing. After "
+    "create_queue: the next insert of a session that was open and had inserted before another "
+    "session made a queue."
 )
 Column = tuple[bool, int]  # synchronous_commit, clients
 
