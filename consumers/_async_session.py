@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
 from pgqpy.client import AsyncClient, _dsn
 from pgqpy.consumers._async_savepoint import AsyncHandlerConnection
-from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew, from_database
 from pgqpy.manifest import shipped_version
@@ -37,7 +35,7 @@ PG_17 = 170000
 class AsyncSession:
     """A connection (autocommit) with the consumer's calls and notifications."""
 
-    def __init__(self, connection: psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncHandlerConnection) -> None:
         self.connection = connection
         self.client = AsyncClient(connection)
         self.extension = False  # the real extension pgq, not ours
@@ -86,8 +84,7 @@ class AsyncSession:
         The same error out of a connection of the handler's own leaves ours whole, and is a failure
         like any other: repeated as if it were ours, an event that always gets it would never end.
         """
-        failed = self.connection.pgconn.transaction_status == TransactionStatus.INERROR
-        return failed and is_collision(error)
+        return self.connection.collided(error)
 
     async def register(self, queue: str, consumer: str) -> None:
         """Register the consumer unless it is; QueueNotFound if there is no such queue.

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from pgqpy.calls import admin, consume
 from pgqpy.consumers._sync_batch import OpenBatch
 from pgqpy.consumers._sync_failures import Failures
 from pgqpy.consumers.definition import handler_name
 from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.retry import Retry, backoff
 from pgqpy.consumers.silence import Silence
@@ -71,7 +74,12 @@ class Loop:
 
     def _look_for_ticks(self) -> None:
         consumer = self.consumer
-        (found,) = self.session.run(admin.get_queue_info(consumer.queue))
+        try:
+            (found,) = self.session.run(admin.get_queue_info(consumer.queue))
+        except psycopg.Error as error:
+            if is_collision(error):
+                return  # with a compaction: the next look will do
+            raise
         complaint = self.silence.complaint(found)
         if complaint:
             text = (

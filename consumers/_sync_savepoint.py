@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -10,10 +11,11 @@ from psycopg.pq import TransactionStatus
 
 from pgqpy.calls import Call
 from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.loss import is_collision
 from pgqpy.errors import TransactionEnded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Callable
 
     from pgqpy.consumers._sync_session import Session
     from pgqpy.records import Event
@@ -53,6 +55,30 @@ UNDO = tuple(
 
 class HandlerConnection(psycopg.Connection[Any]):
     """The connection that transactional handlers get: the transaction is the consumer's."""
+
+    _collision: Exception | None = None
+
+    def collided(self, error: BaseException) -> bool:
+        """Say whether it is this connection's transaction that collided; ask before it ends."""
+        return is_collision(error) and (self._failed() or error is self._collision)
+
+    def _failed(self) -> bool:
+        return self.pgconn.transaction_status == TransactionStatus.INERROR
+
+    @contextmanager
+    def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002  # psycopg's signature
+    ) -> Iterator[psycopg.Transaction]:
+        """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
+        with super().transaction(savepoint_name, force_rollback) as inner:
+            try:
+                yield inner
+            except psycopg.Error as error:
+                if self._failed() and is_collision(error):
+                    self._collision = error
+                raise
 
     def commit(self) -> None:
         """Raise TransactionEnded: the consumer commits, together with finish_batch."""

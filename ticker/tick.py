@@ -108,7 +108,7 @@ class Turn:
 
     def _rows(self, part: Part, known: bytes) -> list[Row]:
         """Run the statement, that ticks what is due but not failing, if that is possible."""
-        apart = array(self._state.failing_ids.values())
+        apart = array([*self._state.failing_ids.values()])
         try:
             return self._statements.run(TURN, known, *part, apart)
         except psycopg.Error:

@@ -82,9 +82,9 @@ class Slice:
         """Return the first and the last id."""
         return b"%d" % self.first, b"%d" % self.last
 
-    def listed(self, queue_ids: Iterable[int]) -> bytes:
+    def listed(self, queue_ids: Sequence[int]) -> bytes:
         """Return those of these queues that are in the range, as an array literal."""
-        return array(each for each in queue_ids if self.first <= each <= self.last)
+        return array([each for each in queue_ids if self.first <= each <= self.last])
 
     def halves(self) -> list[Slice]:
         """Return two slices in place of this one, with as many known queues each."""
@@ -129,7 +129,7 @@ class Watch:
         few = len(self._slices) == 1 and len(self._slices[0].known) <= FEW
         return self._slices[0].part() if few else None
 
-    def chosen(self, queue_ids: Iterable[int]) -> Part:
+    def chosen(self, queue_ids: Sequence[int]) -> Part:
         """Return some queues as one part."""
         known = [self._slice(each).known.get(each) for each in queue_ids]
         found = [each for each in known if each is not None]
@@ -170,7 +170,7 @@ class Watch:
         return self._slices[bisect_right(self._firsts, queue_id) - 1]
 
 
-def array(queue_ids: Iterable[int]) -> bytes:
+def array(queue_ids: Sequence[int]) -> bytes:
     """Return ids as an array literal."""
     return b"{%b}" % b",".join(b"%d" % each for each in queue_ids)
 

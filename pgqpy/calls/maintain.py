@@ -61,10 +61,10 @@ def ticker_activity() -> Call[dict[str, int]]:
     return Call("ticker_activity", sql, (), pairs, beside=True)
 
 
-def ticker_pulse(first: int, last: int, besides: Sequence[int]) -> Call[str]:
+def ticker_pulse(first: int, last: int, excluded: Sequence[int]) -> Call[str]:
     """Sum up the last event ids of the queues with ids from first to last, but for some."""
     sql = "select pgq.ticker_pulse(%s::integer, %s::integer, %s::integer[])"
-    return Call("ticker_pulse", sql, (first, last, list(besides)), value, beside=True)
+    return Call("ticker_pulse", sql, (first, last, list(excluded)), value, beside=True)
 
 
 def ticker_due() -> Call[list[str]]:

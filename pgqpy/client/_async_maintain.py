@@ -77,18 +77,18 @@ class AsyncMaintaining(AsyncBase):
         """
         return await self._run(calls.maintain.ticker_activity())
 
-    async def ticker_pulse(self, first: int, last: int, besides: Sequence[int] = ()) -> str:
+    async def ticker_pulse(self, first: int, last: int, excluded: Sequence[int] = ()) -> str:
         """Return a text that changes when an event comes into one of many queues. Writes nothing.
 
         Args:
             first: the lowest id of a queue.
             last: the highest.
-            besides: ids of queues that do not count.
+            excluded: ids of queues that do not count.
 
         Raises:
             NotSupported: on the real extension.
         """
-        return await self._run(calls.maintain.ticker_pulse(first, last, besides))
+        return await self._run(calls.maintain.ticker_pulse(first, last, excluded))
 
     async def ticker_due(self) -> list[str]:
         """Name the queues that `ticker` would tick now. Writes nothing.

@@ -5,7 +5,10 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.consumers.harness import NOTE
+from pgqpy.consumers import Consumer
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Running
+
+COLLIDE = "do $$ begin raise exception 'x' using errcode = '40001'; end $$"
 
 
 def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect):
@@ -17,7 +20,7 @@ def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect
         yield "select count(*) from effect", []
         yield NOTE, [event.data]
         if len(calls) == 1:
-            yield "do $$ begin raise exception 'x' using errcode = '40001'; end $$", []
+            yield COLLIDE, []
 
     make.start(handler, transactional=True)
     queue.insert("a", "b")
@@ -26,6 +29,33 @@ def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect
     assert effects() == ["a", "b"]
     assert queue.retry_delays() == []
     assert other.closed is False
+
+
+def test_a_collision_in_a_savepoint_of_the_handler_repeats_the_batch(queue, effects, dsn):
+    calls = []
+
+    class Colliding(Consumer):
+        queue = QUEUE
+        name = CONSUMER
+        transactional = True
+        on_error = "stop"
+
+        def process_event(self, event, connection):
+            calls.append(event.data)
+            with connection.transaction():
+                connection.execute(NOTE, [event.data])
+                if len(calls) < 4:
+                    connection.execute(COLLIDE)
+
+    consumer = Colliding(dsn)
+    running = Running(consumer)
+    queue.insert("a")
+    queue.wait_until_finished()
+    consumer.stop()
+    running.join()
+    assert calls == ["a"] * 4
+    assert effects() == ["a"]
+    assert queue.retry_delays() == []
 
 
 def colliding_elsewhere(other, code):

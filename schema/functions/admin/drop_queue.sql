@@ -9,7 +9,7 @@
 -- Returns: 1.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.
 -- Writes: advisory locks; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.consumer, pgq.tick; drop tables, sequences and functions.
+--   pgq.dead_event, pgq.consumer, pgq.tick; drop tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$

@@ -11,7 +11,8 @@
 -- index probe that finds nothing is cheap (G1).
 --
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice); null when the batch is not open.
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

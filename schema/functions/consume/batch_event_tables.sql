@@ -3,8 +3,8 @@
 -- The tables that hold a batch's events: all of the queue's.
 --
 -- Returns: qualified, quoted names.
--- Raises: PQ003 Cannot find data for batch.
--- Writes: nothing.
+-- Raises: PQ003 Cannot find data for batch; 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.batch_event_tables(x_batch_id bigint)
 returns setof text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -6,8 +6,8 @@
 -- The batch is locked first: whoever waited for it finds it closed (G5).
 --
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
--- Raises: 40001 in REPEATABLE READ, somebody else moved the position.
--- Writes: row lock pgq.registration; insert pgq.position.
+-- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_batch(x_batch_id bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -6,8 +6,8 @@
 -- Parameters: i_quick_limit: how many rows at once; 0 or less: none. i_extra_where: an SQL condition on the event's
 --   columns. It is raw SQL: this overload runs with the caller's own rights, so that it can read no more than the caller.
 -- Returns: rows as get_batch_events; none if an argument is NULL.
--- Raises: PQ003 batch not found.
--- Writes: nothing.
+-- Raises: PQ003 batch not found; 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_batch_cursor(
     i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,

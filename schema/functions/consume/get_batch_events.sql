@@ -6,8 +6,8 @@
 -- large table would be read whole for a small batch. Ruling out makes a plan look dear, and dear plans are compiled by
 -- JIT, which takes longer than the batch: that is off too.
 --
--- Raises: PQ003 batch not found.
--- Writes: nothing.
+-- Raises: PQ003 batch not found; 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_batch_events(
     x_batch_id bigint,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,

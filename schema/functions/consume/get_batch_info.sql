@@ -3,7 +3,8 @@
 -- What an open batch is: its queue, consumer, ticks and lag (now less the time of its end tick).
 --
 -- Returns: one row, all null when the batch is not open.
--- Writes: nothing.
+-- Raises: 40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.get_batch_info(
     x_batch_id bigint,
     out queue_name text, out consumer_name text, out batch_start timestamptz, out batch_end timestamptz,

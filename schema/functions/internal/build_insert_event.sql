@@ -1,11 +1,11 @@
--- Function: pgq.build_insert_event(i_columns text, i_groups int[])
+-- Function: pgq.build_insert_event(i_columns text, i_groups int[], i_anew bool)
 --
--- Generates the insert_event that fills these columns. Nothing is replaced that would be the same: every session would
--- have to read it again.
+-- Generates the insert_event that fills these columns. When one queue has changed nothing is replaced that would be the
+-- same: every session would have to read it again.
 --
--- Parameters: i_groups: the groups to call; null: all queues stand in the function itself.
+-- Parameters: i_groups: the groups to call; null: all queues stand in the function itself. i_anew: replace in any case.
 -- Writes: create function.
-create or replace function pgq.build_insert_event(i_columns text, i_groups int[])
+create or replace function pgq.build_insert_event(i_columns text, i_groups int[], i_anew boolean)
 returns void language plpgsql as $$
 declare
     v_texts constant text := replace(i_columns, ',', ' text,') || ' text';
@@ -40,11 +40,11 @@ begin
 %sreturn pgq.insert_row(v_queue, null, now(), null, null, %s);
 end
 $body$, v_tree, v_values);
-    if v_body is distinct from (select prosrc from pg_proc where oid = to_regprocedure(
+    if i_anew or v_body is distinct from (select prosrc from pg_proc where oid = to_regprocedure(
             format('pgq.insert_event(text, %s)', regexp_replace(i_columns, '\w+', 'text', 'g')))) then
         execute format('create or replace function pgq.insert_event(queue_name text, %s) returns bigint language plpgsql '
             'security definer set search_path = pg_catalog, pg_temp as %L', v_texts, v_body);
     end if;
 end
 $$;
-comment on function pgq.build_insert_event(text, int[]) is 'Generates one of the two insert_event.';
+comment on function pgq.build_insert_event(text, int[], boolean) is 'Generates one of the two insert_event.';

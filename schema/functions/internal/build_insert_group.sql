@@ -2,7 +2,7 @@
 --
 -- Generates pgq.insert_group_N, which inserts an event into one of the queues whose ids divided by 64 are N.
 --
--- Writes: create function.
+-- Writes: create function, revoke.
 create or replace function pgq.build_insert_group(i_group int)
 returns void language plpgsql as $$
 declare

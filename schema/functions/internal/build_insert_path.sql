@@ -26,8 +26,8 @@ begin
     end if;
     perform pgq.build_insert_group(g) from unnest(v_groups) g where g <> all (v_known);
     perform pgq.build_insert_group(g) from unnest(v_known) g where i_queue_id is null or g = i_queue_id / 64;
-    perform pgq.build_insert_event('ev_type, ev_data', v_groups);
-    perform pgq.build_insert_event('ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4', v_groups);
+    perform pgq.build_insert_event('ev_type, ev_data', v_groups, i_queue_id is null);
+    perform pgq.build_insert_event('ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4', v_groups, i_queue_id is null);
 end
 $$;
 comment on function pgq.build_insert_path(int) is 'Generates the code that inserts events.';

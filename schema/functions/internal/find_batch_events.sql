@@ -5,8 +5,9 @@
 -- planner thinks of tables without statistics: see get_batch_events). An id may be there twice, with two txids: an
 -- event and its retried copy, in one large batch.
 --
--- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths.
--- Writes: nothing.
+-- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths;
+--   40001 as check_snapshot.
+-- Writes: as check_snapshot.
 create or replace function pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 returns setof pgq.event_template language plpgsql
 set enable_seqscan = off set jit = off as $$

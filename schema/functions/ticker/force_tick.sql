@@ -6,13 +6,15 @@
 -- A queue that is paused, ticked from elsewhere or missing is passed over in silence.
 --
 -- Returns: the current last tick; null for a queue that is missing.
--- Writes: setval of the event sequence.
+-- Raises: 40001 as check_snapshot.
+-- Writes: setval of the event sequence; as check_snapshot.
 create or replace function pgq.force_tick(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
+    perform pgq.check_snapshot();
     select * into q from pgq.queue where queue_name = i_queue_name;
     if found and not q.queue_external_ticker and not q.queue_ticker_paused then
         perform setval(q.queue_event_seq::regclass, nextval(q.queue_event_seq::regclass) + q.queue_ticker_max_count::bigint * 2 + 1000);

@@ -1,20 +1,20 @@
--- Function: pgq.ticker_pulse(i_first int, i_last int, i_except int[])
+-- Function: pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
 --
 -- A text that changes when the last event id changes of any queue with an id from i_first to i_last, but for those in
--- i_except, or when a queue comes or goes: a ticker that finds it as it was need not look at each of them, which takes
+-- i_excluded, or when a queue comes or goes: a ticker that finds it as it was need not look at each of them, which takes
 -- twice as long (see ticker_activity). A 64-bit hash, of which no two texts in a row are the same by chance.
 --
 -- Writes: as may_look_at; takes no xid.
-create or replace function pgq.ticker_pulse(i_first int, i_last int, i_except int[])
+create or replace function pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return (
-        select count(*) || ' ' || bit_xor(hashint8extended(
+        select count(*) || ' ' || coalesce(bit_xor(hashint8extended(
                 case when pgq.may_look_at(queue_id) then coalesce(pg_sequence_last_value(to_regclass(queue_event_seq)), 0) else -1 end,
-                queue_id))
+                queue_id)), 0)
           from pgq.queue
-         where queue_id between i_first and i_last and queue_id <> all (i_except)
+         where queue_id between i_first and i_last and queue_id <> all (i_excluded)
            and not queue_external_ticker and not queue_ticker_paused);
 end
 $$;
