@@ -55,7 +55,7 @@ def tree(tmp_path: Path, tool: dict[str, Any]) -> Path:
 
 EVERY_RULE = '''"""Rules."""
 
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 
 def connect_async() -> AsyncGenerator[int, None]: ...
