@@ -65,7 +65,7 @@ $(BENCH_STAMP): $(STAMP)
 	@touch $@
 
 smoke: $(STAMP)  ## Hold a transaction open for three minutes of load: fails if anything dead piles up
-	@$(BIN)/python -m benchmarks --smoke xmin && echo "make smoke: passed" \
+	@$(BIN)/python -m benchmarks --smoke --alone xmin && echo "make smoke: passed" \
 	  || { echo "make smoke: FAILED"; exit 1; }
 
 compose: .secrets/postgres_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
