@@ -7,6 +7,7 @@ import signal
 import time
 from contextlib import contextmanager
 from functools import partial
+from queue import Empty, SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself
 BREAK_TIMEOUT = 0.15  # seconds more, once its sessions are broken off
+SIGNAL_LOOK = 0.5  # seconds
 STALE = 60.0  # seconds a loop may go without a sign of life until systemd hears no more of us
 
 
@@ -58,6 +60,7 @@ class Ticker:
         self.metrics = TickerMetrics()
         self.hangs = False  # after `stop`: some thread still waits for a server
         self._stopping = Event()
+        self._stop_asked: SimpleQueue[None] = SimpleQueue()
         self._sessions = session.Sessions()
         self._healths: list[Health] = []
         self._threads: list[Thread] = []
@@ -83,6 +86,7 @@ class Ticker:
 
     def stop(self) -> None:
         """Stop within a second: what runs may end, what hangs is broken off."""
+        self._stop_asked.put(None)
         self._stopping.set()
         self._timers.stop()
         closing = Thread(target=self._web.stop, daemon=True)  # takes its time, so meanwhile
@@ -102,9 +106,10 @@ class Ticker:
         with self._signals_caught():
             self.start()
             notify("READY=1")
-            interval = watchdog_interval()
-            while not self._stopping.wait(interval):
-                self._feed_watchdog()
+            watchdog = watchdog_interval()
+            while not self._waited(min(SIGNAL_LOOK, watchdog or SIGNAL_LOOK)):
+                if watchdog:
+                    self._feed_watchdog()
             notify("STOPPING=1")
             self.stop()
             self.log.info("stopped")
@@ -157,9 +162,21 @@ class Ticker:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        # In a thread: the handler interrupts the main thread, which may be inside the event with
-        # the lock that set() needs, and would wait for itself for ever.
-        Thread(target=self._stopping.set, daemon=True).start()
+        # Not the event: the handler interrupts the main thread, which may be inside it with the
+        # lock that set() needs, and would wait for itself for ever. This queue is made for that.
+        self._stop_asked.put(None)
+
+    def _waited(self, seconds: float) -> bool:
+        """Wait until somebody wants the daemon to stop; False if nobody did.
+
+        Never wait without an end: a signal that another thread gets, or that comes a moment before
+        the wait begins, does not interrupt it, and its handler runs only once it is over.
+        """
+        try:
+            self._stop_asked.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
 
     def _feed_watchdog(self) -> None:
         """Tell systemd that no loop is stuck.

@@ -290,3 +290,17 @@ def test_ticker_in_an_application_gives_its_signal_handlers_back(dsn):
     stopping.join()
     assert [signal.getsignal(number) for number in numbers] == before
     assert not set(before) & set(meanwhile)
+
+
+def test_a_signal_that_another_thread_gets_stops_it(dsn):
+    # The kernel may choose any thread; a wait in the main one is not interrupted then.
+    ticker = Ticker(TickerSettings(dsns=(dsn,)))
+
+    def kill():
+        eventually(lambda: ticker.health()[0] == 200)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    assert ticker.run() == 0
+    killing.join()
