@@ -14,7 +14,8 @@ class Event(NamedTuple):
 
     Attributes:
         id: position in the queue's sequence; keeps its value through the retry queue.
-        time: when the producer's transaction began (aware datetime).
+        time: when the producer's transaction began (aware datetime, in UTC where `get_batch_events`
+            or a consumer gives it).
         txid: the transaction that made it visible to consumers.
         retry: how often it went through the retry queue; None the first time.
         type: what kind of event it is, in the application's words.

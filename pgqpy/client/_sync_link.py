@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
@@ -12,33 +11,24 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
+from pgqpy.client._rows import UtcLoader, event_row
 from pgqpy.client._translate import translated
-from pgqpy.records import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from psycopg.abc import Params
 
     from pgqpy.calls import Call, Row
     from pgqpy.calls.read import Statement
+    from pgqpy.records import Event
 
 T = TypeVar("T")
-
-# Half the cost of Event._make, which a million events notice.
-_to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
-
-
-def _event_row(_cursor: object) -> Callable[[Sequence[Any]], Event]:
-    """Make rows events: a row factory of psycopg."""
-    return _to_event
 
 
 class Link:
     """A connection that may be the application's: its settings are left as they are.
 
     Cursors are of our own kind, whatever factories the application set. Results are binary, so
-    they do not depend on its DateStyle and IntervalStyle.
+    they do not depend on its DateStyle and IntervalStyle; the times of events are in UTC.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
@@ -90,7 +80,8 @@ class Link:
     ) -> list[Event]:
         """Run a statement of a reader; its rows, if it has any, are events."""
         with translated("get_batch_events", {"batch_id": batch_id}):
-            with Cursor(self.connection, row_factory=_event_row) as cursor:
+            with Cursor(self.connection, row_factory=event_row) as cursor:
+                cursor.adapters.register_loader("timestamptz", UtcLoader)
                 cursor.execute(query, params, binary=True, prepare=prepare)
                 return cursor.fetchall() if cursor.description else []
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from contextlib import nullcontext
+from datetime import timezone
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.types.numeric import Int8BinaryLoader
 
 import pgqpy
 from pgqpy import BatchNotFound, Event, InvalidArgument
@@ -69,6 +72,22 @@ async def test_event_has_its_columns_and_types(orders: Any) -> None:
         assert event.retry is None
         assert event.time.tzinfo is not None
         assert event.txid > 0
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("fetch_size", [1, 10])
+async def test_times_are_in_utc_whatever_the_session_and_the_application_want(
+    orders: Any, fetch_size: int, inside: bool
+) -> None:
+    batch = await filled(orders, 3)
+    await sql(orders, "set timezone = 'Asia/Kolkata'")
+    orders.connection.adapters.register_loader("timestamptz", Int8BinaryLoader)
+    async with orders.transaction() if inside else nullcontext():
+        events = orders.get_batch_events(batch, fetch_size=fetch_size)
+        times = [event.time async for event in events]
+    stored = await sql(orders, "select extract(epoch from ev_time)::float8 from pgq.event_1")
+    assert {time.tzinfo for time in times} == {timezone.utc}
+    assert [time.timestamp() for time in times] == [epoch for (epoch,) in stored]
 
 
 @pytest.mark.parametrize("fetch_size", [0, -1, 2**31])
