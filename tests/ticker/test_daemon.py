@@ -6,7 +6,6 @@ import errno
 import re
 import signal
 import socket
-import threading
 from contextlib import suppress
 
 import pytest
@@ -34,6 +33,7 @@ METRICS = [
     "pgq_pending_events",
     "process_cpu_seconds_total",
 ]
+
 
 SESSIONS = (
     "select count(*) from pg_stat_activity"
@@ -263,44 +263,3 @@ def test_console_log_is_for_people(spawn, dsn):
     assert "started" in text
     assert "{" not in text
     assert process.terminate() == 0
-
-
-def test_ticker_in_an_application_leaves_no_session_behind(dsn, connection):
-    ticker = Ticker(TickerSettings(dsns=(dsn,), retry_period=0.1))
-    ticker.start()
-    eventually(lambda: connection.execute(SESSIONS).fetchone() >= (2,))
-    ticker.stop()
-    eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
-
-
-def test_ticker_in_an_application_gives_its_signal_handlers_back(dsn):
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = [signal.getsignal(number) for number in numbers]
-    ticker = Ticker(TickerSettings(dsns=(dsn,)))
-    meanwhile: list[object] = []
-
-    def stop():
-        eventually(lambda: ticker.health()[0] == 200)
-        meanwhile.extend(signal.getsignal(number) for number in numbers)
-        ticker.stop()
-
-    stopping = threading.Thread(target=stop)
-    stopping.start()
-    assert ticker.run() == 0
-    stopping.join()
-    assert [signal.getsignal(number) for number in numbers] == before
-    assert not set(before) & set(meanwhile)
-
-
-def test_a_signal_that_another_thread_gets_stops_it(dsn):
-    # The kernel may choose any thread; a wait in the main one is not interrupted then.
-    ticker = Ticker(TickerSettings(dsns=(dsn,)))
-
-    def kill():
-        eventually(lambda: ticker.health()[0] == 200)
-        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
-
-    killing = threading.Thread(target=kill)
-    killing.start()
-    assert ticker.run() == 0
-    killing.join()
