@@ -6,6 +6,7 @@ right) reach the caller as psycopg raised them.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -155,6 +156,25 @@ class CorruptQueue(PgqError):
     """
 
 
+class RangeExpired(PgqError):
+    """Rotation took events of the range.
+
+    Data: `.queue`, `.tick_id`, and the ticks that are left: `.first_tick` to `.last_tick`.
+    """
+
+    first_tick: int | None = None
+    last_tick: int | None = None
+
+
+class SubscriptionMoved(PgqError):
+    """The subscription is not where it was left: somebody else uses the consumer.
+
+    Data: `.queue`, `.consumer`, and where it is: `.tick_id`.
+    """
+
+    what_to_do = "give each reader a consumer of its own"
+
+
 class ConnectionFailed(PgqError):
     """There is no connection to the database."""
 
@@ -212,6 +232,15 @@ class TransactionEnded(PgqError):
     what_to_do = "commit and rollback are the consumer's; to undo an event, raise an exception"
 
 
+class StageLost(PgqError):
+    """The stage does not hold what the tasks wrote, so nothing was inserted.
+
+    Data: `.queue`.
+    """
+
+    what_to_do = "write it again"
+
+
 class MissingExtra(PgqError):
     """An optional package is missing."""
 
@@ -232,6 +261,9 @@ BY_SQLSTATE: Mapping[str, type[PgqError]] = {
     "PQ013": WrongIsolation,
     "PQ014": InstallRefused,
     "PQ015": CorruptQueue,
+    "PQ016": RangeExpired,
+    "PQ017": SubscriptionMoved,
+    "PQ018": StageLost,
     # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
     "P0001": PgqError,
     "XX000": PgqError,
@@ -264,12 +296,19 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     if found is None:
         return None
     diag = exc.diag
+    data = {**data, **_named_ticks(diag.message_detail or "")}
     message = diag.message_primary or found.__doc__ or ""
     if diag.message_detail:
         message = f"{message} ({diag.message_detail})"
     hint = diag.message_hint or found.what_to_do
     text = f"{message}: {hint}" if hint else message
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+
+
+def _named_ticks(detail: str) -> dict[str, int]:
+    """Read the ticks that a detail carries as data: `tick_id=3, first_tick=5, last_tick=9`."""
+    found = re.findall(r"\b(tick_id|first_tick|last_tick)=(-?\d+)(?=, |$)", detail)
+    return {name: int(tick) for name, tick in found}
 
 
 def _missing(code: str, function: str) -> SchemaMissing:

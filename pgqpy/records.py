@@ -140,6 +140,20 @@ class Tick(NamedTuple):
     tick_snapshot: str
 
 
+class TickInfo(NamedTuple):
+    """A tick from which on every event of the queue is still there, as `get_tick_info` lists it.
+
+    `tick_snapshot` is a txid_snapshot as text. `events` hints at how many there are since the tick
+    before in the list; None for the first.
+    """
+
+    tick_id: int
+    tick_time: datetime
+    tick_snapshot: str
+    tick_event_seq: int
+    events: int | None
+
+
 class NextTick(NamedTuple):
     """The tick that `find_tick_helper` would end a batch at."""
 

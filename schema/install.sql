@@ -19,6 +19,8 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/006_dead.sql
 \ir tables/007_recent.sql
 \ir views/subscription.sql
+\ir tables/008_pins.sql
+\ir tables/009_sink.sql
 \ir setup/retire.sql
 
 -- What the rest is made of
@@ -31,6 +33,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/check_snapshot.sql
 \ir functions/internal/slowest_tick.sql
 \ir functions/internal/tick_sees_table.sql
+\ir functions/internal/used_ticks.sql
 
 -- Administrators: queues
 \ir functions/internal/check_insert.sql
@@ -56,6 +59,13 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/produce/insert_events.sql
 \ir functions/produce/current_event_table.sql
 
+-- Producers of many events, by tasks side by side: in once
+\ir functions/internal/create_stage.sql
+\ir functions/internal/clear_stage.sql
+\ir functions/produce/open_stage.sql
+\ir functions/produce/commit_stage.sql
+\ir functions/produce/drop_stage.sql
+
 -- The ticker: ticks, retries, rotation
 \ir functions/internal/check_tick_order.sql
 \ir functions/internal/may_look_at.sql
@@ -77,6 +87,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/maint/maint_ticks.sql
 \ir functions/maint/maint_recent_ticks.sql
 \ir functions/maint/maint_positions.sql
+\ir functions/maint/maint_stages.sql
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql
 
@@ -86,10 +97,12 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
 \ir functions/internal/move_position.sql
+\ir functions/internal/check_newest.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
 \ir functions/internal/find_batch.sql
+\ir functions/internal/range_sql.sql
 \ir functions/consume/batch_event_sql.sql
 \ir functions/consume/batch_event_tables.sql
 \ir functions/consume/get_batch_events.sql
@@ -106,9 +119,21 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/finish_batch.sql
 
+-- Readers of ranges: any ticks, and a subscription that keeps them
+\ir functions/internal/check_range.sql
+\ir functions/internal/find_range.sql
+\ir functions/internal/lock_events.sql
+\ir functions/consume/tick_event_sql.sql
+\ir functions/consume/get_tick_events.sql
+\ir functions/internal/lock_subscription.sql
+\ir functions/internal/refuse_moved.sql
+\ir functions/consume/pin_range.sql
+\ir functions/consume/advance_subscription.sql
+
 -- Everybody: what is going on
 \ir functions/info/get_queue_info.sql
 \ir functions/info/get_consumer_info.sql
+\ir functions/info/get_tick_info.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql
 \ir functions/info/upgrade_schema.sql

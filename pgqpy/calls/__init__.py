@@ -1,6 +1,16 @@
 """Every SQL function as a pure builder of its call: no connection, no I/O."""
 
-from pgqpy.calls import admin, bulk, consume, maintain, payload, produce, read, setaside
+from pgqpy.calls import (
+    admin,
+    bulk,
+    consume,
+    maintain,
+    payload,
+    produce,
+    read,
+    setaside,
+    ticks,
+)
 from pgqpy.calls._call import Call, Row
 from pgqpy.calls._check import After, Interval, batch_id, event_id
 from pgqpy.calls.admin import Setting
@@ -24,4 +34,5 @@ __all__ = [
     "produce",
     "read",
     "setaside",
+    "ticks",
 ]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FETCH_SIZE = 1000  # events held by the client at a time
 
-_COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
     ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
 _cursors = itertools.count(1)
 
@@ -42,7 +42,7 @@ def cursor_name(batch_id: int) -> str:
 def short(limit: int) -> sql.Composed:
     """Select at most `limit` events, in one go."""
     query = sql.SQL("select {} from pgq.get_batch_events(%s::bigint) limit {}")
-    return query.format(sql.SQL(_COLUMNS), sql.Literal(limit))
+    return query.format(sql.SQL(COLUMNS), sql.Literal(limit))
 
 
 # As get_batch_events does for itself, and why, stands there.
@@ -65,7 +65,7 @@ def declare_held(name: str, query: str) -> sql.Composed:
 def open_cursor() -> sql.Composed:
     """Open a cursor in the running transaction; its first events. PGQ get_batch_cursor, 1.4."""
     query = sql.SQL("select {} from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)")
-    return query.format(sql.SQL(_COLUMNS))
+    return query.format(sql.SQL(COLUMNS))
 
 
 def fetch(name: str, size: int) -> sql.Composed:

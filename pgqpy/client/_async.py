@@ -14,6 +14,7 @@ from pgqpy.client._async_consume import AsyncConsuming
 from pgqpy.client._async_maintain import AsyncMaintaining
 from pgqpy.client._async_produce import AsyncProducing
 from pgqpy.client._async_setaside import AsyncSettingAside
+from pgqpy.client._async_ticks import AsyncTickReading
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 
 
 class AsyncClient(
-    AsyncProducing, AsyncConsuming, AsyncSettingAside, AsyncManaging, AsyncMaintaining
+    AsyncProducing,
+    AsyncConsuming,
+    AsyncTickReading,
+    AsyncSettingAside,
+    AsyncManaging,
+    AsyncMaintaining,
 ):
     """Every SQL function of the queue as a method of the same name.
 

@@ -14,6 +14,7 @@ from pgqpy.client._sync_consume import Consuming
 from pgqpy.client._sync_maintain import Maintaining
 from pgqpy.client._sync_produce import Producing
 from pgqpy.client._sync_setaside import SettingAside
+from pgqpy.client._sync_ticks import TickReading
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 
 
 class Client(
-    Producing, Consuming, SettingAside, Managing, Maintaining
+    Producing,
+    Consuming,
+    TickReading,
+    SettingAside,
+    Managing,
+    Maintaining,
 ):
     """Every SQL function of the queue as a method of the same name.
 

@@ -15,6 +15,7 @@ $grants$;
 grant execute on function
     pgq.seq_getval(text), pgq.get_queue_info(), pgq.get_queue_info(text),
     pgq.get_consumer_info(), pgq.get_consumer_info(text), pgq.get_consumer_info(text, text),
+    pgq.get_tick_info(text, bigint, bigint),
     pgq.quote_fqname(text), pgq.version(), pgq.schema_version()
 to public;
 
@@ -30,12 +31,15 @@ grant execute on function
     pgq.event_retry(bigint, bigint[], bigint[], interval[]), pgq.batch_retry(bigint, int),
     pgq.event_dead(bigint, bigint[], bigint[], text[]), pgq.get_dead_events(text, text),
     pgq.revive_dead_events(text, text, bigint[]), pgq.delete_dead_events(text, text, bigint[]),
-    pgq.force_tick(text), pgq.finish_batch(bigint)
+    pgq.force_tick(text), pgq.finish_batch(bigint),
+    pgq.tick_event_sql(text, bigint, bigint), pgq.get_tick_events(text, bigint, bigint),
+    pgq.pin_range(text, text, bigint, bigint), pgq.advance_subscription(text, text, bigint, bigint)
 to pgq_reader;
 
 grant execute on function
     pgq.insert_event(text, text, text), pgq.insert_event(text, text, text, text, text, text, text),
-    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]), pgq.current_event_table(text)
+    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]), pgq.current_event_table(text),
+    pgq.open_stage(text, text, bigint), pgq.commit_stage(text, text, bigint, uuid[], bigint), pgq.drop_stage(text, text)
 to pgq_writer;
 
 grant execute on function
@@ -43,11 +47,12 @@ grant execute on function
     pgq.tick_queue(text), pgq.ticker_activity(), pgq.ticker_activity(int, int, int[]), pgq.ticker_pulse(int, int, int[]),
     pgq.ticker_due(), pgq.ticker_due(int, int), pgq.maint_operations(), pgq.maint_tables_to_vacuum(),
     pgq.maint_rotate_tables_step1(text), pgq.maint_rotate_tables_step2(), pgq.maint_retry_events(),
-    pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions()
+    pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions(), pgq.maint_stages()
 to pgq_admin, pgq_ticker;
 
 grant select, insert, update, delete on
-    pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event
+    pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event,
+    pgq.ledger, pgq.stage
 to pgq_admin;
 grant select, insert, truncate on pgq.event_template to pgq_admin;
 grant execute on function

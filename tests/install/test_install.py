@@ -146,7 +146,9 @@ def test_upgraded_equals_fresh(admin: Connection, fresh_catalogue: list[str], ve
 
 
 def test_upgrade_keeps_every_tick_and_position(admin: Connection) -> None:
-    kept = b"select * from pgq.tick cross join pgq.position order by tick_id, pos_no"
+    kept = b"""
+        select t.*, pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active
+          from pgq.tick t cross join pgq.position order by tick_id, pos_no"""
     install_older(admin, 6)
     admin.execute("""
         insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)

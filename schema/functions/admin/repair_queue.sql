@@ -4,9 +4,9 @@
 -- where it was, and gets each event exactly once, also those that were inserted since the restore.
 --
 -- A batch is decided by numbers only, so the old numbers are replaced by small ones that keep every decision. Let
--- K be the ticks that a position refers to, and the last one, in their order. Tick number j gets the snapshot that
--- sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3 are
--- PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
+-- K be the ticks that a subscription refers to (used_ticks), and the last one, in their order. Tick number j gets the
+-- snapshot that sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3
+-- are PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
 -- go. The rows are written anew into the first table, so that no dead row stays behind.
 --
 -- Returns: the number of events kept.
@@ -37,7 +37,7 @@ begin
       into v_ticks, v_snapshots, v_last_seq
       from pgq.tick t
      where t.tick_queue = q.queue_id
-       and (t.tick_id in (select unnest(array[sub_last_tick, sub_next_tick]) from pgq.subscription where sub_queue = q.queue_id)
+       and (t.tick_id in (select u.tick_id from pgq.used_ticks() u where u.queue_id = q.queue_id)
             or t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id));
     if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
         raise exception '% ticks are in use, this cluster has used up only % transaction ids',

@@ -1,17 +1,15 @@
--- Function: pgq.lock_batch(x_batch_id bigint)
+-- Function: pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 --
 -- Makes the caller the only owner of an open batch until its transaction ends: whoever else wants to finish it, to set
 -- events of it aside or to unregister its consumer waits, and finds it closed.
 --
 -- The lock comes first and the look after it, so in READ COMMITTED the look is fresh. In REPEATABLE READ it is as old as
--- the snapshot, and a batch that somebody finished since looks open. There the next pos_no is tried: if it is taken, or
--- the log was trimmed meanwhile, move_position raises. The trial is taken back at once; that costs a dead row, in those
--- isolation levels only.
+-- the snapshot, and a batch that somebody finished since looks open: see check_newest.
 --
--- Parameters: x_moves: the caller moves the position itself, and needs no trial.
+-- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
 -- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
--- Writes: row lock pgq.registration; as check_snapshot.
+-- Writes: row lock pgq.registration; as check_snapshot, check_newest.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql as $$
 declare
@@ -26,9 +24,8 @@ begin
     select * into p from pgq.position c
      where c.pos_batch = x_batch_id
        and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
-    if found and not x_moves and current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, null, null);
-        delete from pgq.position where pos_sub = p.pos_sub and pos_no = p.pos_no + 1;
+    if found and not x_moves then
+        perform pgq.check_newest(p);
     end if;
     return p;
 end

@@ -1,4 +1,5 @@
--- Function: pgq.move_position(x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint)
+-- Function: pgq.move_position(x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
+--   x_pins bigint[])
 --
 -- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's row lock and
 -- has read the position after it, so nobody can be in between. A REPEATABLE READ caller has the lock too, but its
@@ -6,17 +7,18 @@
 -- maint_positions has deleted that one since; it never does without deleting those before it, so there the position
 -- that we start from is locked, which fails if it is gone.
 --
+-- Parameters: x_pins: the ticks to keep beside the position's own; those of the position before go.
 -- Raises: 40001, somebody else moved this position; roll back and look again.
 -- Writes: insert pgq.position.
 create or replace function pgq.move_position(
-    x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint)
+    x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint, x_pins bigint[] default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no for key share;
     end if;
-    insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active)
-    values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp())
+    insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins)
+    values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins)
     on conflict (pos_sub, pos_no) do nothing;
     if not found then
         raise exception 'another session moved the position of this consumer'
@@ -24,4 +26,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq.move_position(int, bigint, bigint, bigint, bigint) is 'Appends the next position of a subscription.';
+comment on function pgq.move_position(int, bigint, bigint, bigint, bigint, bigint[]) is 'Appends the next position of a subscription.';

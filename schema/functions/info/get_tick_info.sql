@@ -1,0 +1,33 @@
+-- Function: pgq.get_tick_info(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
+--
+-- The ticks of a queue from which on every event is still there. No payloads: everybody may call it.
+--
+-- Parameters: i_from_tick, i_to_tick: the first and the last to list; null: all there are.
+-- Returns: ordered by tick_id; events: how many event ids lie between the tick before in the list and this one, a hint as
+--   all numbers of sequences are; null in the first row.
+-- Raises: PQ001; 40001 as check_snapshot.
+-- Writes: as check_snapshot.
+create or replace function pgq.get_tick_info(
+    i_queue_name text, i_from_tick bigint default null, i_to_tick bigint default null,
+    out tick_id bigint, out tick_time timestamptz, out tick_snapshot txid_snapshot, out tick_event_seq bigint, out events bigint)
+returns setof record language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    q pgq.queue;
+begin
+    perform pgq.check_snapshot();
+    select * into q from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
+            hint = format('select pgq.create_queue(%L)', i_queue_name);
+    end if;
+    return query
+    select t.tick_id, t.tick_time, t.tick_snapshot, t.tick_event_seq, t.tick_event_seq - lag(t.tick_event_seq) over (order by t.tick_id)
+      from pgq.tick t
+     where t.tick_queue = q.queue_id
+       and t.tick_id >= greatest(q.queue_low_tick, i_from_tick)
+       and t.tick_id <= coalesce(i_to_tick, 9223372036854775807)
+     order by t.tick_id;
+end
+$$;
+comment on function pgq.get_tick_info(text, bigint, bigint) is 'The ticks of a queue from which on nothing is gone.';

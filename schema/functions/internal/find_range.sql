@@ -1,0 +1,50 @@
+-- Function: pgq.find_range(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
+--
+-- The two ticks of a range of which nothing is gone. queue_low_tick is the first tick after which no event was
+-- truncated. Who wants to read the events locks their tables first: see lock_events.
+--
+-- Returns: one row.
+-- Raises: PQ001; PQ005 a tick was never there, was thinned out, or is still to come; PQ009 as check_range; PQ016 events of
+--   the range were rotated away: the detail says what is left; 40001 as check_snapshot.
+-- Writes: as check_snapshot.
+create or replace function pgq.find_range(
+    i_queue_name text, i_from_tick bigint, i_to_tick bigint,
+    out data_pfx text, out from_snapshot txid_snapshot, out to_snapshot txid_snapshot)
+language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    q pgq.queue;
+    v_missing bigint;
+    v_first bigint;
+    v_last bigint;
+    v_detail text;
+begin
+    perform pgq.check_range(i_from_tick, i_to_tick);
+    perform pgq.check_snapshot();
+    select * into q from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
+            hint = format('select pgq.create_queue(%L)', i_queue_name);
+    end if;
+    data_pfx := q.queue_data_pfx;
+    select tick_snapshot into from_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_from_tick limit 1;
+    select tick_snapshot into to_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_to_tick limit 1;
+    if i_from_tick >= q.queue_low_tick and from_snapshot is not null and to_snapshot is not null then
+        return;
+    end if;
+    v_missing := case when i_from_tick < q.queue_low_tick or from_snapshot is null then i_from_tick else i_to_tick end;
+    v_first := (select min(tick_id) from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
+    v_last := (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
+    v_detail := format('queue %s, tick_id=%s, first_tick=%s, last_tick=%s', i_queue_name, v_missing, v_first, v_last);
+    if v_missing < q.queue_low_tick then
+        raise exception 'events after tick % were rotated away', v_missing using errcode = 'PQ016', detail = v_detail,
+            hint = format('ticks %s to %s are left', v_first, v_last);
+    elsif v_missing > v_last then
+        raise exception 'tick % is in the future', v_missing using errcode = 'PQ005', detail = v_detail,
+            hint = format('the last tick is %s', v_last);
+    end if;
+    raise exception 'tick not found: %', v_missing using errcode = 'PQ005', detail = v_detail,
+        hint = format('the queue keeps ticks %s to %s, of the older ones one a second; see pgq.get_tick_info', v_first, v_last);
+end
+$$;
+comment on function pgq.find_range(text, bigint, bigint) is 'The two ticks of a range of which nothing is gone.';

@@ -1,0 +1,30 @@
+-- Function: pgq.lock_events(i_queue_name text)
+--
+-- Keeps rotation away from a queue's events until the transaction ends. A subscription holds back what it has not passed;
+-- who reads any other range may be overtaken, and a truncated table looks empty to every snapshot. So the lock comes first,
+-- then the look at queue_low_tick (find_range), then the events: in any other order a rotation fits in between. Rotation
+-- does not wait for the lock, it tries again later.
+--
+-- In READ COMMITTED the look after the lock is fresh. In the other isolation levels it is as old as the snapshot, so a
+-- table that was truncated since is looked for, as in check_snapshot.
+--
+-- Raises: 40001 rotated since the snapshot; roll back and call again. 42P01 the queue was dropped meanwhile.
+-- Writes: ACCESS SHARE lock on the event tables.
+create or replace function pgq.lock_events(i_queue_name text)
+returns void language plpgsql as $$
+declare
+    v_table text := (select pgq.quote_fqname(queue_data_pfx) from pgq.queue where queue_name = i_queue_name);
+begin
+    if v_table is null then
+        return;
+    end if;
+    execute format('lock table %s in access share mode', v_table);
+    if current_setting('transaction_isolation') <> 'read committed' and exists (
+            select from pg_inherits join pg_class on oid = inhrelid
+             where inhparent = v_table::regclass and relfilenode <> pg_relation_filenode(oid)) then
+        raise exception 'queue % was rotated after this transaction''s snapshot was taken', i_queue_name
+            using errcode = '40001', hint = 'roll back and call again';
+    end if;
+end
+$$;
+comment on function pgq.lock_events(text) is 'Keeps rotation away from a queue''s events until the transaction ends.';

@@ -1,0 +1,26 @@
+-- Function: pgq.lock_subscription(i_queue_name text, i_consumer_name text)
+--
+-- Makes the caller the only one who may move a subscription until its transaction ends, and tells where it is. The lock
+-- comes first and the look after it, as in lock_batch.
+--
+-- Returns: the newest position.
+-- Raises: PQ002 Not subscriber to queue; 40001 as check_snapshot, check_newest.
+-- Writes: row lock pgq.registration; as check_snapshot, check_newest.
+create or replace function pgq.lock_subscription(i_queue_name text, i_consumer_name text)
+returns pgq.position language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
+    p pgq.position;
+begin
+    perform from pgq.registration where sub_id = v_sub for no key update;
+    perform pgq.check_snapshot();
+    select * into p from pgq.position where pos_sub = v_sub order by pos_no desc limit 1;
+    if not found then  -- unregistered while we waited
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002';
+    end if;
+    perform pgq.check_newest(p);
+    return p;
+end
+$$;
+comment on function pgq.lock_subscription(text, text) is 'Makes the caller the only one who may move a subscription.';

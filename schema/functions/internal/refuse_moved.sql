@@ -1,0 +1,18 @@
+-- Function: pgq.refuse_moved(i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
+--
+-- Says that a subscription is not where the caller left it: somebody else uses it, or moved it.
+--
+-- Raises: PQ017, always; the detail says where it is.
+-- Writes: nothing.
+create or replace function pgq.refuse_moved(i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
+returns void language plpgsql as $$
+begin
+    raise exception using errcode = 'PQ017',
+        message = case when p.pos_batch is not null
+            then format('a batch of the subscription %s/%s is open', i_queue_name, i_consumer_name)
+            else format('the subscription %s/%s is at tick %s, not at %s', i_queue_name, i_consumer_name, p.pos_last_tick, i_from_tick) end,
+        detail = format('tick_id=%s', p.pos_last_tick),
+        hint = 'somebody else uses this consumer: give each reader a consumer of its own';
+end
+$$;
+comment on function pgq.refuse_moved(text, text, pgq.position, bigint) is 'Says that a subscription is not where the caller left it.';

@@ -1,0 +1,14 @@
+-- Function: pgq.used_ticks()
+--
+-- The ticks that subscriptions refer to: their positions, the ends of their open batches, and what they pin. Whatever
+-- takes ticks away leaves these.
+--
+-- Returns: a tick may be there more than once.
+-- Writes: nothing.
+create or replace function pgq.used_ticks(out queue_id int, out tick_id bigint)
+returns setof record language sql as $$
+    select r.sub_queue, unnest(array[p.pos_last_tick, p.pos_next_tick] || p.pos_pins)
+      from pgq.registration r
+     cross join lateral (select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
+$$;
+comment on function pgq.used_ticks() is 'The ticks that subscriptions refer to.';
