@@ -134,3 +134,8 @@ def maint_recent_ticks() -> Call[int]:
 def maint_positions() -> Call[int]:
     """Trim the log of positions: 1 = call again at once, 0 = done."""
     return Call("maint_positions", "select pgq.maint_positions()", (), value, beside=True)
+
+
+def maint_stages() -> Call[int]:
+    """Drop stages that nobody needs: 1 = call again at once, 0 = done."""
+    return Call("maint_stages", "select pgq.maint_stages()", (), value, beside=True)

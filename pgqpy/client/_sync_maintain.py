@@ -169,3 +169,11 @@ class Maintaining(Base):
             NotSupported: on the real extension.
         """
         return self._run(calls.maintain.maint_positions())
+
+    def maint_stages(self) -> int:
+        """Drop stages that nobody needs, and forget writers that are gone; 0 = done.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return self._run(calls.maintain.maint_stages())

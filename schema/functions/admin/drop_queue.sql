@@ -2,14 +2,14 @@
 --
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
--- The order of locks is that of the consumers: registrations, then retried events, then event tables. So a consumer
--- in the middle of a transaction is waited for, not deadlocked with. Before all of them comes the one that keeps tickers
--- away (may_look_at).
+-- The order of locks is that of the consumers: registrations, then retried events, then event tables; and that of
+-- commit_stage: the ledger, then event tables. So who is in the middle of a transaction is waited for, not deadlocked
+-- with. Before all of them comes the one that keeps tickers away (may_look_at). Stages are left to maint_stages.
 --
 -- Returns: 1.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.
 -- Writes: advisory locks; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.consumer, pgq.tick; drop tables and sequences; create function.
+--   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
@@ -31,7 +31,9 @@ begin
             detail = format('queue %s', x_queue_name),
             hint = 'unregister them, or drop with force';
     end if;
+    delete from pgq.ledger where ledger_queue = q.queue_id;
     execute format('drop table %s cascade', pgq.quote_fqname(q.queue_data_pfx));
+    delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;
     execute format('drop sequence if exists %s, %s', pgq.quote_fqname(q.queue_tick_seq), pgq.quote_fqname(q.queue_event_seq));

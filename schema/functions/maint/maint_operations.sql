@@ -21,6 +21,8 @@ security definer set search_path = pg_catalog, pg_temp as $$
     union all
     select 'pgq.maint_positions', null
     union all
+    select 'pgq.maint_stages', null
+    union all
     select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
