@@ -159,6 +159,13 @@ def test_seq_setval_never_moves_back(sql):
 def test_quote_fqname_quotes_at_the_first_dot(sql):
     assert sql("select pgq.quote_fqname('a b.c.d')") == '"a b"."c.d"'
     assert sql("select pgq.quote_fqname('T')") == 'public."T"'
+    assert sql("select pgq.quote_fqname(null)") is None
+
+
+def test_quote_fqname_is_inlined(sql):
+    plan = sql("explain (verbose, format json) select pgq.quote_fqname(relname) from pg_class")
+    assert "quote_ident" in str(plan)
+    assert "quote_fqname" not in str(plan)
 
 
 def test_tune_storage_and_grant_perms_know_the_queue(sql):
