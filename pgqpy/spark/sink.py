@@ -1,0 +1,189 @@
+"""Writers: a DataFrame's rows become events, once.
+
+Exactly once, each task fills a stage, and the driver makes events of what the successful attempts
+staged, in one transaction with the ledger (see commit_stage): an epoch that Spark repeats, because
+it was killed before it wrote down that it was done, is refused there. At least once, each task
+inserts by itself.
+
+Spark commits by a writer that it makes anew, so messages carry all that the commit needs.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psycopg
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from pgqpy.errors import PgqError
+from pgqpy.spark import sink_load
+from pgqpy.spark.connect import patiently
+from pgqpy.spark.sink_columns import event_columns
+from pgqpy.spark.sink_load import Attempt, Writing, connected
+from pgqpy.spark.sink_options import refuse_overwrite, sink_options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from pgqpy.spark.sink_options import SinkOptions
+
+logger = logging.getLogger("pgqpy.spark")
+QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver; `attempt` is None if the epoch was committed before."""
+
+    writing: Writing
+    attempt: Attempt | None
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame as a whole: all of its rows or, if a task fails for good, none."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = sink_options(options)
+        self.columns = event_columns(_kinds(schema), self.options.event_type)
+        self.writing = Writing(f"write {uuid.uuid4()}", None)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write what one task has."""
+        if self.options.exactly_once:
+            attempt = sink_load.stage(self.options, self.columns, self.writing, iterator)
+            return Written(self.writing, attempt)
+        return Written(self.writing, sink_load.insert(self.options, self.columns, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make events of all that was staged."""
+        if self.options.exactly_once:
+            commit(self.options, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  # Spark's
+        """Drop what was staged."""
+        if self.options.exactly_once:
+            drop(self.options, self.writing)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query, each once."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options = sink_options(options)
+        self.columns = event_columns(_kinds(schema), self.options.event_type)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write what one task of a micro-batch has."""
+        writing = _epoch()
+        if self.options.exactly_once:
+            attempt = sink_load.stage(self.options, self.columns, writing, iterator)
+            return Written(writing, attempt)
+        return Written(writing, sink_load.insert(self.options, self.columns, iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
+        """Make events of all that was staged for the epoch; nothing if that was done before."""
+        if self.options.exactly_once:
+            commit(self.options, messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
+        """Drop what was staged, as far as a message tells whose it is."""
+        told = _written(messages)
+        if self.options.exactly_once and told:
+            drop(self.options, told[0].writing)
+
+
+def batch_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,  # noqa: FBT001  # as Spark calls it
+) -> BatchWriter:
+    """Make the writer of `df.write.format("pgq")`.
+
+    Raises:
+        InvalidArgument: an option or a column makes no sense; says what to do.
+    """
+    refuse_overwrite(overwrite=overwrite)
+    return BatchWriter(options, schema)
+
+
+def stream_writer(
+    options: Mapping[str, str],
+    schema: StructType,
+    overwrite: bool,  # noqa: FBT001  # as Spark calls it
+) -> StreamWriter:
+    """Make the writer of `df.writeStream.format("pgq")`; raises as `batch_writer`."""
+    refuse_overwrite(overwrite=overwrite)
+    return StreamWriter(options, schema)
+
+
+def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
+    """Commit once. If the connection breaks, say it again: the ledger knows whether it was done.
+
+    Raises:
+        StageLost: the server crashed since the tasks wrote. Spark fails, and repeats the epoch.
+    """
+    told = [message for message in _written(messages) if message.attempt != sink_load.NOTHING]
+    if not told:
+        return
+    writing = told[0].writing
+    attempts = [message.attempt for message in told if message.attempt is not None]
+    if len(attempts) < len(told):  # a task found it in the ledger
+        _say_repeated(options, writing)
+        drop(options, writing)
+        return
+    ids = [attempt.id for attempt in attempts if attempt.id is not None]
+    events = sum(attempt.events for attempt in attempts)
+
+    def once() -> int:
+        with connected(options) as client:
+            return client.commit_stage(options.queue, *writing, ids, events)
+
+    if not patiently(once, (psycopg.OperationalError,), options.place):
+        _say_repeated(options, writing)
+
+
+def drop(options: SinkOptions, writing: Writing) -> None:
+    """Drop the stage. What cannot be dropped now, maint_stages drops."""
+    try:
+        with connected(options) as client:
+            client.drop_stage(options.queue, writing.writer)
+    except (PgqError, psycopg.Error) as exc:
+        logger.warning("the stage of %s is left to maintenance: %s", writing.writer, exc)
+
+
+def _say_repeated(options: SinkOptions, writing: Writing) -> None:
+    logger.warning(
+        "queue %s has epoch %s of %s already: nothing was inserted",
+        options.queue,
+        writing.epoch,
+        writing.writer,
+    )
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    return [message for message in messages if isinstance(message, Written)]
+
+
+def _epoch() -> Writing:
+    """Ask Spark which epoch of which query this task belongs to: no argument tells it."""
+    context = TaskContext.get()
+    query = context.getLocalProperty(QUERY) if context else None
+    epoch = context.getLocalProperty(EPOCH) if context else None
+    if not query or epoch is None:
+        raise PgqError("Spark does not tell a task its query and epoch: write with foreachBatch")
+    return Writing(query, int(epoch))
+
+
+def _kinds(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

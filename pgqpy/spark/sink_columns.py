@@ -1,0 +1,73 @@
+"""Which columns of a DataFrame become which fields of an event. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXTRAS = ("extra1", "extra2", "extra3", "extra4")
+FIELDS = ("type", "data", *EXTRAS)
+TEXT = ("string", "varchar", "char")
+
+
+class EventColumns(NamedTuple):
+    """Where the fields of an event come from: numbers of columns, None where there is none.
+
+    Attributes:
+        fields: the columns of type, data, extra1..4.
+        packed: the columns that become one JSON object, which is the data, with their names.
+        event_type: the type of every event, where no column has it.
+    """
+
+    fields: tuple[int | None, ...]
+    packed: tuple[tuple[int, str], ...]
+    event_type: str | None
+
+
+def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> EventColumns:
+    """Tell what becomes of each column, given its name and its type as Spark writes it.
+
+    With a column `data` it is the event's data as it stands. Without, all columns but `type` and
+    extra1..4 are packed as JSON.
+
+    Raises:
+        InvalidArgument: a field has no column or two, or a column no field or the wrong type.
+    """
+    names = [name.lower() for name, _ in schema]
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise _refused(name, f"there are {times} columns {name}: rename or drop one")
+    for (name, kind), field in zip(schema, names, strict=True):
+        if field in FIELDS and not kind.startswith(TEXT):
+            remedy = f'cast it: df.withColumn("{name}", col("{name}").cast("string"))'
+            raise _refused(name, f"column {name} is {kind}, and must be string: {remedy}")
+    _one_type(names, event_type)
+    packed = tuple((n, name) for n, (name, _) in enumerate(schema) if name.lower() not in FIELDS)
+    if "data" in names and packed:
+        others = ", ".join(name for _, name in packed)
+        remedy = "drop them, or leave out data and they become JSON"
+        raise _refused(packed[0][1], f"beside data there is no field for {others}: {remedy}")
+    if "data" not in names and not packed:
+        raise _refused("data", "there is no column data, and none to pack as JSON: add one")
+    fields = tuple(names.index(field) if field in names else None for field in FIELDS)
+    return EventColumns(fields, packed, event_type)
+
+
+def _one_type(names: Sequence[str], event_type: str | None) -> None:
+    if "type" in names and event_type is not None:
+        raise _refused(
+            "eventType", "option eventType and column type exclude each other: leave one out"
+        )
+    if "type" not in names and event_type is None:
+        raise _refused(
+            "eventType", 'events need a type: a column type, or .option("eventType", "paid")'
+        )
+
+
+def _refused(parameter: str, message: str) -> InvalidArgument:
+    return InvalidArgument(message, parameter=parameter)

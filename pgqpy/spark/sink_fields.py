@@ -1,0 +1,80 @@
+"""The fields of events from batches of Arrow, checked, in pieces of a size that fits everywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgqpy.calls import PAYLOAD_LIMIT
+from pgqpy.errors import InvalidEvent
+from pgqpy.spark.sink_columns import FIELDS, EventColumns
+from pgqpy.spark.sink_json import objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+PIECE = 1 << 20  # octets; more gains nothing, and the server reads a piece at a time
+
+
+def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Cut batches until each is a mebibyte, or one row; leave out the empty ones."""
+    for batch in batches:
+        if batch.num_rows <= 1 or batch.nbytes <= PIECE:
+            if batch.num_rows:
+                yield batch
+        else:
+            half = batch.num_rows // 2
+            yield from pieces((batch.slice(0, half), batch.slice(half)))
+
+
+def fields(columns: EventColumns, batch: pa.RecordBatch) -> list[pa.Array | None]:
+    """Return the fields of a batch's events, each a column of text; None where all are null.
+
+    Raises:
+        InvalidEvent: a type is null, a text contains a NUL or is too long.
+        InvalidArgument: a column cannot be packed as JSON.
+    """
+    found = [None if n is None else batch.column(n) for n in columns.fields]
+    if columns.event_type is not None:
+        found[0] = pa.repeat(columns.event_type, batch.num_rows)
+    if columns.packed:
+        numbers, names = zip(*columns.packed, strict=True)
+        found[1] = objects(names, [batch.column(n) for n in numbers])
+    for name, column in zip(FIELDS, found, strict=True):
+        if column is not None:
+            _check(name, column)
+    return found
+
+
+def _check(name: str, column: pa.Array) -> None:
+    if name == "type" and column.null_count:
+        raise InvalidEvent("type is null in a row: fill it, or filter such rows out", field=name)
+    longest = pc.max(pc.binary_length(column)).as_py() or 0
+    if longest > PAYLOAD_LIMIT:
+        raise InvalidEvent(
+            f"{name} is {longest} octets in a row, over the limit of {PAYLOAD_LIMIT}: "
+            "store it elsewhere and send a reference",
+            field=name,
+        )
+    if _has_nul(column):
+        raise InvalidEvent(
+            f"{name} contains a NUL in a row, which PostgreSQL's text cannot hold: take it out, "
+            "or send base64",
+            field=name,
+        )
+
+
+def _has_nul(column: pa.Array) -> bool:
+    """Look at the octets of all values at once; what lies between slices may be a false alarm."""
+    octets = column.buffers()[2]
+    if octets is None or octets.size == 0 or np.frombuffer(octets, np.uint8).min() > 0:
+        return False
+    return bool(pc.any(pc.match_substring(column, "\0")).as_py())
+
+
+def names_of(found: Sequence[Any]) -> list[str]:
+    """Name the columns of an event table that are not null throughout."""
+    return [f"ev_{name}" for name, column in zip(FIELDS, found, strict=True) if column is not None]

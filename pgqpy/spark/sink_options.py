@@ -1,0 +1,84 @@
+"""The options of a writer: their names, their values, and what is said of wrong ones. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgqpy.errors import InvalidArgument
+from pgqpy.spark.dsn import Place, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+NAMES = ("dsn", "service", "queue", "mode", "eventType")
+MODES = ("exactly_once", "at_least_once")
+SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
+ELSEWHERE = {  # what users of other sinks would try
+    "topic": "queue",
+    "kafka.bootstrap.servers": "dsn",
+    "url": "dsn",
+    "dbtable": "queue",
+    "type": "eventType",
+}
+
+
+class SinkOptions(NamedTuple):
+    """What a writer was asked for. `event_type` is None where a column has it."""
+
+    place: Place
+    queue: str
+    exactly_once: bool
+    event_type: str | None
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read all options of a writer, of a stream or a batch.
+
+    Raises:
+        InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
+    """
+    options = {key.lower(): value for key, value in given.items()}
+    _check_names(options)
+    mode = options.get("mode", MODES[0]).strip().lower()
+    if mode not in MODES:
+        raise InvalidArgument(
+            f"option mode must be {' or '.join(MODES)}, not {mode!r}", parameter="mode"
+        )
+    return SinkOptions(
+        place=place_of(options),
+        queue=_queue(options),
+        exactly_once=mode == MODES[0],
+        event_type=options.get("eventtype"),
+    )
+
+
+def refuse_overwrite(*, overwrite: bool) -> None:
+    """Refuse what Spark calls overwrite, and in a stream complete."""
+    if overwrite:
+        raise InvalidArgument(
+            "a queue cannot be overwritten, its events stay until every consumer has had them: "
+            'use mode("append"), in a stream outputMode("append") or outputMode("update")',
+            parameter="mode",
+        )
+
+
+def _check_names(options: Mapping[str, str]) -> None:
+    known = {name.lower(): name for name in NAMES}
+    for key in options:
+        if key in known or key in SPARKS_OWN or key.startswith("spark."):
+            continue
+        near = difflib.get_close_matches(key, known, 1)
+        nearest = ELSEWHERE.get(key) or (known[near[0]] if near else None)
+        remedy = f"did you mean {nearest}?" if nearest else f"a writer has {', '.join(NAMES)}"
+        raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
+
+
+def _queue(options: Mapping[str, str]) -> str:
+    queue = options.get("queue") or options.get("path") or ""
+    if not queue:
+        raise InvalidArgument(
+            'option queue is missing: .option("queue", "orders"), or .save("orders")',
+            parameter="queue",
+        )
+    return queue
