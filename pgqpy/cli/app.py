@@ -32,6 +32,7 @@ COMMANDS = {
     "queue": Lazy("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
     "consumer": Lazy("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
     "event": Lazy("pgqpy.cli.event:event", "Insert or load events; look after dead ones."),
+    "pipeline": Lazy("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
     "ticker": Lazy("pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates."),
 }
 

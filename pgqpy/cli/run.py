@@ -11,6 +11,7 @@ from pgqpy.cli.options import COMMAND_SETTINGS, connected, pass_target
 
 if TYPE_CHECKING:
     from pgqpy.cli.options import Target
+    from pgqpy.demo.lake import Spark
 
 
 @click.group(context_settings=COMMAND_SETTINGS)
@@ -61,6 +62,8 @@ def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options:
 def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> None:
     """Run pgbench with events, a ticker and a consumer that is killed; check every balance.
 
+    Where Java and pgqpy[spark] are there, Spark reads the same events into parquet at the end.
+
     Brings a PostgreSQL of its own (pip install 'pgqpy[embedded]'); with --dsn it uses yours, in a
     schema of its own. Exit code 1 if one event was lost or came twice.
 
@@ -73,4 +76,21 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> N
         place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
         for place in (ctx, ctx.find_root())
     )
-    ctx.exit(run_demo(seconds=seconds, clients=clients, dsn=target.dsn if named else None))
+    dsn = target.dsn if named else None
+    ctx.exit(run_demo(_spark(), dsn, seconds=seconds, clients=clients))
+
+
+def _spark() -> Spark:
+    """Return what the demo needs of Spark, or why it has to do without."""
+    from pgqpy.demo.lake import Spark
+    from pgqpy.errors import MissingExtra
+    from pgqpy.spark.needs import check_java, check_packages
+
+    try:
+        check_packages()
+        check_java()
+    except MissingExtra as exc:
+        return Spark(str(exc), lambda _folder: {})
+    from pgqpy.spark.pipeline_sums import branch_sums
+
+    return Spark("", branch_sums)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy.demo.lake import Sum
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from psycopg import Connection
     from typing_extensions import LiteralString
 
@@ -27,6 +31,10 @@ ACCOUNTS = """
 BRANCHES = """
     select count(*), count(*) filter (where coalesce(bbalance, 0) <> coalesce(balance, 0))
       from pgbench_branches full join branch_balance on branch = bid
+"""
+TRANSFERS = """
+    select bid, count(*), bbalance
+      from pgbench_history join pgbench_branches using (bid) group by bid, bbalance
 """
 LATENCY = """
     select percentile_cont(array[0.5, 0.99]) within group (order by (processed - inserted)::float8)
@@ -77,6 +85,23 @@ def judge(connection: Connection[Any], outcome: Outcome) -> Result:
             _equal("account", "accounts", *_row(connection, ACCOUNTS)),
         ),
     )
+
+
+def judge_lake(connection: Connection[Any], lake: Mapping[int, Sum], result: Result) -> Result:
+    """Add what the files that Spark wrote say, branch by branch."""
+    rows = connection.execute(TRANSFERS).fetchall()
+    pgbench = {branch: Sum(count, balance) for branch, count, balance in rows}
+    wrong = sum(pgbench.get(branch) != lake.get(branch) for branch in pgbench.keys() | lake.keys())
+    events = sum(branch.events for branch in lake.values())
+    sign = "=" if events == result.transactions else "for"
+    summed = f"{wrong:,} branch sums" if wrong else f"all {len(pgbench):,} branch sums"
+    checks = (
+        Check(
+            sign == "=", f"{events:,} events in parquet {sign} {result.transactions:,} transactions"
+        ),
+        Check(not wrong, f"{summed} in parquet {'differ from' if wrong else 'equal'} pgbench's"),
+    )
+    return result._replace(checks=(*result.checks, *checks))
 
 
 def _same(events: int, transactions: int, history: int) -> Check:

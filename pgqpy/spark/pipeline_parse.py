@@ -1,0 +1,104 @@
+"""From event data to columns: JSON objects by a DDL schema, and why a record does not fit it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
+EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING, " + ", ".join(
+    f"{name} STRING" for name in EXTRAS
+)
+DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
+OURS = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH}
+CORRUPT = "_corrupt"
+# JSON and nothing else: by default Spark also takes single quotes and a bare NaN.
+STRICT = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": CORRUPT,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+
+
+def read_schema(ddl: str) -> StructType:
+    """Return the schema that a DDL text describes; InvalidArgument if it cannot be one of data."""
+    try:
+        schema = StructType.fromDDL(ddl)
+    except AnalysisException as exc:
+        raise _refused(str(exc).partition(" SQLSTATE")[0].partition("] ")[2] or str(exc)) from exc
+    if not isinstance(schema, StructType) or not schema.fields:
+        raise _refused("name each column and its type: 'branch INT, amount DECIMAL(10,2)'")
+    _check_names([name.lower() for name in schema.names])
+    return schema
+
+
+def parse(events: DataFrame, schema: StructType) -> DataFrame:
+    """Add `record`, the object in ev_data, and `good`, whether it fits the schema as a whole."""
+    # from_json stops after the first object: in '{"a":1}{"a":2}' the second would be lost in
+    # silence. As the only element of a list inside an object, whatever follows is seen.
+    whole = StructType([StructField("list", ArrayType(schema)), StructField(CORRUPT, StringType())])
+    text = F.concat(F.lit('{"list":['), F.col("ev_data"), F.lit("]}"))
+    read = events.withColumn("read", F.from_json(text, whole, STRICT))
+    fits = F.col(f"read.{CORRUPT}").isNull() & (F.size("read.list") == 1)
+    with_record = read.withColumn("record", F.when(fits, F.try_element_at("read.list", F.lit(1))))
+    complete = F.col("record").isNotNull()
+    for field in schema.fields:
+        if not field.nullable:
+            complete = complete & F.col("record").getField(field.name).isNotNull()
+    return with_record.withColumn("good", F.coalesce(complete, F.lit(False))).drop("read")  # noqa: FBT003  # a literal
+
+
+def good_records(parsed: DataFrame) -> DataFrame:
+    """Return the good ones: the event's columns around those of its data."""
+    return parsed.where("good").select("ev_id", "ev_time", "ev_type", "record.*", *EXTRAS)
+
+
+def bad_records(parsed: DataFrame, schema: StructType) -> DataFrame:
+    """Return the others as they came, each with the reason."""
+    direct = StructType([*schema.fields, StructField(CORRUPT, StringType())])
+    bad = parsed.where("not good").withColumn("direct", F.from_json("ev_data", direct, STRICT))
+    return bad.select(
+        "ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, _reason(schema).alias("reason")
+    )
+
+
+def _reason(schema: StructType) -> Column:
+    fields = F.concat_ws("; ", *(_problem(field) for field in schema.fields))
+    nested = F.lit("a nested field does not fit its type")
+    return (
+        F.when(F.col("ev_data").isNull(), "no data")
+        .when(F.from_json("ev_data", "MAP<STRING, STRING>", STRICT).isNull(), "not a JSON object")
+        .when(fields != "", fields)
+        .when(F.col(f"direct.{CORRUPT}").isNull(), "text after the JSON object")
+        .otherwise(nested)
+    )
+
+
+def _problem(field: StructField) -> Column:
+    """Return what is wrong with one field; null if it is read, or may be missing."""
+    text = F.get_json_object("ev_data", f"$['{field.name}']")
+    unread = F.col("direct").getField(field.name).isNull()
+    kind = field.dataType.simpleString().upper()
+    wrong = F.when(unread & text.isNotNull(), f"{field.name} is not {kind}")
+    return wrong if field.nullable else wrong.when(unread, f"{field.name} is missing")
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise _refused(f"column {name} is there twice")
+        if name in OURS:
+            raise _refused(f"column {name} is the event's own: name another")
+
+
+def _refused(why: str) -> InvalidArgument:
+    return InvalidArgument(f"--schema: {' '.join(why.split())}", parameter="schema")

@@ -1,0 +1,116 @@
+"""What a pipeline says on the terminal while it runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from pgqpy import connect
+from pgqpy.errors import PgqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy import Client
+    from pgqpy.spark.pipeline_sink import Counts
+
+LINE_INTERVAL = 1.0  # seconds between two lines, at least
+AGE = """
+    select extract(epoch from clock_timestamp() - tick_time)::float8
+      from pgq.get_tick_info(%s, %s, %s)
+"""
+
+
+class Watch:
+    """A connection of the pipeline's own, that finds out what Spark does not tell."""
+
+    def __init__(self, dsn: str, queue: str) -> None:
+        self._dsn = dsn
+        self._queue = queue
+        self._client: Client | None = None
+
+    def check(self) -> None:
+        """Raise ConnectionFailed or QueueNotFound, if that is so."""
+        self._connected().get_queue_info(self._queue)
+
+    def age(self, tick: int) -> float | None:
+        """Return how old a tick is, in seconds: the lag of who has read up to it."""
+        try:
+            row = self._connected().connection.execute(AGE, [self._queue, tick, tick]).fetchone()
+        except (psycopg.Error, PgqError):
+            self.close()
+            return None
+        return row[0] if row else None
+
+    def close(self) -> None:
+        """Close the connection; the next question opens another."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            self._client = connect(self._dsn)
+        return self._client
+
+
+class Sum(NamedTuple):
+    """What some micro-batches held, and the time they took."""
+
+    events: int = 0
+    bad: int = 0
+    seconds: float = 0.0
+
+    def plus(self, events: int, bad: int, seconds: float) -> Sum:
+        """Return the sum with one more."""
+        return Sum(self.events + events, self.bad + bad, self.seconds + seconds)
+
+
+class Progress:
+    """Adds up what micro-batches held, and tells it in lines."""
+
+    def __init__(self, watch: Watch, say: Callable[[str], None]) -> None:
+        self._watch = watch
+        self._say = say
+        self._told = time.monotonic()
+        self._since = Sum()  # the last line
+        self._all = Sum()
+        self.tick: int | None = None
+
+    def wrote(self, counts: Counts, seconds: float) -> None:
+        """Count a micro-batch; Spark calls this in a thread of its own."""
+        self._since = self._since.plus(counts.events, counts.bad, seconds)
+
+    def look(self, last: Any, *, at_once: bool = False) -> None:
+        """Tell how far the query is, by its last progress: if it got on, and once a second."""
+        now = time.monotonic()
+        tick = tick_of(last)
+        soon = now - self._told < LINE_INTERVAL and not at_once
+        if tick is not None and tick != self.tick and not soon:
+            self._tell(tick, now)
+
+    def end(self) -> None:
+        """Tell the sums."""
+        at = "" if self.tick is None else f" at tick {self.tick}"
+        self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
+
+    def _tell(self, tick: int, now: float) -> None:
+        since, self._since = self._since, Sum()
+        self._all = self._all.plus(*since)
+        self.tick, self._told = tick, now
+        age = self._watch.age(tick)
+        lag = "" if age is None else f"  lag {age:.1f} s"
+        rate = since.events / since.seconds if since.seconds else 0.0
+        counted = f"events {since.events:,}  bad {since.bad:,}  events/s {rate:,.0f}"
+        self._say(f"tick {tick}  {counted}{lag}")
+
+
+def tick_of(progress: Any) -> int | None:
+    """Return the tick at which a query's last micro-batch ended; None before the first."""
+    if progress is None:
+        return None
+    offset = json.loads(progress.sources[0].endOffset or "null")
+    return None if offset is None else int(offset["tick"])

@@ -1,0 +1,140 @@
+"""Run a pipeline's query until it is through or told to stop, and again after a lost connection."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import PySparkException
+
+from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.errors import ConnectionFailed
+from pgqpy.spark import finish, register
+from pgqpy.spark.pipeline_failure import PipelineFailed, cause_of
+from pgqpy.spark.pipeline_parse import EVENT_SCHEMA, read_schema
+from pgqpy.spark.pipeline_progress import Progress, Watch
+from pgqpy.spark.pipeline_session import opened
+from pgqpy.spark.pipeline_sink import Sink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from pgqpy.spark.pipeline_plan import Plan
+
+    Say = Callable[[str], None]
+
+POLL_INTERVAL = 0.2  # seconds between looks at the query
+LONGEST_WAIT = 30.0  # seconds between attempts to connect again
+
+
+def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
+    """Run it until it is through (once), or until SIGTERM or Ctrl-C; then it has stopped in order.
+
+    Raises:
+        InvalidArgument: the schema makes no sense.
+        QueueNotFound: there is no such queue.
+        ConnectionFailed: there is no database, at the start; later it waits for it.
+        PipelineFailed: it cannot go on.
+    """
+    watch = Watch(dsn, plan.queue)
+    watch.check()
+    try:
+        with opened(plan, dsn) as spark, _checkpoint(plan) as checkpoint:
+            _Run(plan, spark, checkpoint, watch, say).run()
+    except Py4JNetworkError as exc:
+        raise PipelineFailed("Spark's Java process has ended: PGQPY_DEBUG=1 shows its log") from exc
+    finally:
+        watch.close()
+
+
+class _Run:
+    def __init__(
+        self, plan: Plan, spark: SparkSession, checkpoint: str, watch: Watch, say: Say
+    ) -> None:
+        register(spark)
+        self._plan = plan
+        self._spark = spark
+        self._checkpoint = checkpoint
+        self._watch = watch
+        self._say = say
+        self._schema = read_schema(plan.schema) if plan.schema else None
+        self._progress = Progress(watch, say)
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        """Start the query, again if need be, until it has ended as it should."""
+        self._say(self._plan.describe())
+        failures = 0
+        with drain_on_signals(self._stop.set):
+            while not self._stop.is_set():
+                tick = self._progress.tick
+                lost = self._attempt()
+                if lost is None:
+                    break
+                failures = 1 if self._progress.tick != tick else failures + 1
+                self._wait_for_the_server(lost, failures)
+        finish(self._spark, self._checkpoint)
+        self._progress.end()
+
+    def _attempt(self) -> str | None:
+        """Run the query once; return the error if it lost the connection, None if it is through."""
+        sink = Sink(self._plan, self._schema, self._progress.wrote)
+        try:
+            query = self._start(sink)
+            self._follow(query)
+            error = sink.error or query.exception()
+        except Py4JNetworkError:
+            raise
+        except (Py4JError, PySparkException) as exc:
+            error = exc
+        if self._stop.is_set() or error is None:
+            return None
+        cause = cause_of(str(error))
+        if not cause.passes:
+            raise cause.error() from error
+        return cause.message
+
+    def _start(self, sink: Sink) -> StreamingQuery:
+        reader = self._spark.readStream.format("pgq").schema(EVENT_SCHEMA)
+        events = reader.options(**self._plan.source_options()).load()
+        writer = events.writeStream.queryName(self._plan.consumer).foreachBatch(sink)
+        writer = writer.option("checkpointLocation", self._checkpoint)
+        return writer.trigger(**self._plan.trigger()).start()
+
+    def _follow(self, query: StreamingQuery) -> None:
+        """Tell how far it is until it ends; stop it when we are told to."""
+        while query.isActive and not self._stop.wait(POLL_INTERVAL):
+            self._progress.look(query.lastProgress)
+        query.stop()
+        self._progress.look(query.lastProgress, at_once=True)
+
+    def _wait_for_the_server(self, lost: str, failures: int) -> None:
+        """Wait, longer each time, until there is a connection again."""
+        self._watch.close()
+        while not self._stop.is_set():
+            delay = min(LONGEST_WAIT, 2.0**failures / 2) * random.uniform(0.8, 1.2)
+            self._say(f"connection lost ({lost}); trying again in {delay:.1f} s")
+            self._stop.wait(delay)
+            try:
+                self._watch.check()
+            except ConnectionFailed as exc:
+                lost, failures = str(exc), failures + 1
+            else:
+                return
+
+
+@contextmanager
+def _checkpoint(plan: Plan) -> Iterator[str]:
+    """Return the checkpoint's place; where the terminal is the target, it lasts for one run."""
+    if plan.checkpoint_place is not None:
+        yield plan.checkpoint_place
+        return
+    with tempfile.TemporaryDirectory(prefix="pgqpy-checkpoint-") as folder:
+        yield folder

@@ -1,0 +1,52 @@
+"""The Spark session of a pipeline."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.spark.pipeline_plan import Plan
+
+DSN = "PGQPY_DSN"
+SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others are to read it too
+    "spark.ui.showConsoleProgress": "false",
+}
+# Spark's default, and dsn: the environment of executors is shown in the web interface.
+REDACTED = "(?i)secret|password|token|access[.]?key|dsn"
+
+
+@contextmanager
+def opened(plan: Plan, dsn: str) -> Iterator[SparkSession]:
+    """Start Spark, or join the session that spark-submit prepared; stopped at the end.
+
+    The database goes to this process and to the executors by their environment.
+    """
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark is set up by its own files
+    builder = SparkSession.builder.appName(f"pgqpy pipeline {plan.queue}")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    if plan.master:
+        builder = builder.master(plan.master)
+    if dsn:
+        os.environ[DSN] = dsn
+        builder = builder.config(f"spark.executorEnv.{DSN}", dsn)
+        builder = builder.config("spark.redaction.regex", REDACTED)
+    if not submitted:
+        # Else the executors take the first python3 on PATH, which may know nothing of pgqpy.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = builder.getOrCreate()
+    if not submitted and not os.environ.get("PGQPY_DEBUG"):
+        spark.sparkContext.setLogLevel("OFF")  # errors are told in one line
+    try:
+        yield spark
+    finally:
+        spark.stop()

@@ -1,0 +1,112 @@
+"""Where a pipeline's micro-batches go: folders of files, or the terminal.
+
+Exactly once under SIGKILL, for every reader of parquet or JSON, by folders that are named after the
+micro-batch: a micro-batch that is run again finds the same events (the ticks say which), and
+overwrites its own folder whole. Spark's file sink would be simpler, but what counts in its folder
+only its own log `_spark_metadata` knows: to any other reader the files of an attempt that was
+killed are doubles. Nor can it write good and bad records in one query.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
+
+from pgqpy.errors import PgqError
+from pgqpy.spark.pipeline_parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from pgqpy.spark.pipeline_plan import Plan
+
+QUERY_ID = "sql.streaming.queryId"  # a local property that Spark sets
+SHOWN = 20  # rows of a micro-batch on the terminal
+
+
+class MicroBatchFailed(PgqError):
+    """A micro-batch could not be written."""
+
+
+class Counts(NamedTuple):
+    """What a micro-batch held."""
+
+    events: int
+    bad: int = 0
+
+
+class Sink:
+    """What foreachBatch calls. The error of the last failed micro-batch is in `error`."""
+
+    def __init__(
+        self, plan: Plan, schema: StructType | None, wrote: Callable[[Counts, float], None]
+    ) -> None:
+        """Call `wrote` after each micro-batch, with the seconds that it took."""
+        self._plan = plan
+        self._schema = schema
+        self._wrote = wrote
+        self.error: Exception | None = None
+
+    def __call__(self, events: DataFrame, batch_id: int) -> None:
+        """Write one micro-batch."""
+        try:
+            began = time.monotonic()
+            counts = self._write(events, batch_id)
+            self._wrote(counts, time.monotonic() - began)
+        except Exception as exc:  # noqa: BLE001  # kept for who follows the query, whatever it is
+            # Spark searches the text of what is raised here by a regular expression that recurses:
+            # a long stack trace overflows its stack, and the query ends without a reason.
+            self.error = exc
+            raise MicroBatchFailed from None
+
+    def _write(self, events: DataFrame, batch_id: int) -> Counts:
+        if self._plan.types:
+            events = events.where(F.col("ev_type").isin(*self._plan.types))
+        if events.isEmpty():  # a queue without events ticks too: no folder for that
+            return Counts(0)
+        place = f"{BATCH}={_name(events, batch_id)}"
+        if self._schema is None:
+            return self._save_all(events, place)
+        return self._save_parsed(parse(events, self._schema), self._schema, place)
+
+    def _save_all(self, events: DataFrame, place: str) -> Counts:
+        seen = Observation()
+        columns = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
+        counted = events.select(*columns).observe(seen, F.count(F.lit(1)).alias("events"))
+        self._save(counted, self._plan.to, place)
+        return Counts(seen.get["events"])
+
+    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> Counts:
+        seen = Observation()
+        events, bad = F.count(F.lit(1)), F.count_if(~F.col("good"))
+        counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
+        self._save(good_records(counted), self._plan.to, place)
+        counts = Counts(seen.get["events"], seen.get["bad"])
+        if counts.bad:  # read again, and the same: cheaper than keeping every micro-batch
+            self._save(bad_records(parsed, schema), self._plan.bad_place, place)
+        return counts
+
+    def _save(self, records: DataFrame, root: str | None, place: str) -> None:
+        if root is None:
+            records.show(SHOWN, truncate=False)
+            return
+        dated = records.withColumn(DATE, F.to_date("ev_time"))
+        writer = dated.write.format(self._plan.format).mode("overwrite").partitionBy(DATE)
+        writer.save(f"{root.rstrip('/')}/{place}")
+
+
+def _name(events: DataFrame, batch_id: int) -> str:
+    """Name a micro-batch so that no other query's, and none after a lost checkpoint, is the same.
+
+    The letter keeps readers from taking the name for a number: 1234567e-00000012 is one.
+    """
+    query = events.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    if query is None:
+        raise MicroBatchFailed("Spark does not tell which query this is")
+    return f"q{query[:8]}-{batch_id:08d}"

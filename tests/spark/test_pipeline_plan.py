@@ -1,0 +1,149 @@
+"""What a pipeline is told to do, and what follows: nothing here needs Spark or a database."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqpy.errors import ConsumerRunning, QueueNotFound
+from pgqpy.spark.pipeline_failure import PipelineFailed, cause_of
+from pgqpy.spark.pipeline_plan import Plan, interval
+from pgqpy.spark.pipeline_progress import Progress, tick_of
+
+DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
+Traceback (most recent call last):
+  File "source_runner.py", line 281, in main
+    connect()
+psycopg.errors.AdminShutdown: terminating connection due to administrator command
+ SQLSTATE: 38000
+=== Streaming Query ===
+Identifier: [id = 1]
+"""
+CHAINED = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "read.py", line 1, in read
+adbc_driver_manager.ProgrammingError: what the driver said
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "read.py", line 9, in read
+    raise
+pgqpy.errors.QueueNotFound: queue "orders" does not exist SQLSTATE: 39000
+"""
+JAVA = """An error occurred while calling o61.start.
+: java.io.IOException: mkdir of file:/dev/null/lake failed
+\tat org.apache.hadoop.fs.FileSystem.primitiveMkdir(FileSystem.java:1)
+Caused by: java.io.FileNotFoundException: /dev/null/lake (Not a directory)
+\t... 1 more
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "spark"),
+    [
+        ("10s", "10 seconds"),
+        ("500ms", "500 milliseconds"),
+        ("5 min", "5 minutes"),
+        ("1h", "1 hours"),
+        ("0s", "0 seconds"),
+    ],
+)
+def test_an_interval_is_written_as_spark_writes_it(text: str, spark: str) -> None:
+    assert interval(text) == spark
+    assert Plan(queue="orders", every=text).trigger() == {"processingTime": spark}
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "10 seconds ago", "1.5s"])
+def test_what_is_no_interval_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="500ms"):
+        interval(text)
+
+
+def test_notes_and_bad_records_lie_beside_the_data_unless_told_otherwise() -> None:
+    plan = Plan(queue="orders", to="s3a://lake/orders/")
+    assert plan.checkpoint_place == "s3a://lake/orders/_checkpoint"
+    assert plan.bad_place == "s3a://lake/orders/_bad"
+    told = Plan(queue="orders", to="lake", checkpoint="notes", bad_to="bad")
+    assert (told.checkpoint_place, told.bad_place) == ("notes", "bad")
+    assert Plan(queue="orders", format="console").checkpoint_place is None
+
+
+def test_once_takes_what_is_available() -> None:
+    assert Plan(queue="orders", once=True).trigger() == {"availableNow": True}
+
+
+def test_only_given_options_reach_the_source() -> None:
+    assert Plan(queue="orders").source_options() == {"queue": "orders", "consumer": "pipeline"}
+    given = Plan(queue="orders", starting_offsets="earliest", max_events=10, partitions=2)
+    assert given.source_options() == {
+        "queue": "orders",
+        "consumer": "pipeline",
+        "startingOffsets": "earliest",
+        "maxEventsPerTrigger": "10",
+        "minPartitions": "2",
+    }
+
+
+def test_a_lost_connection_is_known_by_its_class() -> None:
+    cause = cause_of(DRIVER)
+    assert cause.name == "psycopg.errors.AdminShutdown"
+    assert cause.message == "terminating connection due to administrator command"
+    assert cause.passes
+
+
+def test_of_chained_errors_the_last_counts_and_keeps_its_class() -> None:
+    cause = cause_of(CHAINED)
+    assert not cause.passes
+    error = cause.error()
+    assert type(error) is QueueNotFound
+    assert str(error) == 'queue "orders" does not exist'
+
+
+def test_an_error_of_java_is_told_by_its_last_cause() -> None:
+    cause = cause_of(JAVA)
+    assert not cause.passes
+    error = cause.error()
+    assert type(error) is PipelineFailed
+    assert str(error) == "FileNotFoundException: /dev/null/lake (Not a directory)"
+
+
+def test_any_other_text_is_told_by_its_first_line() -> None:
+    assert str(cause_of("something\nelse").error()) == "something"
+
+
+@pytest.mark.parametrize("kind", [psycopg.OperationalError, ConnectionResetError, ConsumerRunning])
+def test_what_passes_is_what_has_to_do_with_the_connection(kind: Any) -> None:
+    name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+    text = f"Traceback (most recent call last):\n  File\n{name}: why\n"
+    assert cause_of(text).passes == (kind is not ConsumerRunning)
+
+
+def progress_at(tick: int) -> Any:
+    offset = json.dumps({"queue_id": 3, "tick": tick})
+    return SimpleNamespace(sources=[SimpleNamespace(endOffset=offset)])
+
+
+def test_before_the_first_micro_batch_there_is_no_tick() -> None:
+    assert tick_of(None) is None
+    assert tick_of(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) is None
+
+
+def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
+    lines: list[str] = []
+    progress = Progress(SimpleNamespace(age=lambda _tick: 0.25), lines.append)  # type: ignore[arg-type]  # a watch
+    for tick in (5, 6):
+        progress.wrote(SimpleNamespace(events=900, bad=1), 0.5)  # type: ignore[arg-type]  # counts
+        progress.wrote(SimpleNamespace(events=100, bad=0), 0.5)  # type: ignore[arg-type]  # counts
+        progress.look(progress_at(tick), at_once=True)
+        progress.look(progress_at(tick), at_once=True)
+    progress.end()
+    assert lines == [
+        "tick 5  events 1,000  bad 1  events/s 1,000  lag 0.2 s",
+        "tick 6  events 1,000  bad 1  events/s 1,000  lag 0.2 s",
+        "stopped at tick 6: 2,000 events, 2 of them bad",
+    ]
