@@ -9,7 +9,9 @@ from pgqpy.calls import payload
 from pgqpy.calls._call import Call, value
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
+    from uuid import UUID
 
     from pgqpy.calls._call import Row
     from pgqpy.calls.payload import Payload
@@ -96,3 +98,34 @@ def _second(rows: list[Row]) -> str:
 def transaction_id() -> Call[int]:
     """Give the transaction its id, and so begin one where the connection is not in autocommit."""
     return Call("txid_current", "select txid_current()", (), value)
+
+
+def open_stage(queue: str, writer: str, epoch: int | None) -> Call[str | None]:
+    """Name the table that a task of a writer fills; None if the epoch is committed already."""
+    params = (*_writing(queue, writer), check.maybe_big("epoch", epoch))
+    sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
+    return Call("open_stage", sql, params, value, {"queue": queue}, beside=True)
+
+
+def commit_stage(
+    queue: str, writer: str, epoch: int | None, attempts: Iterable[UUID], events: int
+) -> Call[int]:
+    """Make events of what the attempts staged: 1 = inserted, 0 = that was done before."""
+    params = (
+        *_writing(queue, writer),
+        check.maybe_big("epoch", epoch),
+        list(attempts),
+        check.big("events", events),
+    )
+    sql = "select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::uuid[], %s::bigint)"
+    return Call("commit_stage", sql, params, value, {"queue": queue}, beside=True)
+
+
+def drop_stage(queue: str, writer: str) -> Call[int]:
+    """Drop what a writer staged and will not commit: 1, or 0 if there was nothing."""
+    sql = "select pgq.drop_stage(%s::text, %s::text)"
+    return Call("drop_stage", sql, _writing(queue, writer), value, {"queue": queue}, beside=True)
+
+
+def _writing(queue: str, writer: str) -> tuple[str, str]:
+    return check.name("queue", queue), check.name("writer", writer)

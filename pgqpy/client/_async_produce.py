@@ -10,8 +10,9 @@ from pgqpy.client._iterables import few_async
 from pgqpy.client._translate import translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
     from datetime import datetime
+    from uuid import UUID
 
     from psycopg import AsyncCopy
 
@@ -157,3 +158,48 @@ class AsyncProducing(AsyncBase):
         PGQ current_event_table, pgq-contract 1.3.
         """
         return await self._run(calls.produce.current_event_table(queue))
+
+    async def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> str | None:
+        """Name the table that a task of a writer fills, made if need be; None: committed already.
+
+        For many tasks that write side by side, and may be repeated. Each COPYs rows of
+        (attempt, piece, ev_types[], ev_datas[], ev_extra1s[] …) there; `commit_stage` makes events
+        of them. Call it outside a transaction: other tasks wait while one makes the table.
+
+        Args:
+            queue: the queue's name.
+            writer: what is written once: a Spark query's id, say.
+            epoch: the part of it that is written now; they go up. None: all, and never again.
+
+        Raises:
+            QueueNotFound, InsertDisabled, InvalidArgument; NotSupported: on the real extension.
+        """
+        return await self._run(calls.produce.open_stage(queue, writer, epoch))
+
+    async def commit_stage(
+        self, queue: str, writer: str, epoch: int | None, attempts: Iterable[UUID], events: int
+    ) -> int:
+        """Make events of what these attempts staged, in their order: 1. 0: it was done before.
+
+        Args:
+            queue: the queue's name.
+            writer: as in `open_stage`.
+            epoch: as in `open_stage`.
+            attempts: the ids that the tasks put into their rows.
+            events: how many they wrote.
+
+        Raises:
+            StageLost: the stage holds something else; nothing was inserted.
+            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+            NotSupported: on the real extension.
+        """
+        call = calls.produce.commit_stage(queue, writer, epoch, attempts, events)
+        return await self._run(call)
+
+    async def drop_stage(self, queue: str, writer: str) -> int:
+        """Drop what a writer staged and will not commit: 1, or 0 if there was nothing.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return await self._run(calls.produce.drop_stage(queue, writer))
