@@ -46,32 +46,32 @@ MUTATIONS = {
     ),
     "search the current table only": Mutation(
         "batch_event_sql",
-        "pgq.quote_fqname(b.data_pfx), b.sub_id",
-        "pgq.current_event_table(b.queue_name), b.sub_id",
+        "pgq.range_sql(b.data_pfx,",
+        "pgq.range_sql(pgq.current_event_table(b.queue_name),",
         g1.test_copy_into_a_table_learned_before_rotations,
     ),
     "forget who was in progress": Mutation(
-        "batch_event_sql",
+        "range_sql",
         "if v_ended is not null then",
         "if false then",
         g4.test_transaction_that_overlaps_a_tick_comes_after_those_before_it,
     ),
     "take who was in progress for done": Mutation(
-        "batch_event_sql",
+        "range_sql",
         "if exists (select from txid_snapshot_xip",
         "if false and exists (select from txid_snapshot_xip",
         g2.test_batch_stays_the_same_when_somebody_commits_after_its_tick,
     ),
     "give retries to everybody": Mutation(
-        "batch_event_sql",
+        "range_sql",
         "(ev_owner is null or ev_owner = %s)",
         "(ev_owner is null or %s > 0)",
         g3.test_retried_event_comes_again_to_its_consumer_only,
     ),
     "leave the order to chance": Mutation(
         "batch_event_sql",
-        "return v_sql || ' order by 1, 3'",
-        "return v_sql",
+        "|| ' order by 1, 3'",
+        "",
         g4.test_events_of_one_batch_are_ordered_by_id,
     ),
     "number positions at random": Mutation(
@@ -109,8 +109,8 @@ MUTATIONS = {
     ),
     "believe an old snapshot": Mutation(
         "lock_batch",
-        "not x_moves and",
-        "false and",
+        "and not x_moves",
+        "and false",
         partial(g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, **with_retry),
     ),
     "set aside without the lock": Mutation(
