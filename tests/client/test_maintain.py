@@ -120,5 +120,6 @@ async def test_maintenance_runs_through(orders: Any) -> None:
     assert await orders.maint_ticks("orders") == 0
     assert await orders.maint_recent_ticks() == 0
     assert await orders.maint_positions() == 0
+    assert await orders.maint_stages() == 0
     (info,) = await orders.get_queue_info("orders")
     assert info.queue_cur_table == 1

@@ -68,6 +68,7 @@ def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue:
     ticker.maint_ticks("orders")
     ticker.maint_recent_ticks()
     ticker.maint_positions()
+    ticker.maint_stages()
     for call in (
         lambda: ticker.create_queue("mine"),
         lambda: ticker.insert_event("orders", "t", "d"),

@@ -199,6 +199,7 @@ def test_maint_operations_lists_what_is_due(queue, sql, rows):
         ("pgq.maint_ticks", "q"),
         ("pgq.maint_recent_ticks", None),
         ("pgq.maint_positions", None),
+        ("pgq.maint_stages", None),
     ]
     sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
     sql("select pgq.set_queue_config('q', 'extra_maint', '{pgq.tune_storage}')")
@@ -208,6 +209,7 @@ def test_maint_operations_lists_what_is_due(queue, sql, rows):
         ("pgq.maint_ticks", "q"),
         ("pgq.maint_recent_ticks", None),
         ("pgq.maint_positions", None),
+        ("pgq.maint_stages", None),
         ("pgq.tune_storage", "q"),
     ]
 
