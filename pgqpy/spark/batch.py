@@ -1,0 +1,128 @@
+"""Read a range of ticks as a DataFrame."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+from pyspark.sql.datasource import (
+    DataSourceReader,
+    EqualTo,
+    Filter,
+    In,
+    IsNotNull,
+    IsNull,
+    StringStartsWith,
+)
+
+from pgqpy.errors import InvalidArgument
+from pgqpy.spark import catalog
+from pgqpy.spark.bounds import tick_of
+from pgqpy.spark.connect import planner
+from pgqpy.spark.partition import EventPartition
+from pgqpy.spark.planned import plan
+from pgqpy.spark.read import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+
+    from pgqpy.client import Client
+    from pgqpy.spark.catalog import Queue
+    from pgqpy.spark.columns import Projection
+    from pgqpy.spark.options import Bound, ReadOptions
+
+TYPE = sql.Identifier("ev_type")
+CONDITIONS: dict[type[Filter], sql.SQL] = {
+    IsNull: sql.SQL("{0} is null"),
+    IsNotNull: sql.SQL("{0} is not null"),
+    EqualTo: sql.SQL("{0} = {1}"),
+    In: sql.SQL("{0} in ({1})"),
+    StringStartsWith: sql.SQL("starts_with({0}, {1})"),
+}
+
+
+class BatchReader(DataSourceReader):
+    """Plans once, in a connection of its own; Spark reads the same ticks for each action."""
+
+    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+        self.options = options
+        self.projection = projection
+        self.conditions: list[sql.Composable] = []
+
+    def partitions(self) -> list[InputPartition]:
+        """Find the range, and cut it.
+
+        Raises:
+            ConnectionFailed, QueueNotFound, TickNotFound, RangeExpired, InvalidArgument.
+        """
+        options = self.options
+        connection = planner(options.place, options.queue)
+        with connection as client, catalog.planning(client, options.queue) as queue:
+            start, end = self._range(client, queue)
+            found = plan(
+                client,
+                queue,
+                start,
+                end,
+                self.projection,
+                least=options.min_partitions,
+                conditions=self.conditions,
+            )
+        return list(found)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in an executor."""
+        if not isinstance(partition, EventPartition):
+            return iter(())  # what Spark makes of no partitions
+        loss = self.options.fail_on_data_loss
+        return read(self.options.place, partition, self.projection, fail_on_data_loss=loss)
+
+    def _range(self, client: Client, queue: Queue) -> tuple[int, int]:
+        start = self._tick(client, queue, self.options.start)
+        end = self._tick(client, queue, self.options.end)
+        if start <= end:
+            return start, end
+        names = [bound.option for bound in (self.options.start, self.options.end) if bound]
+        raise InvalidArgument(
+            f"{' and '.join(filter(None, names))}: the range would end at tick {end}, before it "
+            f"starts at tick {start}: exchange them",
+            parameter=names[-1],
+        )
+
+    def _tick(self, client: Client, queue: Queue, bound: Bound | None) -> int:
+        assert bound is not None  # noqa: S101  # batch_options sets both
+        return tick_of(client, queue, bound, fail_on_data_loss=self.options.fail_on_data_loss)
+
+
+class FilteringReader(BatchReader):
+    """Leaves filters on ev_type to the server.
+
+    A class of its own: Spark fails each query over a reader that could, unless
+    spark.sql.python.filterPushdown.enabled is set. So it takes an option to get this one.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """Take the filters that SQL can do exactly as Spark; return the others."""
+        for each in filters:
+            condition = condition_of(each)
+            if condition is None:
+                yield each
+            else:
+                self.conditions.append(condition)
+
+
+def condition_of(wanted: Filter) -> sql.Composable | None:
+    """Write a filter on ev_type in SQL; None if it is another one, or cannot be written."""
+    template = CONDITIONS.get(type(wanted))
+    if template is None or getattr(wanted, "attribute", None) != ("ev_type",):
+        return None
+    value = getattr(wanted, "value", ())
+    values = value if isinstance(value, tuple) else (value,)
+    if not all(isinstance(each, str) and "\0" not in each for each in values):
+        return None
+    if isinstance(wanted, In) and not values:
+        return None
+    return template.format(TYPE, sql.SQL(", ").join(map(sql.Literal, values)))

@@ -1,0 +1,96 @@
+"""From what the options name to ticks."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
+from pgqpy.spark import catalog
+
+if TYPE_CHECKING:
+    from pgqpy.client import Client
+    from pgqpy.spark.catalog import Queue
+    from pgqpy.spark.options import Bound
+
+logger = logging.getLogger("pgqpy.spark")
+
+
+def tick_of(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+    """Return the tick that a bound means.
+
+    Raises:
+        TickNotFound: it is in the future, or was thinned out; RangeExpired: rotation took what came
+        after it (without `fail_on_data_loss` it is the earliest that is left, with a warning);
+        InvalidArgument: a moment in the future.
+    """
+    if bound.kind == "earliest":
+        return queue.first_tick
+    if bound.kind == "latest":
+        return queue.last_tick
+    if bound.kind == "tick":
+        return retained(
+            client, queue, bound.tick, bound.option, fail_on_data_loss=fail_on_data_loss
+        )
+    return _at(client, queue, bound, fail_on_data_loss=fail_on_data_loss)
+
+
+def retained(
+    client: Client, queue: Queue, tick: int, option: str, *, fail_on_data_loss: bool
+) -> int:
+    """Return the tick if it is there and everything after it; see `tick_of`."""
+    if tick > queue.last_tick:
+        raise TickNotFound(
+            f"{option}: tick {tick} is in the future, the last of queue {queue.name!r} is "
+            f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
+            queue=queue.name,
+            tick_id=tick,
+        )
+    if tick < queue.low_tick:
+        return _expired(queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss)
+    around = catalog.neighbours(client, queue, tick)
+    if tick not in around:
+        near = " or ".join(str(each) for each in around if each is not None)
+        raise TickNotFound(
+            f"{option}: queue {queue.name!r} has no tick {tick}, of older ticks it keeps one a "
+            f"second: name {near}",
+            queue=queue.name,
+            tick_id=tick,
+        )
+    return tick
+
+
+def _at(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+    time = bound.time
+    assert time is not None  # noqa: S101  # the kind says so
+    now = client.connection.execute("select %s > now()", [time]).fetchone()
+    if now is not None and now[0]:
+        raise InvalidArgument(
+            f"{bound.option}: {time.isoformat()} is in the future: name a moment up to now",
+            parameter=bound.option,
+        )
+    tick = catalog.tick_at(client, queue, time)
+    if tick is not None:
+        return tick
+    if queue.low_tick == 0:  # nothing was ever rotated away
+        return queue.first_tick
+    what = f"{bound.option}: {time.isoformat()}"
+    return _expired(queue, None, what, fail_on_data_loss=fail_on_data_loss)
+
+
+def _expired(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
+    problem = (
+        f"{what} lies before what rotation has left of queue {queue.name!r}, "
+        f"ticks {queue.first_tick} to {queue.last_tick}"
+    )
+    if fail_on_data_loss:
+        raise RangeExpired(
+            f'{problem}: start at the earliest (startingOffsets "earliest"), or set failOnDataLoss '
+            "to false",
+            queue=queue.name,
+            tick_id=tick,
+            first_tick=queue.first_tick,
+            last_tick=queue.last_tick,
+        )
+    logger.warning("%s: starting at tick %d, as failOnDataLoss is false", problem, queue.first_tick)
+    return queue.first_tick

@@ -1,0 +1,110 @@
+"""Read a query as Arrow batches without ADBC: COPY as CSV through psycopg, parsed by pyarrow."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from pyarrow import csv
+
+from pgqpy.spark.columns import TIME
+from pgqpy.spark.shape import FIRST, LAST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+BLOCK_BYTES = 2 * 1024 * 1024  # of CSV in a batch, or one row if that is larger
+
+LOST = (psycopg.OperationalError,)
+TYPES = {"ev_id": pa.int64(), "ev_txid": pa.int64(), "ev_retry": pa.int32(), TIME: pa.int64()}
+# Microseconds: text would lack years before Christ and after 9999, and all that is infinite.
+MICROSECONDS = sql.SQL("""case when not isfinite({time}) or {time} >= '294247-01-01'
+    then case when {time} > 'epoch' then {last} else {first} end
+    else (extract(epoch from {time}) * 1000000)::bigint end""").format(
+    time=sql.Identifier(TIME), first=sql.Literal(FIRST + 1), last=sql.Literal(LAST)
+)
+
+
+class Reader:
+    """One connection, and one query over it."""
+
+    def __init__(self, conninfo: str) -> None:
+        """Connect; OperationalError if there is no way."""
+        self._connection = psycopg.connect(
+            conninfo, autocommit=True, client_encoding="utf8", prepare_threshold=None
+        )
+
+    def script(self, statements: str) -> None:
+        """Run statements that return nothing."""
+        self._connection.execute(statements.encode())
+
+    def row(self, query: str) -> tuple[Any, ...] | None:
+        """Return the first row of a query."""
+        return self._connection.execute(query.encode()).fetchone()
+
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Run a query and yield its rows."""
+        names = self._columns(query)
+        chosen = [MICROSECONDS if name == TIME else sql.Identifier(name) for name in names]
+        statement = sql.SQL("copy (select {} from ({}) e) to stdout (format csv)").format(
+            sql.SQL(", ").join(chosen), sql.SQL(query)
+        )
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for block in _blocks(copy):
+                yield from _parsed(block, names)
+
+    def cancel(self) -> None:
+        """End a query that runs in another thread."""
+        self._connection.cancel()
+
+    def close(self) -> None:
+        """Close the connection, and with it the transaction."""
+        self._connection.close()
+
+    def _columns(self, query: str) -> list[str]:
+        statement = sql.SQL("select * from ({}) e limit 0").format(sql.SQL(query))
+        described = self._connection.execute(statement).description or []
+        return [column.name for column in described]
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """Return the SQLSTATE of what the driver raised, if it has one."""
+    return error.sqlstate if isinstance(error, psycopg.Error) else None
+
+
+def _blocks(rows: Iterable[Any]) -> Iterator[bytes]:
+    """Join rows to blocks. The server sends one at a time, so none is ever cut."""
+    block = bytearray()
+    for row in rows:
+        block += row
+        if len(block) >= BLOCK_BYTES:
+            yield bytes(block)
+            block.clear()
+    if block:
+        yield bytes(block)
+
+
+def _parsed(block: bytes, names: list[str]) -> list[pa.RecordBatch]:
+    table = csv.read_csv(
+        io.BytesIO(block),
+        csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+        csv.ParseOptions(newlines_in_values=True),
+        csv.ConvertOptions(
+            column_types={name: TYPES.get(name, pa.string()) for name in names},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return [_with_time(batch) for batch in table.to_batches()]
+
+
+def _with_time(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if TIME not in batch.schema.names:
+        return batch
+    place = batch.schema.get_field_index(TIME)
+    times = batch.column(place).cast(pa.timestamp("us", "UTC"))
+    return batch.set_column(place, TIME, times)

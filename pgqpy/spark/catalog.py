@@ -1,0 +1,158 @@
+"""What the driver looks up in the queue's tables, each thing by one statement."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from pgqpy.errors import QueueNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from typing_extensions import LiteralString
+
+    from pgqpy.client import Client
+
+
+class Queue(NamedTuple):
+    """A queue, and which of its ticks are there."""
+
+    name: str
+    id: int
+    table: str  # parent of the event tables, quoted
+    low_tick: int  # from here on nothing was rotated away
+    first_tick: int  # the first that is left
+    last_tick: int
+
+
+class Standing(NamedTuple):
+    """Where a subscription stands, and what it was asked to keep for its reader."""
+
+    tick: int
+    batch: int | None
+    pins: list[int] | None
+
+
+QUEUE: LiteralString = """
+    select q.queue_id, pgq.quote_fqname(q.queue_data_pfx), q.queue_low_tick,
+           (select min(tick_id) from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= q.queue_low_tick),
+           (select max(tick_id) from pgq.tick where tick_queue = q.queue_id)
+      from pgq.queue q
+     where q.queue_name = %s"""
+
+STANDING: LiteralString = """
+    select p.pos_last_tick, p.pos_batch, p.pos_pins
+      from pgq.registration r
+      join pgq.queue q on q.queue_id = r.sub_queue
+      join pgq.consumer c on c.co_id = r.sub_consumer
+     cross join lateral (
+        select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
+     where q.queue_name = %s and c.co_name = %s"""
+
+# The last tick at or before a moment. Ranges that meet at a moment so meet at a tick.
+AT: LiteralString = """
+    select tick_id from pgq.tick
+     where tick_queue = %s and tick_id >= %s and tick_time <= %s
+     order by tick_id desc limit 1"""
+
+NEIGHBOURS: LiteralString = """
+    select max(tick_id) filter (where tick_id <= %(tick)s),
+           min(tick_id) filter (where tick_id >= %(tick)s)
+      from pgq.tick where tick_queue = %(queue)s and tick_id >= %(low)s"""
+
+# Whole ticks, at least one. `most` may have been thinned out since; then the next that is left.
+END: LiteralString = """
+    select max(tick_id) from (
+        select tick_id, tick_event_seq, row_number() over (order by tick_id) as number
+          from pgq.tick
+         where tick_queue = %(queue)s and tick_id > %(start)s
+           and tick_id <= (select min(tick_id) from pgq.tick
+                            where tick_queue = %(queue)s and tick_id >= %(most)s)
+         order by tick_id
+         limit %(ticks)s) t
+     where number = 1 or %(events)s::bigint is null
+        or tick_event_seq - %(events)s::bigint <= (
+            select tick_event_seq from pgq.tick
+             where tick_queue = %(queue)s and tick_id = %(start)s)"""
+
+LOCK = sql.SQL("lock table {} in access share mode")
+
+
+def find_queue(client: Client, name: str) -> Queue:
+    """Look a queue up.
+
+    Raises:
+        QueueNotFound: there is none, or it has no ticks.
+    """
+    row = _row(client, QUEUE, (name,))
+    if row is None:
+        raise QueueNotFound(
+            f"no queue {name!r} in this database (option queue): "
+            "create it with create_queue, or look at option dsn",
+            queue=name,
+        )
+    if row[4] is None:
+        raise QueueNotFound(f"queue {name!r} has no ticks: start pgqpy ticker run", queue=name)
+    return Queue(name, *row)
+
+
+def queue_name(client: Client, queue_id: int) -> str:
+    """Return the name of a queue; QueueNotFound if it was dropped since."""
+    row = _row(client, "select queue_name from pgq.queue where queue_id = %s", (queue_id,))
+    if row is None:
+        raise QueueNotFound(
+            f"no queue has the id {queue_id} that the checkpoint names: it was dropped, "
+            "or this is another database (option dsn, PGQPY_DSN)"
+        )
+    return str(row[0])
+
+
+def find_standing(client: Client, queue: str, consumer: str) -> Standing | None:
+    """Tell where a subscription stands; None if there is none."""
+    row = _row(client, STANDING, (queue, consumer))
+    return None if row is None else Standing(*row)
+
+
+def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:
+    """Return the last tick at or before a moment; None if all that are left came later."""
+    row = _row(client, AT, (queue.id, queue.low_tick, time))
+    return None if row is None else int(row[0])
+
+
+def neighbours(client: Client, queue: Queue, tick: int) -> tuple[int | None, int | None]:
+    """Return the ticks around a number, or twice the tick itself."""
+    row = _row(client, NEIGHBOURS, {"queue": queue.id, "low": queue.low_tick, "tick": tick})
+    return (None, None) if row is None else (row[0], row[1])
+
+
+def find_end(
+    client: Client, queue: Queue, start: int, most: int, *, events: int | None, ticks: int | None
+) -> int | None:
+    """Return the tick at which a micro-batch ends; None if there is none after `start` yet."""
+    limits = {"events": events, "ticks": ticks}
+    row = _row(client, END, {"queue": queue.id, "start": start, "most": most, **limits})
+    return None if row is None else row[0]
+
+
+@contextmanager
+def planning(client: Client, name: str) -> Iterator[Queue]:
+    """Keep ticks and events as they are until the end of the block.
+
+    Who has read ticks in a transaction keeps compaction away, who has locked the event tables keeps
+    rotation away. The look after the lock is the one that counts.
+    """
+    with client.transaction():
+        found = find_queue(client, name)
+        client.connection.execute(LOCK.format(sql.SQL(found.table)))
+        yield find_queue(client, name)
+
+
+def _row(client: Client, query: LiteralString, params: Any) -> Any:
+    with client.connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query, params).fetchone()

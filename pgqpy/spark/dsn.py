@@ -1,0 +1,66 @@
+"""Where the database is. Each process finds out for itself, so that no plan needs a password."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from psycopg.conninfo import make_conninfo
+
+from pgqpy.client import _dsn
+from pgqpy.errors import InvalidArgument
+from pgqpy.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Place:
+    """A database, as the options name it: `dsn`, `service`, or neither.
+
+    Without either it is what PGQPY_DSN says, or libpq's PG* variables, of the driver and of each
+    executor. Its repr names nothing: exceptions and plans show it.
+    """
+
+    def __init__(self, dsn: str | None = None, service: str | None = None) -> None:
+        if dsn is not None and service is not None:
+            raise InvalidArgument(
+                "options dsn and service exclude each other: give one of them", parameter="dsn"
+            )
+        self._dsn = dsn
+        self._service = service
+
+    def __repr__(self) -> str:
+        return "Place(…)"
+
+    @property
+    def dsn(self) -> str:
+        """The connection string, found where it is asked for."""
+        if self._service is not None:
+            return make_conninfo(service=self._service)
+        return Settings().dsn if self._dsn is None else self._dsn
+
+    def conninfo(self, application: str) -> str:
+        """Return libpq's `key=value` text with all that `pgqpy.connect` would set.
+
+        Raises:
+            ConnectionFailed: the DSN cannot be read.
+        """
+        return make_conninfo(self.dsn, **self.keywords(application))
+
+    def keywords(self, application: str) -> dict[str, Any]:
+        """Return the keywords that go with the DSN; ConnectionFailed if it cannot be read."""
+        keywords = _dsn.parameters(self.dsn, {})
+        if "fallback_application_name" in keywords:
+            keywords["fallback_application_name"] = application
+        return keywords
+
+
+def place_of(options: Mapping[str, str]) -> Place:
+    """Read the options (their names in lower case) that name the database."""
+    return Place(options.get("dsn"), options.get("service"))
+
+
+def describe() -> str:
+    """Say where a DSN comes from if no option names one: for messages."""
+    return "PGQPY_DSN" if os.environ.get("PGQPY_DSN") else "the PG* variables"

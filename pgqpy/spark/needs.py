@@ -1,0 +1,60 @@
+"""What Spark takes besides pgqpy: found, or one sentence that says how to get it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+
+from pgqpy.errors import MissingExtra
+
+PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for sources in Python
+JAVA = 17  # what Spark 4 runs on
+EXTRA = 'pip install "pgqpy[spark]"'
+
+
+def check_packages() -> None:
+    """Raise MissingExtra unless pyspark (new enough) and pyarrow are installed."""
+    found = _version("pyspark")
+    if found < PYSPARK:
+        wanted, is_here = (".".join(map(str, numbers)) for numbers in (PYSPARK, found[:3]))
+        raise MissingExtra(f"pyspark {wanted} or later is needed, here is {is_here}: {EXTRA}")
+    for package in ("pyarrow", "numpy"):
+        _version(package)
+
+
+def check_java() -> None:
+    """Raise MissingExtra unless there is a Java that Spark runs on."""
+    how = f"install one (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless)"
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=os.path.join(home, "bin") if home else None)  # noqa: PTH118  # a search path is text
+    if program is None:
+        where = f"JAVA_HOME={home} has none" if home else "there is none on the PATH"
+        raise MissingExtra(f"Java {JAVA} or later is needed, {where}: {how} or set JAVA_HOME")
+    found = java_version(_ask(program))
+    if found is None or found < JAVA:
+        is_here = f"Java {found}" if found else "something else"
+        raise MissingExtra(
+            f"Java {JAVA} or later is needed, {program} is {is_here}: {how} and set JAVA_HOME"
+        )
+
+
+def java_version(said: str) -> int | None:
+    """Read what `java -version` prints: 8 for "1.8.0_392", 17 for "17.0.15"; None if nothing."""
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found[1]) if found else None
+
+
+def _ask(program: str) -> str:
+    done = subprocess.run([program, "-version"], check=False, capture_output=True, text=True)
+    return done.stderr + done.stdout
+
+
+def _version(package: str) -> tuple[int, ...]:
+    try:
+        text = version(package)
+    except PackageNotFoundError:
+        raise MissingExtra(f"{package} is needed: {EXTRA}") from None
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])

@@ -1,0 +1,41 @@
+"""What one task reads, as the driver tells it to the executor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+
+if TYPE_CHECKING:
+    from pgqpy.spark.ticks_of import TickFinder
+
+
+class EventPartition(InputPartition):
+    """A query over one or more ranges of ticks.
+
+    The text of the query names the snapshots, so it selects the same events whatever becomes of the
+    ticks between planning and reading. What it cannot see is a rotation: `from_tick` is for that.
+    """
+
+    def __init__(
+        self,
+        *,
+        queue: str,
+        queue_id: int,
+        table: str,
+        from_tick: int,
+        to_tick: int,
+        query: str,
+        finder: TickFinder | None = None,
+    ) -> None:
+        super().__init__(None)
+        self.queue = queue
+        self.queue_id = queue_id
+        self.table = table  # parent of the event tables, quoted
+        self.from_tick = from_tick
+        self.to_tick = to_tick
+        self.query = query
+        self.finder = finder
+
+    def __repr__(self) -> str:
+        return f"EventPartition({self.queue!r}, {self.from_tick}, {self.to_tick})"

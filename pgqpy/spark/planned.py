@@ -1,0 +1,97 @@
+"""From a range of ticks to partitions: asks the server for the queries."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+from pgqpy.spark.partition import EventPartition
+from pgqpy.spark.plan import Mark, partitions
+from pgqpy.spark.ticks_of import TickFinder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgqpy.client import Client
+    from pgqpy.records import TickInfo
+    from pgqpy.spark.catalog import Queue
+    from pgqpy.spark.columns import Projection
+    from pgqpy.spark.plan import Slice
+
+ID = sql.Identifier("ev_id")
+
+
+def plan(
+    client: Client,
+    queue: Queue,
+    start: int,
+    end: int,
+    projection: Projection,
+    *,
+    least: int | None = None,
+    conditions: Sequence[sql.Composable] = (),
+) -> list[EventPartition]:
+    """Return the partitions of a range; call it inside `catalog.planning`.
+
+    Raises:
+        TickNotFound, RangeExpired.
+    """
+    ticks = client.get_tick_info(queue.name, start, end)
+    marks = [Mark(tick.tick_id, tick.tick_event_seq) for tick in ticks]
+    found = [
+        _partition(client, queue, slices, ticks, projection, conditions)
+        for slices in partitions(marks, least)
+    ]
+    if start < end and (not marks or (marks[0].tick, marks[-1].tick) != (start, end)):
+        client.tick_event_sql(queue.name, start, end)  # raises what is the matter
+    return found
+
+
+def _partition(
+    client: Client,
+    queue: Queue,
+    slices: tuple[Slice, ...],
+    ticks: Sequence[TickInfo],
+    projection: Projection,
+    conditions: Sequence[sql.Composable],
+) -> EventPartition:
+    start, end = slices[0].from_tick, slices[-1].to_tick
+    queries = [
+        _query(
+            client.tick_event_sql(queue.name, each.from_tick, each.to_tick),
+            each,
+            projection,
+            conditions,
+        )
+        for each in slices
+    ]
+    return EventPartition(
+        queue=queue.name,
+        queue_id=queue.id,
+        table=queue.table,
+        from_tick=start,
+        to_tick=end,
+        query=sql.SQL(" union all ").join(queries).as_string(None),
+        finder=_finder(ticks, start, end) if projection.with_tick else None,
+    )
+
+
+def _finder(ticks: Sequence[TickInfo], start: int, end: int) -> TickFinder:
+    mine = [(tick.tick_id, tick.tick_snapshot) for tick in ticks if start <= tick.tick_id <= end]
+    return TickFinder.between(mine)
+
+
+def _query(
+    text: str, piece: Slice, projection: Projection, conditions: Sequence[sql.Composable]
+) -> sql.Composable:
+    wanted = list(conditions)
+    if piece.low is not None:
+        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(piece.low)))
+    if piece.high is not None:
+        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(piece.high)))
+    columns = sql.SQL(", ").join(map(sql.Identifier, projection.selected))
+    query = sql.SQL("select {} from ({}) e").format(columns, sql.SQL(text))
+    if not wanted:
+        return query
+    return sql.SQL("{} where {}").format(query, sql.SQL(" and ").join(wanted))

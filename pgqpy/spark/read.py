@@ -1,0 +1,130 @@
+"""What a task does: connect, keep rotation away, check that nothing is gone, read."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Protocol
+
+from psycopg import sql
+
+from pgqpy.errors import QueueNotFound, RangeExpired
+from pgqpy.spark.connect import patiently
+from pgqpy.spark.prefetch import prefetched
+from pgqpy.spark.shape import shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    import pyarrow as pa
+
+    from pgqpy.spark.columns import Projection
+    from pgqpy.spark.dsn import Place
+    from pgqpy.spark.partition import EventPartition
+
+logger = logging.getLogger("pgqpy.spark")
+
+# READ COMMITTED: the check must see what the server did before the lock. TRUNCATE spares no
+# snapshot: whoever looked first and locked then could find an empty table, and no error.
+# Spark may take its time between two batches, whatever the role's timeouts say.
+BEGIN = sql.SQL("""
+    begin isolation level read committed;
+    set local statement_timeout = 0;
+    set local idle_in_transaction_session_timeout = 0;
+    set local enable_seqscan = off;
+    set local jit = off;
+    lock table {} in access share mode
+""")
+LEFT = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
+GONE = ("42P01", "3F000")  # no such table, no such schema
+
+
+class Reader(Protocol):
+    """A connection that reads Arrow batches."""
+
+    def script(self, statements: str) -> None:
+        """Run statements that return nothing."""
+
+    def row(self, query: str) -> tuple[Any, ...] | None:
+        """Return the first row of a query."""
+
+    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
+        """Run a query and yield its rows."""
+
+    def cancel(self) -> None:
+        """End a query that runs in another thread."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+def driver() -> ModuleType:
+    """Return the module that reads: ADBC's if that is installed, else the one with COPY."""
+    try:
+        from pgqpy.spark import by_adbc  # noqa: PLC0415  # the package may be missing
+    except ImportError:
+        from pgqpy.spark import by_copy  # noqa: PLC0415  # as above
+
+        return by_copy
+    return by_adbc
+
+
+def read(
+    place: Place, partition: EventPartition, projection: Projection, *, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a partition as Spark wants them.
+
+    Raises:
+        QueueNotFound: the queue was dropped; RangeExpired: rotation took events of it (without
+        `fail_on_data_loss` a warning, and what is left); ConnectionFailed.
+    """
+    module = driver()
+    application = f"pgqpy spark {partition.queue}"
+    reader: Reader = patiently(
+        lambda: module.Reader(place.conninfo(application)), module.LOST, place
+    )
+    schema = projection.arrow_schema()
+    with closing(reader):
+        try:
+            _keep(reader, partition, fail_on_data_loss=fail_on_data_loss)
+        except Exception as error:
+            if module.sqlstate(error) in GONE:
+                raise _dropped(partition) from error
+            raise
+        fetched = prefetched(reader.batches(partition.query), reader.cancel)
+        with closing(fetched) as batches:
+            for batch in batches:
+                yield shaped(batch, schema, partition.finder)
+
+
+def _keep(reader: Reader, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
+    """Keep rotation away from the events until the connection closes; then look what is there."""
+    reader.script(BEGIN.format(sql.SQL(partition.table)).as_string(None))
+    row = reader.row(LEFT.format(sql.Literal(partition.queue_id)).as_string(None))
+    if row is None:
+        raise _dropped(partition)
+    first = int(row[0])
+    if first <= partition.from_tick:
+        return
+    problem = (
+        f"events after tick {partition.from_tick} of queue {partition.queue!r} were rotated away, "
+        f"while or before they were read: tick {first} is the first that is left"
+    )
+    if fail_on_data_loss:
+        raise RangeExpired(
+            f"{problem}: start there (startingOffsets), or set failOnDataLoss to false to read "
+            "what is left",
+            queue=partition.queue,
+            tick_id=partition.from_tick,
+            first_tick=first,
+        )
+    logger.warning("%s: reading what is left, as failOnDataLoss is false", problem)
+
+
+def _dropped(partition: EventPartition) -> QueueNotFound:
+    return QueueNotFound(
+        f"queue {partition.queue!r} (option queue) was dropped while it was read: "
+        "create it again, and start a query with a new checkpointLocation",
+        queue=partition.queue,
+    )

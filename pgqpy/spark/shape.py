@@ -1,0 +1,45 @@
+"""From what the server sent to what Spark wants, a batch at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgqpy.spark.columns import TICK_ID, TIME, TXID
+
+if TYPE_CHECKING:
+    from pgqpy.spark.ticks_of import TickFinder
+
+# PostgreSQL's infinity, and years after 294246, wrap around to before the earliest time that it
+# knows (4714 BC). Spark's own last moment stands for them, and its first for -infinity.
+EARLIEST = -210_866_803_200_000_000  # microseconds since 1970
+MINUS_INFINITY = -(2**63) + 946_684_800_000_000  # 2000 is where PostgreSQL counts from
+FIRST, LAST = -(2**63), 2**63 - 1
+
+
+def shaped(batch: pa.RecordBatch, schema: pa.Schema, finder: TickFinder | None) -> pa.RecordBatch:
+    """Return the columns of `schema`, in its order and types."""
+    arrays = [_column(batch, field, finder) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field, finder: TickFinder | None) -> Any:
+    if field.name == TICK_ID and finder is not None:
+        return pa.array(finder.find(batch.column(TXID).to_numpy(zero_copy_only=False)))
+    column = batch.column(field.name)
+    if field.name == TIME:
+        column = _within_reach(column)
+    return column if column.type == field.type else column.cast(field.type)
+
+
+def _within_reach(times: Any) -> Any:
+    counts = times.view(pa.int64())
+    lowest = pc.min(counts).as_py()
+    if lowest is None or lowest >= EARLIEST:
+        return times
+    wrapped = pc.less(counts, MINUS_INFINITY)
+    minus = pc.equal(counts, MINUS_INFINITY)
+    fixed = pc.if_else(wrapped, LAST, pc.if_else(minus, FIRST, counts))
+    return fixed.view(times.type)

@@ -1,0 +1,62 @@
+"""The data source: format("pgq")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from pgqpy.spark.batch import BatchReader, FilteringReader
+from pgqpy.spark.catalog import find_queue
+from pgqpy.spark.columns import projection_of, whole_schema
+from pgqpy.spark.connect import planner
+from pgqpy.spark.options import batch_options, read_options, stream_options
+from pgqpy.spark.sink import batch_writer, stream_writer
+from pgqpy.spark.stream import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class PgqSource(DataSource):
+    """A queue of pgqpy, for spark.read and spark.readStream."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what comes after `format`."""
+        return "pgq"
+
+    def schema(self) -> StructType:
+        """Return the columns of an event.
+
+        This is where load() ends up, so here a wrong option, a server that does not answer and an
+        unknown queue become errors in the line that caused them.
+        """
+        options = read_options(self.options)
+        with planner(options.place, options.queue) as client:
+            find_queue(client, options.queue)
+        return whole_schema()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make the reader of a batch."""
+        options = batch_options(self.options)
+        kind = FilteringReader if options.push_down_filters else BatchReader
+        return kind(options, projection_of(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
+        """Make the reader of a stream."""
+        return StreamReader(stream_options(self.options), projection_of(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # as Spark calls it
+        """Make the writer of a DataFrame."""
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # as Spark calls it
+        """Make the writer of a stream."""
+        return stream_writer(self.options, schema, overwrite)

@@ -1,0 +1,142 @@
+"""Read a queue as a stream: a pair of ticks is a micro-batch."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pgqpy.spark.offsets import MOST, Offset, from_spark
+from pgqpy.spark.partition import EventPartition
+from pgqpy.spark.read import read
+from pgqpy.spark.subscription import Subscription
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+    from pgqpy.spark.columns import Projection
+    from pgqpy.spark.options import ReadOptions
+
+LOOK_INTERVAL = 1.0  # seconds between looks for a tick that no notification announced
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives in the driver for as long as the query, and keeps a connection there.
+
+    Spark also makes one to plan each micro-batch, and pickles it for the executors: that one never
+    connects. A micro-batch is committed when Spark plans the next one, so the subscription trails
+    by one: what may be read again is still there.
+    """
+
+    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+        self.options = options
+        self.projection = projection
+        self._forget()
+
+    def _forget(self) -> None:
+        self._subscription: Subscription | None = None
+        self._initial: Offset | None = None
+        self._begun = False  # an offset is in Spark's log
+        self._stop_at: int | None = None
+        self._last: Offset | None = None  # tick of the queue that we know of
+        self._look_at = 0.0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"options": self.options, "projection": self.projection}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget()
+
+    @property
+    def subscription(self) -> Subscription:
+        """The subscription, and the connection to it."""
+        if self._subscription is None:
+            self._subscription = Subscription(self.options)
+        return self._subscription
+
+    def initialOffset(self) -> dict[str, int | str]:  # noqa: N802  # Spark's name
+        """Return where a new query starts. Spark asks twice, and "latest" may have moved on."""
+        if self._initial is None:
+            self._initial = self.subscription.begin()
+        return self._initial.to_spark()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
+        """Note the last tick of now: this run ends there."""
+        self._stop_at = self._look().tick
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
+        """Return a limit in any case: ReadAllAvailable then means Trigger.Once.
+
+        maxTicksPerTrigger is ours to keep, Spark has one limit only.
+        """
+        return ReadMaxRows(self.options.max_events or MOST)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802  # Spark's name
+        """Return where the next micro-batch ends, and pin it there before Spark writes it down."""
+        at = from_spark(start)
+        once = isinstance(limit, ReadAllAvailable)
+        if self._is_first(at) and not once:
+            return at.to_spark()
+        last = self._look() if self._time_to_look() else self._last
+        if last is None or last.tick <= at.tick or self._is_over(at.tick):
+            return at.to_spark()
+        most = last.tick if self._stop_at is None else min(last.tick, self._stop_at)
+        return self.subscription.next(at, most, unlimited=once).to_spark()
+
+    def reportLatestOffset(self) -> dict[str, int | str] | None:  # noqa: N802  # Spark's name
+        """Tell how far the queue is, as known."""
+        return None if self._last is None else self._last.to_spark()
+
+    def partitions(
+        self, start: Mapping[str, Any], end: Mapping[str, Any]
+    ) -> Sequence[InputPartition]:
+        """Cut a micro-batch."""
+        first, last = from_spark(start), from_spark(end)
+        self._begun = True
+        return [] if first == last else self.subscription.plan(first, last, self.projection)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, in an executor."""
+        assert isinstance(partition, EventPartition)  # noqa: S101  # partitions() makes no others
+        loss = self.options.fail_on_data_loss
+        return read(self.options.place, partition, self.projection, fail_on_data_loss=loss)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Let go of what Spark will not read again."""
+        self.subscription.advance(from_spark(end))
+
+    def stop(self) -> None:
+        """Close the connection."""
+        if self._subscription is not None:
+            self._subscription.close()
+
+    def _is_first(self, at: Offset) -> bool:
+        """Say whether this is a new query's first micro-batch, which has to be an empty one.
+
+        A pin is the trace of a query that has a checkpoint. Were one set before Spark has written
+        its first offset, a driver killed in between would leave what a deleted checkpoint leaves.
+        So what is written first is the subscription's own tick, which needs no pin.
+        """
+        return at == self._initial and not self._begun
+
+    def _is_over(self, tick: int) -> bool:
+        return self._stop_at is not None and tick >= self._stop_at
+
+    def _time_to_look(self) -> bool:
+        return self.subscription.notified() or time.monotonic() >= self._look_at
+
+    def _look(self) -> Offset:
+        self._look_at = time.monotonic() + LOOK_INTERVAL
+        self._last = self.subscription.last()
+        return self._last

@@ -1,0 +1,237 @@
+"""The stream's subscription: where it starts, what it keeps, when it moves on."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from pgqpy.errors import InvalidArgument, PgqError, QueueNotFound, SubscriptionMoved, TickNotFound
+from pgqpy.spark import bounds, catalog
+from pgqpy.spark.link import Link
+from pgqpy.spark.offsets import Offset
+from pgqpy.spark.planned import plan
+
+if TYPE_CHECKING:
+    from pgqpy.client import Client
+    from pgqpy.spark.catalog import Queue, Standing
+    from pgqpy.spark.columns import Projection
+    from pgqpy.spark.options import Bound, ReadOptions
+    from pgqpy.spark.partition import EventPartition
+
+logger = logging.getLogger("pgqpy.spark")
+
+ATTEMPTS = 5  # a tick may be thinned out between a look and its pin
+
+
+class Subscription:
+    """One consumer of one queue, on behalf of one query."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._name = options.queue
+        self._consumer = options.consumer
+        self._link = Link(options.place, options.queue, options.consumer, self._attach)
+        self._start: int | None = None  # where to register, if the subscription is missing
+        self._checked = False
+        self._queue_id: int | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._link.close()
+
+    def notified(self) -> bool:
+        """Say whether a tick was announced; no SQL."""
+        return self._link.notified()
+
+    def last(self) -> Offset:
+        """Return the queue's last tick."""
+        return self._offset(self._link.call(self._find).last_tick)
+
+    def begin(self) -> Offset:
+        """Return where a new query starts, with the subscription there.
+
+        Raises:
+            what `bounds.tick_of` raises; ConsumerRunning; SubscriptionMoved: it cannot be told what
+            the query before has done.
+        """
+        bound = self._options.start
+        if bound is None or bound.kind == "subscription":
+            tick = self._link.call(self._standing_for_new).tick
+        else:
+            tick = self._link.call(lambda client: self._move_to(client, bound))
+        self._checked = True
+        return self._offset(tick)
+
+    def next(self, at: Offset, most: int, *, unlimited: bool) -> Offset:
+        """Choose where the micro-batch after `at` ends, and pin it; `at` if there is no tick."""
+        self._check(at)
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._link.call(lambda client: self._pinned(client, at, most, unlimited))
+            except TickNotFound:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        raise AssertionError  # the loop returns or raises
+
+    def plan(self, start: Offset, end: Offset, projection: Projection) -> list[EventPartition]:
+        """Return the partitions of a micro-batch."""
+        self._check(start)
+        return self._link.call(lambda client: self._planned(client, start, end, projection))
+
+    def advance(self, end: Offset) -> None:
+        """Move on to a tick, as Spark has done with what came before it."""
+        self._check(end)
+        self._link.call(lambda client: self._advanced(client, end.tick))
+
+    # What follows runs over one connection, and may run again over the next.
+
+    def _attach(self, client: Client) -> None:
+        """Register the consumer if it is not. Done before the lock, which is the subscription's."""
+        queue = self._find(client)
+        if catalog.find_standing(client, self._name, self._consumer) is not None:
+            return
+        start = self._start
+        if start is None:
+            client.register_consumer(self._name, self._consumer)
+            return
+        option = "the checkpoint's offset"
+        loss = self._options.fail_on_data_loss
+        tick = bounds.retained(client, queue, start, option, fail_on_data_loss=loss)
+        client.register_consumer_at(self._name, self._consumer, tick)
+        logger.warning(
+            "consumer %s of queue %s was unregistered: registered it again at tick %d",
+            self._consumer,
+            self._name,
+            tick,
+        )
+
+    def _find(self, client: Client) -> Queue:
+        queue = catalog.find_queue(client, self._name)
+        if self._queue_id not in (None, queue.id):
+            raise self._recreated()
+        self._queue_id = queue.id
+        return queue
+
+    def _standing(self, client: Client) -> Standing:
+        found = catalog.find_standing(client, self._name, self._consumer)
+        if found is None:
+            raise QueueNotFound(
+                f"queue {self._name!r} (option queue) or its consumer {self._consumer!r} "
+                "was dropped under the running query",
+                queue=self._name,
+                consumer=self._consumer,
+            )
+        return found
+
+    def _standing_for_new(self, client: Client) -> Standing:
+        self._find(client)
+        standing = self._standing(client)
+        if standing.batch is not None:
+            raise self._refused(
+                f"has batch {standing.batch} open: finish it, or give this query a consumer of its "
+                "own (option consumer)",
+                standing,
+            )
+        if standing.pins:
+            raise self._refused(
+                f"keeps ticks {standing.tick} to {standing.pins[-1]} for a query whose checkpoint "
+                "this one does not have. Is this another query? Then give it a consumer of its own "
+                "(option consumer). Was the checkpoint deleted? Then say whether those events are to "
+                f'be read again, startingOffsets={{"tick": {standing.tick}}}, or were processed, '
+                f'startingOffsets={{"tick": {standing.pins[-1]}}}',
+                standing,
+            )
+        return standing
+
+    def _move_to(self, client: Client, bound: Bound) -> int:
+        with catalog.planning(client, self._name) as queue:
+            tick = bounds.tick_of(
+                client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
+            )
+            client.register_consumer_at(self._name, self._consumer, tick)
+        return tick
+
+    def _pinned(self, client: Client, at: Offset, most: int, unlimited: bool) -> Offset:  # noqa: FBT001  # from a lambda
+        options = self._options
+        queue = self._find(client)
+        end = catalog.find_end(
+            client,
+            queue,
+            at.tick,
+            most,
+            events=None if unlimited else options.max_events,
+            ticks=None if unlimited else options.max_ticks,
+        )
+        if end is None:
+            return at
+        client.pin_range(self._name, self._consumer, at.tick, end)
+        return self._offset(end)
+
+    def _planned(
+        self, client: Client, start: Offset, end: Offset, projection: Projection
+    ) -> list[EventPartition]:
+        least = self._options.min_partitions
+        with catalog.planning(client, self._name) as queue:
+            first = start.tick
+            if first < queue.low_tick:
+                loss = self._options.fail_on_data_loss
+                option = "the checkpoint's offset"
+                first = bounds.retained(client, queue, first, option, fail_on_data_loss=loss)
+            if first >= end.tick:
+                return []
+            return plan(client, queue, first, end.tick, projection, least=least)
+
+    def _advanced(self, client: Client, tick: int) -> None:
+        at = self._standing(client).tick
+        if at < tick:
+            client.advance_subscription(self._name, self._consumer, at, tick)
+
+    def _check(self, start: Offset) -> None:
+        """Compare a checkpoint's offset with the queue, once."""
+        if self._checked:
+            return
+        if start.consumer != self._consumer:
+            raise InvalidArgument(
+                f"option consumer: the checkpoint is that of consumer {start.consumer!r}, not "
+                f"{self._consumer!r}: name that one, or start with a new checkpointLocation",
+                parameter="consumer",
+            )
+        self._start = start.tick
+        self._queue_id = start.queue_id
+        self._link.call(lambda client: self._compare(client, start))
+        self._checked = True
+
+    def _compare(self, client: Client, start: Offset) -> None:
+        queue = self._find(client)
+        option = "the checkpoint's offset"
+        if start.tick > queue.last_tick:
+            bounds.retained(client, queue, start.tick, option, fail_on_data_loss=True)
+        standing = self._standing(client)
+        if standing.tick > start.tick and self._options.fail_on_data_loss:
+            raise self._refused(
+                f"stands at tick {standing.tick}, beyond the checkpoint's tick {start.tick}: "
+                "somebody else used it. Give each query a consumer of its own (option consumer); "
+                f"to go on from the checkpoint, register_consumer_at({self._name!r}, "
+                f"{self._consumer!r}, {start.tick})",
+                standing,
+            )
+
+    def _offset(self, tick: int) -> Offset:
+        assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
+        return Offset(self._consumer, self._queue_id, tick)
+
+    def _refused(self, problem: str, standing: Standing) -> PgqError:
+        return SubscriptionMoved(
+            f"consumer {self._consumer!r} of queue {self._name!r} {problem}",
+            queue=self._name,
+            consumer=self._consumer,
+            tick_id=standing.tick,
+        )
+
+    def _recreated(self) -> QueueNotFound:
+        return QueueNotFound(
+            f"queue {self._name!r} (option queue) was dropped and created again since the "
+            "checkpoint was written: its ticks mean nothing now, start with a new "
+            "checkpointLocation",
+            queue=self._name,
+        )
