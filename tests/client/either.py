@@ -22,7 +22,7 @@ class Either:
         found = getattr(self._client, name)
         if not inspect.ismethod(found):
             return found
-        if name == "get_batch_events":
+        if name in ("get_batch_events", "get_tick_events"):
             return lambda *args, **kwargs: AsyncEvents(found(*args, **kwargs))
         if name == "transaction":
             return lambda: _entered(found())

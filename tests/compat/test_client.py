@@ -116,6 +116,10 @@ async def test_many_retries_are_all_or_none(orders: Any) -> None:
         "maint_recent_ticks",
         "maint_positions",
         "repair_queue",
+        "get_tick_info",
+        "tick_event_sql",
+        "pin_range",
+        "advance_subscription",
     ],
 )
 async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> None:
@@ -127,12 +131,21 @@ async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> 
         "tick_queue": ("orders",),
         "maint_ticks": ("orders",),
         "repair_queue": ("orders",),
+        "get_tick_info": ("orders",),
+        "tick_event_sql": ("orders", 1, 2),
+        "pin_range": ("orders", "billing", 1, 2),
+        "advance_subscription": ("orders", "billing", 1, 2),
     }
     async with orders.transaction():
         with pytest.raises(NotSupported, match=function) as caught:
             await getattr(orders, function)(*arguments.get(function, ()))
         assert caught.value.function == function
         assert await sql(orders, "select 1") == [(1,)]  # nothing was sent: the transaction lives
+
+
+async def test_ranges_are_named_as_what_the_extension_lacks(orders: Any) -> None:
+    with pytest.raises(NotSupported, match="get_tick_events"):
+        await anext(orders.get_tick_events("orders", 1, 2))
 
 
 async def test_it_knows_the_extension(orders: Any) -> None:

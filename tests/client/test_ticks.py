@@ -1,0 +1,150 @@
+"""Ranges of ticks, on both clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqpy import (
+    ConsumerNotFound,
+    InvalidArgument,
+    QueueNotFound,
+    RangeExpired,
+    SubscriptionMoved,
+    TickNotFound,
+)
+from tests.client.either import sql
+
+
+async def filled(client: Any, ticks: int = 5, events: int = 3) -> list[int]:
+    """Let so many ticks follow the first, with so many events after each; return the ticks."""
+    for _ in range(ticks):
+        await client.insert_events("orders", [("t", "d")] * events)
+        await client.tick_queue("orders")
+    return [tick.tick_id for tick in await client.get_tick_info("orders")]
+
+
+async def ids(client: Any, first: int, last: int, **kwargs: Any) -> list[int]:
+    return [event.id async for event in client.get_tick_events("orders", first, last, **kwargs)]
+
+
+async def open_cursors(client: Any) -> int:
+    return int((await sql(client, "select count(*) from pg_cursors"))[0][0])
+
+
+async def test_ticks_are_listed_with_what_they_know(orders: Any) -> None:
+    assert await filled(orders, 2) == [1, 2, 3]
+    first, second, third = await orders.get_tick_info("orders")
+    assert [each.tick_event_seq for each in (first, second, third)] == [0, 3, 6]
+    assert [each.events for each in (first, second, third)] == [None, 3, 3]
+    assert first.tick_time < second.tick_time
+    xmin, xmax, _ = second.tick_snapshot.split(":")
+    assert int(xmin) <= int(xmax)
+    assert [each.tick_id for each in await orders.get_tick_info("orders", 2)] == [2, 3]
+    assert await orders.get_tick_info("orders", to_tick=1) == [first]
+    with pytest.raises(QueueNotFound) as caught:
+        await orders.get_tick_info("nope")
+    assert caught.value.queue == "nope"
+
+
+@pytest.mark.parametrize("fetch_size", [1, 4, 6, 100])
+async def test_events_of_a_range_come_by_id_whatever_the_fetch_size(
+    orders: Any, fetch_size: int
+) -> None:
+    await filled(orders)
+    assert await ids(orders, 2, 4, fetch_size=fetch_size) == [4, 5, 6, 7, 8, 9]
+    async with orders.transaction():
+        assert await ids(orders, 2, 4, fetch_size=fetch_size) == [4, 5, 6, 7, 8, 9]
+        assert await open_cursors(orders) == 0
+    assert await ids(orders, 3, 3, fetch_size=fetch_size) == []
+    assert await open_cursors(orders) == 0
+
+
+async def test_events_of_a_range_are_those_of_its_batch(orders: Any) -> None:
+    await filled(orders, 1)
+    batch = await orders.next_batch("orders", "billing")
+    events = [event async for event in orders.get_batch_events(batch)]
+    found = orders.get_tick_events("orders", batch.prev_tick_id, batch.tick_id)
+    assert [event async for event in found] == events
+
+
+async def test_reader_that_stops_early_leaves_no_cursor(orders: Any) -> None:
+    await filled(orders)
+    events = orders.get_tick_events("orders", 1, 6, fetch_size=2)
+    assert (await anext(events)).id == 1
+    assert await open_cursors(orders) == 1
+    await events.aclose()
+    assert await open_cursors(orders) == 0
+
+
+async def test_no_transaction_stays_open_between_two_fetches(orders: Any) -> None:
+    await filled(orders)
+    events = orders.get_tick_events("orders", 1, 6, fetch_size=2)
+    await anext(events)
+    assert orders.connection.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+    await events.aclose()
+
+
+async def test_query_of_a_range_reads_it_in_the_transaction_that_asks(orders: Any) -> None:
+    await filled(orders)
+    async with orders.transaction():
+        query = await orders.tick_event_sql("orders", 2, 4)
+        assert len(await sql(orders, query)) == 6
+
+
+async def test_subscription_is_kept_behind_what_is_read(orders: Any) -> None:
+    await filled(orders)
+    assert await orders.pin_range("orders", "billing", 1, 3) == 1
+    assert await orders.pin_range("orders", "billing", 1, 3) == 0
+    assert await orders.advance_subscription("orders", "billing", 1, 3) == 1
+    assert await orders.advance_subscription("orders", "billing", 1, 3) == 0
+    (info,) = await orders.get_consumer_info("orders", "billing")
+    assert info.last_tick == 3
+
+
+@pytest.mark.parametrize("function", ["pin_range", "advance_subscription"])
+async def test_subscription_that_is_elsewhere_says_where(orders: Any, function: str) -> None:
+    await filled(orders)
+    await orders.advance_subscription("orders", "billing", 1, 4)
+    with pytest.raises(SubscriptionMoved, match="a consumer of its own") as caught:
+        await getattr(orders, function)("orders", "billing", 2, 5)
+    assert caught.value.tick_id == 4
+    assert (caught.value.queue, caught.value.consumer) == ("orders", "billing")
+    with pytest.raises(ConsumerNotFound):
+        await getattr(orders, function)("orders", "nobody", 2, 5)
+    with pytest.raises(InvalidArgument):
+        await getattr(orders, function)("orders", "billing", 5, 4)
+
+
+async def test_expired_range_says_what_is_left(orders: Any) -> None:
+    await filled(orders)
+    await sql(orders, "update pgq.queue set queue_low_tick = 4 returning 1")
+    for call in (ids(orders, 2, 6), orders.tick_event_sql("orders", 2, 6)):
+        with pytest.raises(RangeExpired, match="ticks 4 to 6 are left") as caught:
+            await call
+        assert caught.value.queue == "orders"
+        assert caught.value.tick_id == 2
+        assert (caught.value.first_tick, caught.value.last_tick) == (4, 6)
+    assert await open_cursors(orders) == 0
+
+
+async def test_tick_that_is_not_there_is_named(orders: Any) -> None:
+    await filled(orders)
+    with pytest.raises(TickNotFound, match="in the future") as caught:
+        await ids(orders, 2, 9)
+    assert caught.value.tick_id == 9
+    async with orders.transaction():
+        with pytest.raises(QueueNotFound):
+            async with orders.transaction():
+                [event async for event in orders.get_tick_events("nope", 1, 2)]
+        assert await orders.get_tick_info("orders", 6) != []
+
+
+@pytest.mark.parametrize("tick", [2**63, "1", None, True])
+async def test_tick_is_an_int_of_64_bits(orders: Any, tick: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        await orders.tick_event_sql("orders", tick, 2)
+    with pytest.raises(InvalidArgument):
+        await ids(orders, tick, 2)

@@ -1,0 +1,73 @@
+"""The step to version 8 beside sessions that use the queues: they wait for it, nobody deadlocks."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgqpy import install, manifest
+from tests.install.support import install_older
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pgqpy.testing import EmbeddedServer
+    from tests.install.support import Connection
+
+READ_POSITION = "select count(*) from pgq.position"
+READ_VIEW = "select count(*) from pgq.subscription"
+LOCK_QUEUES = "select pg_advisory_xact_lock(7366513, 2)"  # as create_queue and drop_queue
+
+
+@pytest.fixture
+def sessions(
+    cluster: EmbeddedServer, database: str, admin: Connection, connect: Callable[..., Connection]
+) -> list[Connection]:
+    """Three sessions of a database at version 7, with the view that it had."""
+    install_older(admin, 7)
+    (view,) = [each for each in manifest.server_pieces() if each.file == "views/subscription.sql"]
+    admin.execute(view.text.encode())
+    return [connect(cluster.dsn(database)) for _ in range(3)]
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as pool:
+        yield pool
+
+
+def _ask(pool: ThreadPoolExecutor, connection: Connection, statement: str) -> Future[Any]:
+    return pool.submit(lambda: connection.execute(statement.encode()).fetchone())
+
+
+def _pid(connection: Connection) -> int:
+    return connection.info.backend_pid
+
+
+def test_who_asks_for_positions_meanwhile_waits_for_the_upgrade(
+    admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor
+) -> None:
+    consumer, upgrader, asker = sessions
+    consumer.execute(f"begin; {READ_POSITION}".encode())
+    upgrade = background.submit(install.install, upgrader)
+    wait_until_blocked(admin, _pid(upgrader))
+    asked = _ask(background, asker, READ_VIEW)
+    wait_until_blocked(admin, _pid(asker))
+    consumer.execute("commit")
+    assert upgrade.result(timeout=30) == manifest.shipped_version()
+    assert asked.result(timeout=30) == (0,)
+
+
+def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
+    admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor
+) -> None:
+    maker, upgrader, _ = sessions
+    maker.execute(f"begin; {LOCK_QUEUES}".encode())
+    upgrade = background.submit(install.install, upgrader)
+    wait_until_blocked(admin, _pid(upgrader))
+    assert _ask(background, maker, READ_POSITION).result(timeout=30) == (0,)
+    maker.execute("commit")
+    assert upgrade.result(timeout=30) == manifest.shipped_version()
