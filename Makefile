@@ -14,10 +14,10 @@ COMPOSE ?= docker compose
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench smoke compose clean
+.PHONY: help setup demo test test-slow check fix bench smoke compose clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP)  ## Make .venv and install pgqpy with all it needs (make demo and make test do it by themselves)
 
@@ -36,9 +36,15 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)  ## Run pgbench against a queue, kill the consumer in the middle, compare every balance
 	@$(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
 
-test: $(STAMP)  ## Run every test in random order and measure coverage (JOBS=2, TESTS=tests/client)
-	@$(BIN)/python -m pytest -n $(JOBS) $(COVERAGE) $(TESTS) \
+test: $(STAMP)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
+	@$(PYTEST) -m "not slow" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
+
+test-slow: $(STAMP)  ## Run the slow tests: Spark killed in every way, on clusters (a quarter of an hour)
+	@$(PYTEST) -m slow $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+
+# By groups: the tests that need Spark share one session, in one process, while another does the rest.
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 # A part of the tests cannot reach the floor of the whole.
 COVERAGE = $(if $(filter tests,$(TESTS)),--cov --cov-report=term)

@@ -38,6 +38,13 @@ class Standing(NamedTuple):
     pins: list[int] | None
 
 
+class Limits(NamedTuple):
+    """How large a micro-batch may be: whole ticks, at least one. None: as large as it gets."""
+
+    events: int | None = None
+    ticks: int | None = None
+
+
 QUEUE: LiteralString = """
     select q.queue_id, pgq.quote_fqname(q.queue_data_pfx), q.queue_low_tick,
            (select min(tick_id) from pgq.tick
@@ -131,12 +138,10 @@ def neighbours(client: Client, queue: Queue, tick: int) -> tuple[int | None, int
     return (None, None) if row is None else (row[0], row[1])
 
 
-def find_end(
-    client: Client, queue: Queue, start: int, most: int, *, events: int | None, ticks: int | None
-) -> int | None:
+def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
     """Return the tick at which a micro-batch ends; None if there is none after `start` yet."""
-    limits = {"events": events, "ticks": ticks}
-    row = _row(client, END, {"queue": queue.id, "start": start, "most": most, **limits})
+    wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
+    row = _row(client, END, wanted)
     return None if row is None else row[0]
 
 
@@ -148,6 +153,7 @@ def planning(client: Client, name: str) -> Iterator[Queue]:
     rotation away. The look after the lock is the one that counts.
     """
     with client.transaction():
+        client.connection.execute("set transaction isolation level read committed")
         found = find_queue(client, name)
         client.connection.execute(LOCK.format(sql.SQL(found.table)))
         yield find_queue(client, name)

@@ -36,6 +36,7 @@ TYPES: dict[str, DataType] = {
     "ev_extra4": StringType(),
     TICK_ID: LongType(),
 }
+NEVER_NULL = frozenset({"ev_id", TIME, TXID, TICK_ID})
 
 
 def whole_schema() -> StructType:
@@ -81,6 +82,11 @@ def projection_of(schema: StructType) -> Projection:
             raise InvalidArgument(
                 f"schema: events have no column {field.name!r}, only {', '.join(TYPES)}: "
                 "parse what is in ev_data with from_json",
+                parameter="schema",
+            )
+        if not field.nullable and field.name not in NEVER_NULL:
+            raise InvalidArgument(
+                f"schema: column {field.name} may be null: declare it without NOT NULL",
                 parameter="schema",
             )
         if field.dataType != wanted:

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pgqpy.spark.catalog import Limits
 from pgqpy.spark.offsets import MOST, Offset, from_spark
 from pgqpy.spark.partition import EventPartition
 from pgqpy.spark.read import read
@@ -92,7 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last is None or last.tick <= at.tick or self._is_over(at.tick):
             return at.to_spark()
         most = last.tick if self._stop_at is None else min(last.tick, self._stop_at)
-        return self.subscription.next(at, most, unlimited=once).to_spark()
+        return self.subscription.next(at, most, self._limits(limit)).to_spark()
 
     def reportLatestOffset(self) -> dict[str, int | str] | None:  # noqa: N802  # Spark's name
         """Tell how far the queue is, as known."""
@@ -129,6 +130,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         So what is written first is the subscription's own tick, which needs no pin.
         """
         return at == self._initial and not self._begun
+
+    def _limits(self, limit: ReadLimit) -> Limits:
+        if not isinstance(limit, ReadMaxRows):
+            return Limits()
+        events = limit.max_rows if limit.max_rows < MOST else None
+        return Limits(events, self.options.max_ticks)
 
     def _is_over(self, tick: int) -> bool:
         return self._stop_at is not None and tick >= self._stop_at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument, PgqError, QueueNotFound, SubscriptionMoved, TickNotFound
@@ -13,7 +14,7 @@ from pgqpy.spark.planned import plan
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
-    from pgqpy.spark.catalog import Queue, Standing
+    from pgqpy.spark.catalog import Limits, Queue, Standing
     from pgqpy.spark.columns import Projection
     from pgqpy.spark.options import Bound, ReadOptions
     from pgqpy.spark.partition import EventPartition
@@ -60,18 +61,16 @@ class Subscription:
         else:
             tick = self._link.call(lambda client: self._move_to(client, bound))
         self._checked = True
+        self._start = tick
         return self._offset(tick)
 
-    def next(self, at: Offset, most: int, *, unlimited: bool) -> Offset:
+    def next(self, at: Offset, most: int, limits: Limits) -> Offset:
         """Choose where the micro-batch after `at` ends, and pin it; `at` if there is no tick."""
         self._check(at)
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._link.call(lambda client: self._pinned(client, at, most, unlimited))
-            except TickNotFound:
-                if attempt == ATTEMPTS - 1:
-                    raise
-        raise AssertionError  # the loop returns or raises
+        for _ in range(ATTEMPTS - 1):
+            with suppress(TickNotFound):
+                return self._link.call(lambda client: self._pinned(client, at, most, limits))
+        return self._link.call(lambda client: self._pinned(client, at, most, limits))
 
     def plan(self, start: Offset, end: Offset, projection: Projection) -> list[EventPartition]:
         """Return the partitions of a micro-batch."""
@@ -136,9 +135,9 @@ class Subscription:
             raise self._refused(
                 f"keeps ticks {standing.tick} to {standing.pins[-1]} for a query whose checkpoint "
                 "this one does not have. Is this another query? Then give it a consumer of its own "
-                "(option consumer). Was the checkpoint deleted? Then say whether those events are to "
-                f'be read again, startingOffsets={{"tick": {standing.tick}}}, or were processed, '
-                f'startingOffsets={{"tick": {standing.pins[-1]}}}',
+                "(option consumer). Was the checkpoint deleted? Then say whether those events are "
+                f'to be read again, startingOffsets={{"tick": {standing.tick}}}, '
+                f'or were processed, startingOffsets={{"tick": {standing.pins[-1]}}}',
                 standing,
             )
         return standing
@@ -151,21 +150,15 @@ class Subscription:
             client.register_consumer_at(self._name, self._consumer, tick)
         return tick
 
-    def _pinned(self, client: Client, at: Offset, most: int, unlimited: bool) -> Offset:  # noqa: FBT001  # from a lambda
-        options = self._options
+    def _pinned(self, client: Client, at: Offset, most: int, limits: Limits) -> Offset:
         queue = self._find(client)
-        end = catalog.find_end(
-            client,
-            queue,
-            at.tick,
-            most,
-            events=None if unlimited else options.max_events,
-            ticks=None if unlimited else options.max_ticks,
-        )
-        if end is None:
-            return at
-        client.pin_range(self._name, self._consumer, at.tick, end)
-        return self._offset(end)
+        start = at.tick
+        if not self._options.fail_on_data_loss:  # what came before the subscription may be gone
+            start = max(start, self._standing(client).tick)
+        end = catalog.find_end(client, queue, start, most, limits)
+        if end is not None:
+            client.pin_range(self._name, self._consumer, start, end)
+        return self._offset(start if end is None else end)
 
     def _planned(
         self, client: Client, start: Offset, end: Offset, projection: Projection
@@ -189,6 +182,7 @@ class Subscription:
     def _check(self, start: Offset) -> None:
         """Compare a checkpoint's offset with the queue, once."""
         if self._checked:
+            self._start = start.tick
             return
         if start.consumer != self._consumer:
             raise InvalidArgument(

@@ -1,0 +1,144 @@
+"""A queue that tests fill, and readers of it, called as Spark calls them."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import CaseInsensitiveDict
+from pyspark.sql.streaming.datasource import ReadMaxRows
+
+from pgqpy.spark.source import PgqSource
+from pgqpy.spark.stream import StreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    import pgqpy
+    from pgqpy.spark.batch import BatchReader
+
+QUEUE = "orders"
+CONSUMER = "lake"
+
+
+class Feed:
+    """A queue and the ways into it and out of it."""
+
+    def __init__(self, client: pgqpy.Client, dsn: str, queue: str = QUEUE) -> None:
+        """Create the queue."""
+        self.client = client
+        self.dsn = dsn
+        self.queue = queue
+        client.create_queue(queue)
+
+    def insert(self, *datas: str | None, type: str | None = "test") -> list[int]:
+        """Insert events with these data, take a tick, return their ids."""
+        ids = [self.client.insert_event(self.queue, type, data) for data in datas]
+        self.tick()
+        return ids
+
+    def tick(self) -> int:
+        """Take a tick, and return it."""
+        return int(self.client.tick_queue(self.queue))
+
+    def rotate(self) -> None:
+        """Let every table that can be truncated be truncated."""
+        self.client.set_queue_config(self.queue, "rotation_period", "1 microsecond")
+        for _ in range(4):
+            self.client.maint_rotate_tables_step1(self.queue)
+            self.client.maint_rotate_tables_step2()
+
+    def standing(self, consumer: str = CONSUMER) -> tuple[int, list[int]]:
+        """Return the consumer's tick and its pins."""
+        query = """
+            select p.pos_last_tick, coalesce(p.pos_pins, '{}')
+              from pgq.registration r join pgq.consumer on co_id = sub_consumer
+             cross join lateral (
+                select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
+             where co_name = %s"""
+        row = self.client.connection.execute(query, [consumer]).fetchone()
+        assert row is not None, f"no consumer {consumer}"
+        return row[0], row[1]
+
+    def options(self, **options: Any) -> dict[str, str]:
+        """Return options that name the queue, and others; None takes one away."""
+        given = {"dsn": self.dsn, "queue": self.queue, **options}
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+    def source(self, **options: Any) -> PgqSource:
+        """Make the source as Spark does."""
+        return PgqSource(CaseInsensitiveDict(self.options(**options)))
+
+    def batch(self, schema: StructType | None = None, **options: Any) -> BatchReader:
+        """Make a reader of a batch."""
+        source = self.source(**options)
+        reader: Any = source.reader(schema or source.schema())
+        return reader
+
+    def stream(self, schema: StructType | None = None, **options: Any) -> Stream:
+        """Make a reader of a stream."""
+        source = self.source(**{"consumer": CONSUMER, **options})
+        reader = source.streamReader(schema or source.schema())
+        assert isinstance(reader, StreamReader)
+        return Stream(reader)
+
+
+class Stream:
+    """Calls a reader in the order in which Spark does, and keeps what Spark would."""
+
+    def __init__(self, reader: StreamReader) -> None:
+        """Take a reader that nobody has called."""
+        self.reader = reader
+        self.offset: dict[str, Any] = {}
+
+    @property
+    def tick(self) -> int:
+        """The tick of the last offset."""
+        return int(self.offset["tick"])
+
+    def begin(self) -> Stream:
+        """Start a new query: the first micro-batch is empty."""
+        self.offset = self.reader.initialOffset()
+        self.run()
+        return self
+
+    def resume(self, offset: dict[str, Any]) -> Stream:
+        """Go on from a checkpoint."""
+        self.offset = offset
+        return self
+
+    def latest(self) -> dict[str, Any]:
+        """Ask for the end of the next micro-batch."""
+        return dict(self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit()))
+
+    def run(self) -> list[dict[str, Any]]:
+        """Run one micro-batch and return its rows; the one before is committed first."""
+        end = self.latest()
+        self.reader.commit(self.offset)
+        rows = rows_of(self.reader, self.reader.partitions(self.offset, end))
+        self.offset = end
+        return rows
+
+    def datas(self) -> list[str]:
+        """Run one micro-batch and return its events' data, ordered."""
+        return sorted(row["ev_data"] for row in self.run())
+
+    def close(self) -> None:
+        """Stop the query."""
+        self.reader.stop()
+
+
+def rows_of(reader: Any, partitions: Any) -> list[dict[str, Any]]:
+    """Read partitions as executors do: from pickled copies of the reader and of each."""
+    executor = pickle.loads(pickle.dumps(reader))
+    copies = pickle.loads(pickle.dumps(list(partitions)))
+    batches = [batch for each in copies for batch in executor.read(each)]
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def read(reader: Any) -> list[dict[str, Any]]:
+    """Plan a batch and read it."""
+    return rows_of(reader, reader.partitions())
+
+
+UNLIMITED = ReadMaxRows(2**63 - 1)

@@ -1,0 +1,92 @@
+"""Cutting ranges of ticks: whatever is planned is the whole range, once."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgqpy.spark import plan
+from pgqpy.spark.plan import Mark, Slice, partitions
+
+sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
+
+
+def marks_of(sizes):
+    seqs = accumulate(sizes, initial=7)
+    return [Mark(3 * number, seq) for number, seq in enumerate(seqs)]
+
+
+def pieces(found):
+    return [piece for partition in found for piece in partition]
+
+
+@given(sizes, st.integers(1, 12))
+def test_every_event_is_in_exactly_one_partition(sizes, least):
+    marks = marks_of(sizes)
+    cut = pieces(partitions(marks, least))
+    for before, after in pairwise(marks):
+        # an event of this tick with any id, those that the sequence does not promise too
+        for event in (0, before.seq, before.seq + 1, after.seq, after.seq + 1, 10**9):
+            holders = [
+                piece
+                for piece in cut
+                if piece.from_tick <= before.tick
+                and after.tick <= piece.to_tick
+                and (piece.low is None or piece.low <= event)
+                and (piece.high is None or event < piece.high)
+            ]
+            assert len(holders) == 1
+
+
+@given(sizes, st.integers(1, 12))
+def test_no_partition_is_much_larger_than_its_share(sizes, least):
+    marks = marks_of(sizes)
+    found = partitions(marks, least)
+    total = sum(sizes)
+    share = total / max(1, min(least, total))
+    seqs = {mark.tick: mark.seq for mark in marks}
+    for partition in found:
+        events = sum(
+            (piece.high or seqs[piece.to_tick] + 1) - (piece.low or seqs[piece.from_tick] + 1)
+            for piece in partition
+        )
+        assert events <= share * (1 + 2 * plan.SNAP) + 2
+
+
+def test_ticks_of_equal_size_are_cut_at_ticks():
+    assert partitions(marks_of([100] * 4), 2) == [(Slice(0, 6),), (Slice(6, 12),)]
+
+
+def test_one_huge_tick_is_cut_by_ids_with_open_ends():
+    found = partitions([Mark(1, 0), Mark(2, 1000)], 4)
+    assert found == [
+        (Slice(1, 2, None, 251),),
+        (Slice(1, 2, 251, 501),),
+        (Slice(1, 2, 501, 751),),
+        (Slice(1, 2, 751, None),),
+    ]
+
+
+def test_a_huge_tick_among_small_ones_shares_its_partitions_with_them():
+    marks = [Mark(1, 0), Mark(2, 100), Mark(3, 1100), Mark(4, 1200)]
+    assert partitions(marks, 2) == [
+        (Slice(1, 2), Slice(2, 3, None, 601)),
+        (Slice(2, 3, 601, None), Slice(3, 4)),
+    ]
+
+
+def test_without_a_wish_partitions_hold_half_a_million_events():
+    assert len(partitions([Mark(1, 0), Mark(2, 1_600_000)])) == 4
+    assert len(partitions([Mark(1, 0), Mark(2, 400_000)])) == 1
+
+
+def test_a_range_that_promises_nothing_is_read_all_the_same():
+    assert partitions([Mark(1, 5), Mark(2, 5)], 8) == [(Slice(1, 2),)]
+    assert partitions([Mark(1, 5), Mark(2, 0), Mark(3, 2)], 8) == [(Slice(1, 3),)]
+
+
+def test_an_empty_range_has_no_partition():
+    assert partitions([Mark(1, 5)], 8) == []
+    assert partitions([], 8) == []
