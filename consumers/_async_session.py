@@ -12,8 +12,9 @@ from pgqpy.calls import Call
 from pgqpy.client import AsyncClient, _dsn
 from pgqpy.consumers._async_savepoint import AsyncHandlerConnection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, SchemaTooNew, from_database
+from pgqpy.errors import QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
+from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgqpy import errors
+from pgqpy import sqlstates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ def translated(
     try:
         yield
     except psycopg.Error as exc:
-        found = errors.from_database(exc, function, about)
+        found = sqlstates.from_database(exc, function, about)
         if found is None or any(exc is each for each in spared):
             raise
         raise found from exc

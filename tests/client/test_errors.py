@@ -10,13 +10,16 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import errors
+from pgqpy import errors, sqlstates
 from pgqpy.errors import BY_SQLSTATE, PgqError
 from tests.client.either import sql
 
 CLASSES = [
     found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, PgqError)
 ]
+
+
+OURS = [code for code in BY_SQLSTATE if code.startswith("PQ")]
 
 
 def raised(connection: psycopg.Connection[Any], code: str, extra: str = "") -> psycopg.Error:
@@ -27,9 +30,9 @@ def raised(connection: psycopg.Connection[Any], code: str, extra: str = "") -> p
     return caught.value
 
 
-@pytest.mark.parametrize("code", [f"PQ{number:03d}" for number in range(1, 16)])
+@pytest.mark.parametrize("code", [f"PQ{number:03d}" for number in range(1, len(OURS) + 1)])
 def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any], code: str) -> None:
-    found = errors.from_database(raised(connection, code), "f", {"queue": "orders"})
+    found = sqlstates.from_database(raised(connection, code), "f", {"queue": "orders"})
     assert type(found) is BY_SQLSTATE[code]
     assert type(found) is not PgqError
     assert found.queue == "orders"
@@ -45,7 +48,7 @@ def test_no_two_codes_share_a_class() -> None:
 
 def test_detail_and_hint_of_the_server_are_said(connection: psycopg.Connection[Any]) -> None:
     exc = raised(connection, "PQ001", ", detail = 'queue x', hint = 'make it'")
-    found = errors.from_database(exc, "f", {})
+    found = sqlstates.from_database(exc, "f", {})
     assert str(found) == "the text (queue x): make it"
     assert found is not None
     assert found.detail == "queue x"
@@ -55,11 +58,11 @@ def test_detail_and_hint_of_the_server_are_said(connection: psycopg.Connection[A
 def test_what_is_not_about_queues_stays_psycopgs(
     connection: psycopg.Connection[Any], code: str
 ) -> None:
-    assert errors.from_database(raised(connection, code), "f", {}) is None
+    assert sqlstates.from_database(raised(connection, code), "f", {}) is None
 
 
 def test_error_without_a_code_stays_psycopgs() -> None:
-    assert errors.from_database(psycopg.OperationalError("lost"), "f", {}) is None
+    assert sqlstates.from_database(psycopg.OperationalError("lost"), "f", {}) is None
 
 
 @pytest.mark.parametrize("found", CLASSES)

@@ -59,8 +59,8 @@ MUTATIONS = {
     ),
     "thin out what a position refers to": Mutation(
         "compact_ticks",
-        "from pgq.subscription)",
-        "from pgq.subscription where false)",
+        "from pgq.used_ticks())",
+        "from pgq.used_ticks() where false)",
         g6c.test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second,
     ),
     "take an emptied table for empty": Mutation(

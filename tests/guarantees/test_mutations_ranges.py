@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_ranges as ranges
+from tests.guarantees import test_ranges_kept as kept
+from tests.guarantees import test_ranges_owner as owner
+from tests.guarantees import test_ranges_rotation as rotation
 from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.ranges import ADVANCE, PIN
 from tests.guarantees.sessions import RC, RR
 
 if TYPE_CHECKING:
@@ -18,61 +22,61 @@ LOCK = "perform pgq.lock_events(i_queue_name);"
 FIND = "select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);"
 MUTATIONS = {
     "thin pinned ticks out": Mutation(
-        "used_ticks", "|| p.pos_pins", "", ranges.test_pinned_ticks_are_not_thinned_out
+        "used_ticks", "|| p.pos_pins", "", kept.test_pinned_ticks_are_not_thinned_out
     ),
     "repair without pins": Mutation(
-        "used_ticks", "|| p.pos_pins", "", ranges.test_pins_outlive_a_repair
+        "used_ticks", "|| p.pos_pins", "", kept.test_pins_outlive_a_repair
     ),
     "let pins ahead go": Mutation(
         "advance_subscription",
         "pin > i_to_tick",
         "false",
-        ranges.test_pins_ahead_outlive_an_advance,
+        kept.test_pins_ahead_outlive_an_advance,
     ),
     "pin without a look at the ticks": Mutation(
         "pin_range",
         "perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);",
         "",
-        partial(ranges.test_compaction_is_put_off_while_somebody_takes_a_tick, call=ranges.PIN),
+        partial(kept.test_compaction_is_put_off_while_somebody_takes_a_tick, call=PIN),
     ),
     "advance without a look at the ticks": Mutation(
         "advance_subscription",
         "perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);",
         "",
-        partial(ranges.test_compaction_is_put_off_while_somebody_takes_a_tick, call=ranges.ADVANCE),
+        partial(kept.test_compaction_is_put_off_while_somebody_takes_a_tick, call=ADVANCE),
     ),
     "rotate past a subscription that advances": Mutation(
         "slowest_tick",
         "(select min(sub_last_tick) from pgq.subscription where sub_queue = i_queue_id)",
         "null",
-        ranges.test_rotation_takes_nothing_that_the_subscription_has_not_passed,
+        kept.test_rotation_takes_nothing_that_the_subscription_has_not_passed,
     ),
     "advance without the lock": Mutation(
         "lock_subscription",
         "for no key update",
         "",
-        ranges.test_of_two_that_advance_at_once_one_wins,
+        owner.test_of_two_that_advance_at_once_one_wins,
     ),
     "advance from anywhere": Mutation(
         "advance_subscription",
         "p.pos_last_tick not in (i_from_tick, i_to_tick)",
         "false",
-        ranges.test_of_two_that_advance_at_once_one_wins,
+        owner.test_of_two_that_advance_at_once_one_wins,
     ),
     "pin behind the position": Mutation(
         "pin_range",
         "p.pos_last_tick > i_from_tick",
         "false",
-        ranges.test_pin_that_waited_for_an_advance_is_refused,
+        owner.test_pin_that_waited_for_an_advance_is_refused,
     ),
     "believe an old snapshot": Mutation(
         "lock_subscription",
         "perform pgq.check_newest(p);",
         "",
         partial(
-            ranges.test_old_snapshot_is_not_told_that_nothing_has_to_be_done,
+            owner.test_old_snapshot_is_not_told_that_nothing_has_to_be_done,
             isolation=RR,
-            call=ranges.PIN,
+            call=PIN,
             last=3,
         ),
     ),
@@ -80,14 +84,15 @@ MUTATIONS = {
         "tick_event_sql",
         LOCK,
         "",
-        partial(ranges.test_rotation_waits_for_who_asked_for_a_range, isolation=RC),
+        partial(rotation.test_rotation_waits_for_who_asked_for_a_range, isolation=RC),
     ),
     "look before the lock": Mutation(
         "tick_event_sql",
         f"{LOCK}\n    {FIND}",
         f"{FIND}\n    {LOCK}",
         partial(
-            ranges.test_reader_that_waited_for_a_rotation_is_told_what_is_left, call=ranges.COUNT
+            rotation.test_reader_that_waited_for_a_rotation_is_told_what_is_left,
+            call=rotation.COUNT,
         ),
     ),
     "read what is left of a range": Mutation(
@@ -95,14 +100,15 @@ MUTATIONS = {
         "if i_from_tick >= q.queue_low_tick and",
         "if",
         partial(
-            ranges.test_reader_that_waited_for_a_rotation_is_told_what_is_left, call=ranges.COUNT
+            rotation.test_reader_that_waited_for_a_rotation_is_told_what_is_left,
+            call=rotation.COUNT,
         ),
     ),
     "read a truncated table with an old snapshot": Mutation(
         "lock_events",
         "relfilenode <> pg_relation_filenode(oid)",
         "false",
-        partial(ranges.test_snapshot_from_before_a_rotation_is_refused, isolation=RR),
+        partial(rotation.test_snapshot_from_before_a_rotation_is_refused, isolation=RR),
     ),
     "give retries to everybody": Mutation(
         "range_sql",

@@ -1,0 +1,66 @@
+"""From what PostgreSQL raised in a call to an error of ours, by its SQLSTATE."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.errors import BY_SQLSTATE, QueueNotFound, SchemaMissing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import psycopg
+
+    from pgqpy.errors import PgqError
+
+# What PostgreSQL says of pgq.anything() where there is no schema, no table or no function.
+MISSING = frozenset({"3F000", "42P01", "42883"})
+# And inside a function of ours, which has a context: it waited for drop_queue, and the table went.
+VANISHED = "42P01"
+
+
+def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) -> PgqError | None:
+    """Turn what a call of `pgq.function` raised into an error of ours; None if it is not one.
+
+    Args:
+        exc: what psycopg raised.
+        function: the SQL function that was called, without its schema.
+        data: what the caller knows: queue, consumer, batch_id and so on.
+    """
+    code = exc.sqlstate
+    if code is None:
+        return None
+    if code == VANISHED and exc.diag.context:
+        return QueueNotFound(
+            "the queue was dropped meanwhile", function=function, sqlstate=code, **data
+        )
+    if code in MISSING:
+        return _missing(code, function)
+    found = BY_SQLSTATE.get(code)
+    if found is None:
+        return None
+    diag = exc.diag
+    data = {**data, **_named_ticks(diag.message_detail or "")}
+    message = diag.message_primary or found.__doc__ or ""
+    if diag.message_detail:
+        message = f"{message} ({diag.message_detail})"
+    hint = diag.message_hint or found.what_to_do
+    text = f"{message}: {hint}" if hint else message
+    return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+
+
+def _named_ticks(detail: str) -> dict[str, int]:
+    """Read the ticks that a detail carries as data: `tick_id=3, first_tick=5, last_tick=9`."""
+    found = re.findall(r"\b(tick_id|first_tick|last_tick)=(-?\d+)(?=, |$)", detail)
+    return {name: int(tick) for name, tick in found}
+
+
+def _missing(code: str, function: str) -> SchemaMissing:
+    if code == "42883":
+        message = (
+            f"function pgq.{function} is not installed in this database: "
+            "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
+        )
+        return SchemaMissing(message, function=function, sqlstate=code)
+    return SchemaMissing(function=function, sqlstate=code)

@@ -1,0 +1,29 @@
+"""Ranges of ticks of the queue `q`, and the subscription of its consumer `c`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Session
+
+EVENTS = "select ev_id, ev_txid, ev_data from pgq.get_tick_events('q', %s, %s)"
+PIN = "select pgq.pin_range('q', 'c', %s, %s)"
+ADVANCE = "select pgq.advance_subscription('q', 'c', %s, %s)"
+
+
+def ticks(session: Session) -> list[int]:
+    """List the ticks that are kept."""
+    return [row[0] for row in session.all("select tick_id from pgq.get_tick_info('q')")]
+
+
+def data(session: Session, first: int, last: int) -> list[str]:
+    """Read the payloads of a range."""
+    return [row[2] for row in session.all(EVENTS, first, last)]
+
+
+def fill(session: Session, *payloads: str) -> None:
+    """Insert events, each followed by a tick."""
+    for payload in payloads:
+        session.insert(payload)
+        session.tick()

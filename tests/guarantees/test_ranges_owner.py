@@ -1,0 +1,110 @@
+"""G5 for who reads ranges of ticks: of two who move one subscription one gets an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.ranges import ADVANCE, PIN, fill
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+
+
+def test_of_two_that_advance_at_once_one_wins(db: Database) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one(ADVANCE, 1, 3) == 1
+    late = other.later(ADVANCE, 1, 4)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    with refused("PQ017"):
+        late.result(timeout=30)
+    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
+    assert other.one(ADVANCE, 1, 3) == 0, "said again"
+
+
+def test_advance_that_waited_for_one_that_rolled_back_wins(db: Database) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one(ADVANCE, 1, 3) == 1
+    late = other.later(ADVANCE, 1, 4)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.rollback()
+    assert late.result(timeout=30) == 1
+
+
+def test_pin_that_waited_for_an_advance_is_refused(db: Database) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one(ADVANCE, 1, 3) == 1
+    late = other.later(PIN, 1, 4)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    with refused("PQ017"):
+        late.result(timeout=30)
+
+
+def test_advance_that_waited_for_the_consumer_to_leave_is_refused(db: Database) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert one.one("select pgq.unregister_consumer('q', 'c')") == 1
+    late = other.later(ADVANCE, 1, 3)
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    with refused("PQ002"):
+        late.result(timeout=30)
+
+
+@OLD_SNAPSHOTS
+@pytest.mark.parametrize("call", [ADVANCE, PIN])
+def test_old_snapshot_moves_nothing(db: Database, isolation: str, call: str) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    late = db.open()
+    late.begin(isolation)
+    assert db.main.one(ADVANCE, 1, 3) == 1
+    with refused("40001"):
+        late.one(call, 1, 4)
+    late.rollback()
+    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
+
+
+@OLD_SNAPSHOTS
+@pytest.mark.parametrize(("call", "last"), [(ADVANCE, 1), (PIN, 3)])
+def test_old_snapshot_is_not_told_that_nothing_has_to_be_done(
+    db: Database, isolation: str, call: str, last: int
+) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    db.main.one(PIN, 1, 3)
+    late = db.open()
+    late.begin(isolation)
+    assert db.main.one(ADVANCE, 1, 2) == 1
+    with refused("40001"):
+        late.one(call, 1, last)
+
+
+@OLD_SNAPSHOTS
+def test_fresh_snapshot_pins_and_advances(db: Database, isolation: str) -> None:
+    db.queue()
+    fill(db.main, *"abc")
+    reader = db.open()
+    reader.begin(isolation)
+    assert [reader.one(PIN, 1, 3), reader.one(PIN, 1, 3)] == [1, 0]
+    assert [reader.one(ADVANCE, 1, 3), reader.one(ADVANCE, 1, 3)] == [1, 0]
+    reader.commit()
+    assert db.main.one("select sub_last_tick from pgq.subscription") == 3
