@@ -12,7 +12,7 @@ from pgqpy.errors import ConnectionFailed, PgqError
 
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^([A-Za-z_][\w.]*): (.*)$", re.MULTILINE)
-JAVA = re.compile(r"^(?:Caused by: )?((?:\w+\.)+\w*(?:Exception|Error)): (.*)$", re.MULTILINE)
+JAVA = re.compile(r"^(?:Caused by: |: )?((?:\w+\.)+\w*(?:Exception|Error)): (.*)$", re.MULTILINE)
 STATE = re.compile(r"\s*SQLSTATE: \w{5}$")
 PASSING = (psycopg.OperationalError, ConnectionFailed, ConnectionError)
 
@@ -30,8 +30,12 @@ class Cause(NamedTuple):
     @property
     def passes(self) -> bool:
         """Whether it is a lost connection: gone once the server is there again."""
-        kind = _find(self.name)
-        return kind is not None and issubclass(kind, PASSING)
+        return _is(self.name, *PASSING)
+
+    @property
+    def known(self) -> bool:
+        """Whether its class says what to do."""
+        return _is(self.name, PgqError, *PASSING)
 
     def error(self) -> PgqError:
         """Return it as an error of our own, of its own class where that is one."""
@@ -42,15 +46,26 @@ class Cause(NamedTuple):
 
 
 def cause_of(text: str) -> Cause:
-    """Find the exception at the end of the last Python traceback, else Java's last cause."""
-    before, found, traceback = text.rpartition(TRACEBACK)
-    raised = RAISED.search(traceback) if found else None
-    if raised is None:
-        raised = next(reversed(list(JAVA.finditer(text))), None)
-    if raised is None:
-        first = (before or text).strip().partition("\n")[0]
-        return Cause("", STATE.sub("", first))
-    return Cause(raised[1], STATE.sub("", raised[2]))
+    """Find what was raised: in Python an error that we know, or the last; else Java's last cause.
+
+    Spark's own code may fail over the error that it handles: ours then comes before the last.
+    """
+    first, *tracebacks = text.split(TRACEBACK)
+    ends = [found for traceback in tracebacks if (found := RAISED.search(traceback))]
+    raised = [_cause(found) for found in ends or JAVA.finditer(text)]
+    known = [cause for cause in raised if cause.known]
+    if raised:
+        return known[-1] if known else raised[-1]
+    return Cause("", STATE.sub("", first.strip().partition("\n")[0]))
+
+
+def _cause(found: re.Match[str]) -> Cause:
+    return Cause(found[1], STATE.sub("", found[2]))
+
+
+def _is(name: str, *kinds: type[BaseException]) -> bool:
+    kind = _find(name)
+    return kind is not None and issubclass(kind, kinds)
 
 
 def _find(name: str) -> type[BaseException] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 
 from pgqpy import connect
-from pgqpy.errors import PgqError
+from pgqpy.errors import PgqError, QueueNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,8 @@ class Watch:
 
     def check(self) -> None:
         """Raise ConnectionFailed or QueueNotFound, if that is so."""
-        self._connected().get_queue_info(self._queue)
+        if not self._connected().get_queue_info(self._queue):
+            raise QueueNotFound(f"no queue {self._queue!r} in this database", queue=self._queue)
 
     def age(self, tick: int) -> float | None:
         """Return how old a tick is, in seconds: the lag of who has read up to it."""
@@ -101,6 +102,8 @@ class Progress:
         since, self._since = self._since, Sum()
         self._all = self._all.plus(*since)
         self.tick, self._told = tick, now
+        if not since.events:  # an idle queue ticks too
+            return
         age = self._watch.age(tick)
         lag = "" if age is None else f"  lag {age:.1f} s"
         rate = since.events / since.seconds if since.seconds else 0.0

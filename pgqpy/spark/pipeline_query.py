@@ -80,7 +80,8 @@ class _Run:
                     break
                 failures = 1 if self._progress.tick != tick else failures + 1
                 self._wait_for_the_server(lost, failures)
-        finish(self._spark, self._checkpoint)
+        if self._progress.tick is not None:  # else there is nothing in the checkpoint, perhaps
+            finish(self._spark, self._checkpoint)
         self._progress.end()
 
     def _attempt(self) -> str | None:

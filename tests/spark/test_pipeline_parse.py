@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.pipeline_parse import EVENT_SCHEMA, bad_records, good_records, parse, read_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-pytestmark = pytest.mark.xdist_group("spark")
+    from pyspark.sql import DataFrame, SparkSession
 
 DDL = "id INT NOT NULL, total DECIMAL(5,2), who STRUCT<name: STRING, age: INT>, tags ARRAY<INT>"
 BAD: dict[str | None, str] = {
@@ -42,12 +39,6 @@ GOOD: dict[str, tuple[Any, ...]] = {
     '{"id": 2, "total": 1.5, "more": {"x": 1}}': (2, "1.50", None, None),
     ' {"id": 3, "who": {"name": "ann"}, "tags": []} ': (3, None, ("ann", None), []),
 }
-
-
-@pytest.fixture(scope="module")
-def spark() -> SparkSession:
-    session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    return session.config("spark.sql.session.timeZone", "UTC").getOrCreate()
 
 
 @pytest.fixture

@@ -1,0 +1,168 @@
+"""What a pipeline writes: every event once, for every reader, whatever happened in between."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from pgqpy.spark.pipeline_failure import cause_of
+from pgqpy.spark.pipeline_parse import EVENT_SCHEMA, read_schema
+from pgqpy.spark.pipeline_plan import Plan
+from pgqpy.spark.pipeline_sink import Counts, Sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from tests.spark.feed import Feed
+
+DDL = "n INT NOT NULL"
+
+
+class Pipeline:
+    """A plan and what runs it: in this process, micro-batch by micro-batch."""
+
+    def __init__(self, spark: SparkSession, feed: Feed, folder: Path) -> None:
+        self.spark, self.feed, self.folder = spark, feed, folder
+        self.wrote: list[Counts] = []
+        self.error: Exception | None = None
+
+    def run(self, **options: Any) -> Exception | None:
+        """Write what is there, and return the error that ended it, if one did."""
+        given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "once": True}
+        plan = Plan(**{**given, "starting_offsets": "earliest", **options})
+        schema = read_schema(plan.schema) if plan.schema else None
+        sink = Sink(plan, schema, lambda counts, _seconds: self.wrote.append(counts))
+        reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)
+        events = reader.options(dsn=self.feed.dsn, **plan.source_options()).load()
+        writer = events.writeStream.foreachBatch(sink).trigger(**plan.trigger())
+        query = writer.option("checkpointLocation", f"{self.folder}/_checkpoint").start()
+        error = failure(query)
+        return sink.error or error
+
+    def rows(self, *columns: str, folder: str = "") -> list[tuple[Any, ...]]:
+        """Read the files as somebody without Spark does."""
+        lake = ds.dataset(self.folder / folder, format="parquet", partitioning="hive")
+        return sorted(tuple(row.values()) for row in lake.to_table([*columns]).to_pylist())
+
+    def forget_commit(self) -> None:
+        """Do as if the driver had been killed after a micro-batch and before Spark noted it."""
+        commits = self.folder / "_checkpoint" / "commits"
+        last = max((path for path in commits.iterdir() if path.name.isdigit()), key=number)
+        last.unlink()
+        (commits / f".{last.name}.crc").unlink()
+
+    def batches(self) -> list[Path]:
+        """Return the folders of the micro-batches, in their order."""
+        return sorted(self.folder.glob("ev_batch=*"))
+
+
+def number(path: Path) -> int:
+    return int(path.name)
+
+
+def failure(query: Any) -> PySparkException | None:
+    from pyspark.errors import PySparkException
+
+    try:
+        query.awaitTermination()
+    except PySparkException as exc:
+        return exc
+    return None
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, feed: Feed, tmp_path: Path) -> Pipeline:
+    feed.client.register_consumer("orders", "pipeline")
+    return Pipeline(spark, feed, tmp_path / "lake")
+
+
+def data(n: Any) -> str:
+    return json.dumps({"n": n})
+
+
+def test_good_and_bad_records_are_there_once_with_the_date_and_the_reason(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    first, second, third, fourth = feed.insert(data(1), "nope", data("x"), data(4))
+    assert pipeline.run() is None
+    feed.insert(data(5))
+    assert pipeline.run() is None
+    assert [n for (n,) in pipeline.rows("n")] == [1, 4, 5]
+    assert pipeline.rows("ev_id", "ev_data", "reason", folder="_bad") == [
+        (second, "nope", "not a JSON object"),
+        (third, data("x"), "n is not INT"),
+    ]
+    today = feed.client.connection.execute("select (now() at time zone 'utc')::date::text")
+    assert {date for (date,) in pipeline.rows("ev_date")} == {today.fetchone()[0]}  # type: ignore[index]  # a row
+    assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
+        (first, "test"),
+        (fourth, "test"),
+    }
+    assert sum(counts.events for counts in pipeline.wrote) == 5
+    assert sum(counts.bad for counts in pipeline.wrote) == 2
+
+
+def test_a_micro_batch_that_runs_again_takes_the_place_of_what_it_wrote(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    feed.insert(data(1), "nope")
+    pipeline.run()
+    feed.insert(data(2), "nope either")
+    pipeline.run()
+    last = pipeline.batches()[-1]
+    (written,) = last.glob("ev_date=*/*.parquet")
+    shutil.copy(written, written.with_name("part-of-an-attempt-that-was-killed.parquet"))
+    pipeline.forget_commit()
+    assert pipeline.run() is None
+    assert pipeline.rows("n") == [(1,), (2,)]
+    assert pipeline.rows("ev_data", folder="_bad") == [("nope",), ("nope either",)]
+
+
+def test_a_new_checkpoint_overwrites_nothing(pipeline: Pipeline, feed: Feed) -> None:
+    feed.insert(data(1))
+    pipeline.run()
+    feed.insert(data(2))
+    shutil.rmtree(pipeline.folder / "_checkpoint")
+    feed.client.unregister_consumer("orders", "pipeline")
+    feed.client.register_consumer("orders", "pipeline")
+    feed.insert(data(3))
+    assert pipeline.run(starting_offsets="subscription") is None
+    assert pipeline.rows("n") == [(1,), (3,)]
+
+
+def test_a_queue_that_only_ticks_leaves_no_folders(pipeline: Pipeline, feed: Feed) -> None:
+    pipeline.run()
+    feed.tick()
+    assert pipeline.run() is None
+    assert pipeline.batches() == []
+
+
+def test_other_types_of_event_are_left_out_on_request(pipeline: Pipeline, feed: Feed) -> None:
+    feed.insert(data(1), type="wanted")
+    feed.insert("nope", type="other")
+    assert pipeline.run(types=("wanted", "missing")) is None
+    assert pipeline.rows("n") == [(1,)]
+    assert sum(counts.bad for counts in pipeline.wrote) == 0
+
+
+def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed) -> None:
+    feed.insert("nope", None)
+    assert pipeline.run(schema=None, format="json") is None
+    files = pipeline.folder.glob("ev_batch=*/ev_date=*/*.json")
+    read = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    assert sorted(row.get("ev_data", "") for row in read) == ["", "nope"]
+
+
+def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: Feed) -> None:
+    feed.insert(data(1))
+    error = pipeline.run(to="/dev/null/lake")
+    assert "/dev/null" in cause_of(str(error)).message
+    assert pipeline.run() is None
+    assert pipeline.rows("n") == [(1,)]
