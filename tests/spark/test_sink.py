@@ -1,0 +1,277 @@
+"""format("pgq") as a sink, in Spark itself."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
+EDGES = """
+    select '"\\\\ é\\u0001' as text, 9223372036854775807 as long, 1.5D as double, true as yes,
+        double('NaN') as nan, cast(1.50 as decimal(38, 2)) as money, null as nothing,
+        timestamp'1969-12-31 23:59:59.999999 UTC' as moment, date'0001-01-01' as day,
+        timestamp_ntz'2020-02-29 00:00:00' as local, binary('ab') as octets,
+        array(1, null) as list, map('k', named_struct('x', 1)) as map, struct(null as n) as inner
+"""
+
+
+@pytest.fixture
+def options(dsn: str, client: Any) -> dict[str, str]:
+    client.create_queue("q")
+    return {"dsn": dsn, "queue": "q"}
+
+
+@pytest.fixture
+def save(options):
+    """Write a DataFrame: `save(df, eventType="t")`."""
+
+    def write(frame: Any, **more: str) -> None:
+        frame.write.format("pgq").mode("append").options(**options | more).save()
+
+    return write
+
+
+@pytest.fixture
+def stored(connection):
+    def read() -> list[str]:
+        found = connection.execute("select ev_data from pgq.event_1 order by ev_id").fetchall()
+        return [data for (data,) in found]
+
+    return read
+
+
+@pytest.fixture
+def stream(spark, options, tmp_path):
+    """Stream all files of tmp_path/in, an epoch each, from where it stopped: `stream()`."""
+    (tmp_path / "in").mkdir()
+
+    def run(condition: str = "true", **more: str) -> None:
+        lines = spark.readStream.option("maxFilesPerTrigger", 1).text(str(tmp_path / "in"))
+        events = lines.selectExpr("'line' as type", "value as data").where(condition)
+        writer = events.repartition(2).writeStream.format("pgq").options(**options | more)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    return run
+
+
+def add_file(folder: Path, name: str, lines: list[str]) -> None:
+    """Add a file at once, as the file source wants it."""
+    (folder / f"{name}.tmp").write_text("\n".join(lines) + "\n")
+    (folder / f"{name}.tmp").rename(folder / "in" / f"{name}.txt")
+
+
+@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
+def test_rows_become_events_and_keep_the_order_of_their_partition(spark, save, connection, mode):
+    frame = spark.range(0, 30_000, 1, 3)
+    frame = frame.selectExpr(
+        "'t' as type", "repeat(string(id), 20) as data", "string(id) as extra3"
+    )
+    save(frame, mode=mode)
+    found = connection.execute("select ev_type, ev_extra3, ev_data from pgq.event_1 order by ev_id")
+    rows = found.fetchall()
+    assert all(kind == "t" and data == extra * 20 for kind, extra, data in rows)
+    numbers = [int(extra) for _, extra, _ in rows]
+    if mode == "exactly_once":
+        assert numbers == list(range(30_000))
+    for start in range(0, 30_000, 10_000):
+        part = [number for number in numbers if start <= number < start + 10_000]
+        assert part == list(range(start, start + 10_000))
+
+
+def test_other_columns_are_packed_as_json_that_postgresql_reads(spark, save, connection):
+    save(spark.sql(EDGES), eventType="row")
+    found = connection.execute("select ev_type, ev_data, ev_data::jsonb from pgq.event_1")
+    event_type, text, row = found.fetchone()
+    assert event_type == "row"
+    assert (
+        json.loads(text)
+        == row
+        == {
+            "text": '"\\ é\x01',
+            "long": 9223372036854775807,
+            "double": 1.5,
+            "yes": True,
+            "nan": "NaN",
+            "money": 1.5,
+            "nothing": None,
+            "moment": "1969-12-31T23:59:59.999999Z",
+            "day": "0001-01-01",
+            "local": "2020-02-29T00:00:00.000000",
+            "octets": "YWI=",
+            "list": [1, None],
+            "map": {"k": {"x": 1}},
+            "inner": {"n": None},
+        }
+    )
+    assert '"money":1.50,' in text
+
+
+def test_what_spark_reads_back_is_what_was_packed(spark, save, stored):
+    frame = spark.sql(EDGES).drop("nothing", "inner", "nan")
+    save(frame, eventType="row")
+    rows = spark.createDataFrame([(stored()[0],)], "data string")
+    back = rows.selectExpr(f"from_json(data, '{frame.schema.toDDL()}') as row").select("row.*")
+    assert back.drop("octets").collect() == frame.drop("octets").collect()
+
+
+def test_a_write_is_all_or_nothing(spark, save, stored, connection):
+    data = "if(id = 29999, raise_error('row 29999'), string(id)) as data"
+    frame = spark.range(0, 30_000, 1, 3).selectExpr(data)
+    with pytest.raises(PySparkException, match="row 29999"):
+        save(frame, eventType="t")
+    assert stored() == []
+    assert connection.execute(STAGES).fetchone() == (0,)
+
+
+def test_an_empty_dataframe_is_no_write(spark, save, stored):
+    save(spark.range(0).selectExpr("'t' as type", "'d' as data"))
+    assert stored() == []
+
+
+def test_rows_that_cannot_be_stored_fail_the_write_by_their_column(spark, save, stored):
+    with pytest.raises(PySparkException, match="type is null in a row"):
+        save(spark.sql("select string(null) as type, 'd' as data"))
+    with pytest.raises(PySparkException, match="data contains a NUL in a row"):
+        save(spark.sql("select 't' as type, 'a\\u0000b' as data"))
+    assert stored() == []
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"mode": "sometimes"}, "option mode must be exactly_once or at_least_once"),
+        ({"queu": "q"}, "unknown option queu: did you mean queue?"),
+        ({"eventType": "t"}, "exclude each other"),
+        ({"queue": "nope"}, "No such queue"),
+    ],
+)
+def test_wrong_options_are_errors_that_name_them(spark, save, more, says):
+    with pytest.raises(PySparkException) as caught:
+        save(spark.sql("select 't' as type, 'd' as data"), **more)
+    assert says in str(caught.value)
+
+
+def test_overwriting_is_refused(spark, options, stream, tmp_path):
+    frame = spark.sql("select 't' as type, 'd' as data")
+    with pytest.raises(PySparkException, match="a queue cannot be overwritten"):
+        frame.write.format("pgq").mode("overwrite").options(**options).save()
+    lines = spark.readStream.text(str(tmp_path / "in")).groupBy("value").count()
+    writer = lines.selectExpr("'t' as type", "value as data").writeStream.outputMode("complete")
+    writer = writer.format("pgq").options(**options).trigger(availableNow=True)
+    add_file(tmp_path, "a", ["x"])
+    with pytest.raises(PySparkException, match="a queue cannot be overwritten"):
+        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
+
+
+def test_a_password_is_in_no_error_and_no_plan(spark, own_server, client):
+    dsn = own_server.tcp_dsn().replace(own_server.password, "open-sesame")
+    frame = spark.sql("select 't' as type, 'd' as data")
+    with pytest.raises(PySparkException) as caught:
+        frame.write.format("pgq").mode("append").options(dsn=dsn, queue="q").save()
+    assert "password authentication failed" in str(caught.value)
+    assert "open-sesame" not in str(caught.value)
+
+
+def test_each_epoch_of_a_stream_is_one_transaction(stream, stored, connection, tmp_path):
+    for number in range(3):
+        add_file(tmp_path, str(number), [f"{number}.{line}" for line in range(5)])
+    stream()
+    assert sorted(stored()) == [f"{number}.{line}" for number in range(3) for line in range(5)]
+    found = connection.execute("select count(distinct ev_txid) from pgq.event_1").fetchone()
+    assert found == (3,)
+    found = connection.execute("select ledger_epoch from pgq.ledger").fetchall()
+    assert found == [(2,)]
+    add_file(tmp_path, "3", ["more"])
+    stream()
+    assert stored()[15:] == ["more"]
+
+
+def test_an_epoch_that_spark_repeats_is_not_doubled(stream, stored, tmp_path):
+    add_file(tmp_path, "a", ["1", "2"])
+    stream()
+    for path in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+        path.unlink()  # as after a SIGKILL between the two commits
+    add_file(tmp_path, "b", ["3"])
+    stream()
+    assert sorted(stored()) == ["1", "2", "3"]
+    assert (tmp_path / "checkpoint" / "commits" / "0").exists()
+
+
+def test_at_least_once_doubles_an_epoch_that_spark_repeats(stream, stored, tmp_path):
+    add_file(tmp_path, "a", ["1", "2"])
+    stream(mode="at_least_once")
+    for path in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+        path.unlink()
+    stream(mode="at_least_once")
+    assert sorted(stored()) == ["1", "1", "2", "2"]
+
+
+def test_epochs_without_rows_do_nothing(stream, stored, connection, tmp_path):
+    add_file(tmp_path, "a", ["no"])
+    stream("data <> 'no'")
+    assert connection.execute("select count(*) from pgq.ledger").fetchone() == (0,)
+    add_file(tmp_path, "b", ["yes"])
+    add_file(tmp_path, "c", ["no"])
+    stream("data <> 'no'")
+    assert stored() == ["yes"]
+
+
+def test_a_disabled_queue_stops_the_stream_and_takes_the_epoch_later(
+    stream, stored, client, tmp_path
+):
+    add_file(tmp_path, "a", ["1"])
+    client.set_queue_config("q", "disable_insert", "true")
+    with pytest.raises(StreamingQueryException, match="Insert into queue disallowed"):
+        stream()
+    client.set_queue_config("q", "disable_insert", "false")
+    stream()
+    assert stored() == ["1"]
+
+
+def test_a_server_that_crashes_under_a_stream_doubles_and_loses_nothing(
+    spark, own_server, connect, tmp_path
+):
+    from pgqpy.install import install
+
+    connection = connect(own_server.dsn())
+    install(connection)
+    connection.execute("select pgq.create_queue('q')")
+
+    def start() -> Any:
+        rows = spark.readStream.format("rate").option("rowsPerSecond", "2000").load()
+        events = rows.selectExpr("'t' as type", "string(value) as data").repartition(2)
+        writer = events.writeStream.format("pgq").options(dsn=own_server.dsn(), queue="q")
+        return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+
+    queries = [start()]
+
+    def written(epoch: int) -> bool:
+        if not queries[-1].isActive:
+            queries.append(start())
+        found = connection.execute("select max(ledger_epoch) from pgq.ledger").fetchone()
+        return found[0] is not None and found[0] >= epoch
+
+    try:
+        for epoch in (1, 4, 7):
+            eventually(partial(written, epoch), 60)
+            own_server.stop("immediate")
+            own_server.start()
+            connection = connect(own_server.dsn())
+        eventually(lambda: written(9), 60)
+    finally:
+        queries[-1].stop()
+    found = connection.execute(
+        "select count(*), count(distinct ev_data), max(ev_data::int) + 1 from pgq.event_1"
+    )
+    count, distinct, last = found.fetchone()
+    assert count == distinct == last
