@@ -11,7 +11,7 @@ from psycopg import sql
 from pyarrow import csv
 
 from pgqpy.spark.columns import TIME
-from pgqpy.spark.shape import FIRST, LAST
+from pgqpy.spark.shape import LAST, MINUS_INFINITY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,11 +20,12 @@ BLOCK_BYTES = 2 * 1024 * 1024  # of CSV in a batch, or one row if that is larger
 
 LOST = (psycopg.OperationalError,)
 TYPES = {"ev_id": pa.int64(), "ev_txid": pa.int64(), "ev_retry": pa.int32(), TIME: pa.int64()}
-# Microseconds: text would lack years before Christ and after 9999, and all that is infinite.
+# Microseconds: text would lack years before Christ and after 9999, and all that is infinite. The
+# numbers are those of ADBC.
 MICROSECONDS = sql.SQL("""case when not isfinite({time}) or {time} >= '294247-01-01'
     then case when {time} > 'epoch' then {last} else {first} end
     else (extract(epoch from {time}) * 1000000)::bigint end""").format(
-    time=sql.Identifier(TIME), first=sql.Literal(FIRST + 1), last=sql.Literal(LAST)
+    time=sql.Identifier(TIME), first=sql.Literal(MINUS_INFINITY), last=sql.Literal(LAST)
 )
 
 

@@ -12,7 +12,8 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pgqpy.spark.catalog import Limits
+from pgqpy.spark.catalog import Limits, find_queue
+from pgqpy.spark.connect import planner
 from pgqpy.spark.offsets import MOST, Offset, from_spark
 from pgqpy.spark.partition import EventPartition
 from pgqpy.spark.read import read
@@ -73,8 +74,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial.to_spark()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Note the last tick of now: this run ends there."""
-        self._stop_at = self._look().tick
+        """Note the last tick of now: this run ends there.
+
+        Spark asks before it says where the query stands, which the subscription has to know.
+        """
+        options = self.options
+        with planner(options.place, options.queue) as client:
+            self._stop_at = find_queue(client, options.queue).last_tick
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
         """Return a limit in any case: ReadAllAvailable then means Trigger.Once.
@@ -89,6 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         once = isinstance(limit, ReadAllAvailable)
         if self._is_first(at) and not once:
             return at.to_spark()
+        self.subscription.resume(at)
         last = self._look() if self._time_to_look() else self._last
         if last is None or last.tick <= at.tick or self._is_over(at.tick):
             return at.to_spark()
@@ -105,6 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Cut a micro-batch."""
         first, last = from_spark(start), from_spark(end)
         self._begun = True
+        self.subscription.resume(first)
         return [] if first == last else self.subscription.plan(first, last, self.projection)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -115,7 +123,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Let go of what Spark will not read again."""
-        self.subscription.advance(from_spark(end))
+        done = from_spark(end)
+        self.subscription.resume(done)
+        self.subscription.advance(done)
 
     def stop(self) -> None:
         """Close the connection."""

@@ -33,7 +33,7 @@ class Subscription:
         self._consumer = options.consumer
         self._link = Link(options.place, options.queue, options.consumer, self._attach)
         self._start: int | None = None  # where to register, if the subscription is missing
-        self._checked = False
+        self._known = False
         self._queue_id: int | None = None
 
     def close(self) -> None:
@@ -60,13 +60,32 @@ class Subscription:
             tick = self._link.call(self._standing_for_new).tick
         else:
             tick = self._link.call(lambda client: self._move_to(client, bound))
-        self._checked = True
+        self._known = True
         self._start = tick
         return self._offset(tick)
 
+    def resume(self, at: Offset) -> None:
+        """Go on at an offset: the first time, compare what the checkpoint says with the queue.
+
+        Raises:
+            QueueNotFound: it is gone, or another one has its name; TickNotFound, RangeExpired,
+            SubscriptionMoved; ConsumerRunning; InvalidArgument: another consumer's checkpoint.
+        """
+        self._start = at.tick
+        if self._known:
+            return
+        if at.consumer != self._consumer:
+            raise InvalidArgument(
+                f"option consumer: the checkpoint is that of consumer {at.consumer!r}, not "
+                f"{self._consumer!r}: name that one, or start with a new checkpointLocation",
+                parameter="consumer",
+            )
+        self._queue_id = at.queue_id
+        self._link.call(lambda client: self._compare(client, at))
+        self._known = True
+
     def next(self, at: Offset, most: int, limits: Limits) -> Offset:
         """Choose where the micro-batch after `at` ends, and pin it; `at` if there is no tick."""
-        self._check(at)
         for _ in range(ATTEMPTS - 1):
             with suppress(TickNotFound):
                 return self._link.call(lambda client: self._pinned(client, at, most, limits))
@@ -74,12 +93,10 @@ class Subscription:
 
     def plan(self, start: Offset, end: Offset, projection: Projection) -> list[EventPartition]:
         """Return the partitions of a micro-batch."""
-        self._check(start)
         return self._link.call(lambda client: self._planned(client, start, end, projection))
 
     def advance(self, end: Offset) -> None:
         """Move on to a tick, as Spark has done with what came before it."""
-        self._check(end)
         self._link.call(lambda client: self._advanced(client, end.tick))
 
     # What follows runs over one connection, and may run again over the next.
@@ -178,22 +195,6 @@ class Subscription:
         at = self._standing(client).tick
         if at < tick:
             client.advance_subscription(self._name, self._consumer, at, tick)
-
-    def _check(self, start: Offset) -> None:
-        """Compare a checkpoint's offset with the queue, once."""
-        if self._checked:
-            self._start = start.tick
-            return
-        if start.consumer != self._consumer:
-            raise InvalidArgument(
-                f"option consumer: the checkpoint is that of consumer {start.consumer!r}, not "
-                f"{self._consumer!r}: name that one, or start with a new checkpointLocation",
-                parameter="consumer",
-            )
-        self._start = start.tick
-        self._queue_id = start.queue_id
-        self._link.call(lambda client: self._compare(client, start))
-        self._checked = True
 
     def _compare(self, client: Client, start: Offset) -> None:
         queue = self._find(client)

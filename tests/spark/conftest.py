@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,12 +12,13 @@ import pytest
 from tests.spark.feed import Feed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     import pgqpy
+    from tests.spark.feed import Stream
 
 collect_ignore_glob = [] if sys.version_info >= (3, 11) else ["test_*.py"]  # pyspark wants 3.11
 
@@ -63,6 +65,19 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def feed(client: pgqpy.Client, dsn: str) -> Feed:
     """A queue to fill and to tick by hand, and to read from."""
     return Feed(client, dsn)
+
+
+@pytest.fixture
+def start(feed: Feed) -> Iterator[Callable[..., Stream]]:
+    """Make readers of streams, `start(option=value)`; they are stopped at the end."""
+    with ExitStack() as stack:
+
+        def make(**options: object) -> Stream:
+            stream = feed.stream(**options)
+            stack.callback(stream.close)
+            return stream
+
+        yield make
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import CaseInsensitiveDict
-from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from pgqpy.spark.source import PgqSource
 from pgqpy.spark.stream import StreamReader
@@ -39,7 +38,9 @@ class Feed:
 
     def tick(self) -> int:
         """Take a tick, and return it."""
-        return int(self.client.tick_queue(self.queue))
+        tick = self.client.tick_queue(self.queue)
+        assert tick is not None
+        return tick.tick_id
 
     def rotate(self) -> None:
         """Let every table that can be truncated be truncated."""
@@ -98,7 +99,11 @@ class Stream:
 
     def begin(self) -> Stream:
         """Start a new query: the first micro-batch is empty."""
-        self.offset = self.reader.initialOffset()
+        try:
+            self.offset = self.reader.initialOffset()
+        except BaseException:
+            self.close()
+            raise
         self.run()
         return self
 
@@ -107,9 +112,18 @@ class Stream:
         self.offset = offset
         return self
 
-    def latest(self) -> dict[str, Any]:
+    def ask(self) -> dict[str, Any]:
         """Ask for the end of the next micro-batch."""
-        return dict(self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit()))
+        try:
+            return dict(self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit()))
+        except BaseException:
+            self.close()  # as Spark does
+            raise
+
+    def latest(self) -> dict[str, Any]:
+        """Ask for it at a time when the reader looks: no ticker is there to notify it."""
+        self.reader._look_at = 0.0
+        return self.ask()
 
     def run(self) -> list[dict[str, Any]]:
         """Run one micro-batch and return its rows; the one before is committed first."""
@@ -128,6 +142,12 @@ class Stream:
         self.reader.stop()
 
 
+def crashed(stream: Stream) -> dict[str, Any]:
+    """End a driver without a word, and return what its checkpoint says."""
+    stream.close()
+    return stream.offset
+
+
 def rows_of(reader: Any, partitions: Any) -> list[dict[str, Any]]:
     """Read partitions as executors do: from pickled copies of the reader and of each."""
     executor = pickle.loads(pickle.dumps(reader))
@@ -139,6 +159,3 @@ def rows_of(reader: Any, partitions: Any) -> list[dict[str, Any]]:
 def read(reader: Any) -> list[dict[str, Any]]:
     """Plan a batch and read it."""
     return rows_of(reader, reader.partitions())
-
-
-UNLIMITED = ReadMaxRows(2**63 - 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -42,8 +43,9 @@ def test_all_is_here():
 
 def test_without_pyspark_register_says_what_to_install(monkeypatch):
     installed(monkeypatch)
+    session: Any = None
     with pytest.raises(MissingExtra) as caught:
-        pgqpy.spark.register(None)
+        pgqpy.spark.register(session)
     assert str(caught.value) == 'pyspark is needed: pip install "pgqpy[spark]"'
 
 
@@ -93,7 +95,7 @@ def test_a_newer_java_is_fine(java, said):
 def test_no_java_on_the_path(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(MissingExtra, match="there is none on the PATH.*apt-get install"):
+    with pytest.raises(MissingExtra, match=r"there is none on the PATH.*apt-get install"):
         needs.check_java()
 
 

@@ -1,0 +1,226 @@
+"""What a task promises: the events of its range, all of them, or an error that says what to do."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pyspark.sql.types import StructType
+
+from pgqpy.errors import ConnectionFailed, QueueNotFound, RangeExpired
+from pgqpy.spark import by_adbc, by_copy, connect
+from pgqpy.spark import read as reading
+from pgqpy.spark.dsn import Place
+from tests.spark.feed import read, rows_of
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+DATA = StructType().add("ev_data", "string")
+LOCKS = "select count(*) from pg_locks where mode = 'AccessShareLock' and relation = %s::regclass"
+
+
+@pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"])
+def way(request, monkeypatch):
+    """Read each way."""
+    monkeypatch.setattr(reading, "driver", lambda: request.param)
+    return request.param
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Let nobody wait for a server that is not there."""
+    monkeypatch.setattr(connect, "PATIENCE", 0.0)
+
+
+def datas(rows):
+    return sorted(row["ev_data"] for row in rows)
+
+
+def test_a_queue_that_was_dropped_is_named(feed, way):
+    feed.insert("a")
+    reader = feed.batch()
+    partitions = reader.partitions()
+    feed.client.drop_queue(feed.queue)
+    with pytest.raises(QueueNotFound) as caught:
+        rows_of(reader, partitions)
+    assert "queue 'orders' (option queue) was dropped" in str(caught.value)
+
+
+def test_a_range_that_rotation_took_is_an_error(feed, way):
+    feed.insert("a")
+    reader = feed.batch()
+    partitions = reader.partitions()
+    feed.rotate()
+    feed.insert("b")
+    with pytest.raises(RangeExpired) as caught:
+        rows_of(reader, partitions)
+    assert caught.value.tick_id == 1
+    assert f"tick {caught.value.first_tick} is the first that is left" in str(caught.value)
+    assert "failOnDataLoss" in str(caught.value)
+
+
+def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, way, caplog):
+    feed.insert("a")
+    reader = feed.batch(failOnDataLoss="false")
+    partitions = reader.partitions()
+    feed.rotate()
+    assert rows_of(reader, partitions) == []
+    assert "reading what is left" in caplog.text
+
+
+def test_rotation_waits_for_who_reads(feed, client, way):
+    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
+    feed.tick()
+    reader = feed.batch(DATA)
+    (partition,) = reader.partitions()
+    batches = reader.read(partition)
+    count = next(batches).num_rows
+    feed.rotate()
+    count += sum(batch.num_rows for batch in batches)
+    assert count == 20_000
+    feed.rotate()
+    with pytest.raises(RangeExpired):
+        read(feed.batch(DATA, startingTick="1"))
+
+
+def test_who_stops_reading_leaves_nothing_behind(feed, client, way):
+    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(60_000)))
+    feed.tick()
+    reader = feed.batch(DATA)
+    (partition,) = reader.partitions()
+    threads = threading.active_count()
+    batches = reader.read(partition)
+    next(batches)
+    batches.close()
+    assert threading.active_count() == threads
+    busy = "select count(*) from pg_stat_activity where application_name = 'pgqpy spark orders'"
+    eventually(lambda: client.connection.execute(busy).fetchone() == (0,))
+
+
+def test_retried_events_belong_to_their_consumer(feed, client):
+    client.register_consumer(feed.queue, "other")
+    (event,) = feed.insert("a")
+    batch = client.next_batch(feed.queue, "other")
+    client.event_retry(batch, event, 0)
+    client.finish_batch(batch)
+    client.connection.execute("update pgq.retry_queue set ev_retry_after = now()")
+    assert client.maint_retry_events() == 1
+    feed.tick()
+    assert datas(read(feed.batch())) == ["a"]
+
+
+def test_what_was_rolled_back_is_not_there_and_what_took_long_is(feed, client, connect):
+    slow, failed = connect(autocommit=False), connect(autocommit=False)
+    insert = "select pgq.insert_event('orders', 't', %s)"
+    slow.execute(insert, ["slow"])
+    failed.execute(insert, ["failed"])
+    feed.insert("quick")
+    failed.rollback()
+    feed.tick()
+    slow.commit()
+    last = feed.tick()
+    rows = read(feed.batch())
+    assert {row["ev_data"]: row["tick_id"] for row in rows} == {"quick": 2, "slow": last}
+    assert datas(read(feed.batch(startingTick=last - 1))) == ["slow"]
+
+
+def test_partitions_are_the_whole_range_once(feed, client):
+    client.insert_events(feed.queue, (("t", f"{number:05}") for number in range(5000)))
+    feed.tick()
+    for number in range(10):
+        feed.insert(f"small {number}")
+    reader = feed.batch(DATA, minPartitions=7)
+    partitions = reader.partitions()
+    assert len(partitions) == 7
+    whole = [f"{number:05}" for number in range(5000)] + [f"small {number}" for number in range(10)]
+    assert datas(rows_of(reader, partitions)) == whole
+
+
+def test_ticks_that_are_thinned_out_after_planning_are_not_missed(feed, client):
+    for number in range(8):
+        feed.insert(str(number))
+    reader = feed.batch(minPartitions=4)
+    partitions = reader.partitions()
+    ticks = "select count(*) from pgq.tick"
+    (before,) = client.connection.execute(ticks).fetchone()
+    client.connection.execute("select pgq.compact_ticks()")
+    (after,) = client.connection.execute(ticks).fetchone()
+    assert after < before
+    assert len(partitions) == 4
+    assert datas(rows_of(reader, partitions)) == list("01234567")
+
+
+def test_who_plans_while_the_queue_rotates_sees_one_or_the_other(feed, connect):
+    feed.insert("a")
+    keeper, watcher = connect(autocommit=False), connect()
+    keeper.execute("lock table pgq.event_1 in access exclusive mode")
+    failures = []
+    reader = feed.batch()
+
+    def plan():
+        try:
+            reader.partitions()
+        except RangeExpired as error:  # pragma: no cover  # what must not happen
+            failures.append(error)
+
+    thread = threading.Thread(target=plan)
+    thread.start()
+    planner = "select pid from pg_stat_activity where application_name = 'pgqpy spark orders'"
+    (pid,) = eventually(lambda: watcher.execute(planner).fetchone())
+    wait_until_blocked(watcher, pid)
+    keeper.execute("update pgq.queue set queue_low_tick = 2")
+    keeper.commit()
+    thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize("option", ["dsn", "env"])
+def test_the_database_is_named_by_option_or_environment(feed, monkeypatch, option):
+    feed.insert("a")
+    if option == "env":
+        monkeypatch.setenv("PGQPY_DSN", feed.dsn)
+    reader = feed.batch(dsn=feed.dsn if option == "dsn" else None)
+    assert datas(read(reader)) == ["a"]
+
+
+def test_the_database_is_named_by_a_service(feed, monkeypatch, tmp_path):
+    feed.insert("a")
+    named = psycopg.conninfo.conninfo_to_dict(feed.dsn)
+    lines = [f"{name}={value}" for name, value in named.items()]
+    (tmp_path / "services").write_text("\n".join(["[shop]", *lines, ""]))
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    assert datas(read(feed.batch(dsn=None, service="shop"))) == ["a"]
+
+
+def test_no_server_is_said_in_one_line(way, impatient):
+    place = Place("host=127.0.0.1 port=1 user=u password=geheim dbname=d")
+    with pytest.raises(ConnectionFailed) as caught:
+        connect.patiently(lambda: way.Reader(place.conninfo("x")), way.LOST, place)
+    assert "check that the server runs" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server, way):
+    dsn = make_conninfo(own_server.tcp_dsn(), password="geheim")
+    place, tries = Place(dsn), []
+
+    def attempt():
+        tries.append(1)
+        return way.Reader(place.conninfo("x"))
+
+    with pytest.raises(ConnectionFailed) as caught:
+        connect.patiently(attempt, way.LOST, place)
+    assert len(tries) == 1
+    assert "check user, password and database" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_a_server_that_restarts_is_waited_for(own_server, way):
+    place = Place(own_server.dsn())
+    own_server.stop()
+    starter = threading.Timer(0.5, own_server.start)
+    starter.start()
+    connect.patiently(lambda: way.Reader(place.conninfo("x")), way.LOST, place).close()
+    starter.join()

@@ -1,0 +1,159 @@
+"""What goes wrong with a stream is said at once, with the option and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.errors import (
+    ConsumerRunning,
+    InvalidArgument,
+    QueueNotFound,
+    RangeExpired,
+    SubscriptionMoved,
+    TickNotFound,
+)
+from tests.spark.feed import CONSUMER, Feed, crashed
+
+
+def test_a_deleted_checkpoint_is_noticed(feed, start):
+    stream = start().begin()
+    feed.insert("a")
+    stream.run()
+    stream.close()
+    with pytest.raises(SubscriptionMoved) as caught:
+        start().begin()
+    assert 'startingOffsets={"tick": 1}' in str(caught.value)
+    assert 'startingOffsets={"tick": 2}' in str(caught.value)
+    assert start(startingOffsets='{"tick": 1}').begin().datas() == ["a"]
+
+
+def test_what_was_processed_may_be_skipped_then(feed, start):
+    stream = start().begin()
+    feed.insert("a")
+    stream.run()
+    stream.close()
+    assert start(startingOffsets='{"tick": 2}').begin().datas() == []
+    assert feed.standing() == (2, [])
+
+
+def test_an_open_batch_is_somebody_elses(feed, client, start):
+    client.register_consumer(feed.queue, CONSUMER)
+    feed.insert("a")
+    client.next_batch(feed.queue, CONSUMER)
+    with pytest.raises(SubscriptionMoved, match="open: finish it"):
+        start().begin()
+
+
+def test_the_second_query_of_a_consumer_fails(feed, start, monkeypatch):
+    monkeypatch.setattr("pgqpy.consumers._sync_lock.GRACE", 0.1)
+    start().begin()
+    with pytest.raises(ConsumerRunning) as caught:
+        start().begin()
+    assert caught.value.application == f"pgqpy spark {CONSUMER}"
+    assert "give this one a name of its own" in str(caught.value)
+    assert start(consumer="second").begin().datas() == []
+
+
+def test_a_consumer_that_went_on_without_the_checkpoint_is_noticed(feed, client, start):
+    stream = start().begin()
+    feed.insert("a")
+    offset = crashed(stream)
+    feed.insert("b")
+    batch = client.next_batch(feed.queue, CONSUMER)
+    client.finish_batch(batch)
+    with pytest.raises(SubscriptionMoved, match="beyond the checkpoint's tick 1"):
+        start().resume(offset).run()
+    client.register_consumer_at(feed.queue, CONSUMER, 1)
+    assert start().resume(offset).datas() == ["a", "b"]
+
+
+def test_another_consumers_checkpoint_is_refused(feed, start):
+    offset = crashed(start().begin())
+    with pytest.raises(InvalidArgument) as caught:
+        start(consumer="other").resume(offset).run()
+    assert caught.value.parameter == "consumer"
+    assert "new checkpointLocation" in str(caught.value)
+
+
+def test_an_unregistered_consumer_goes_on_if_nothing_is_lost(feed, client, start, caplog):
+    offset = crashed(start().begin())
+    client.unregister_consumer(feed.queue, CONSUMER)
+    feed.insert("a")
+    assert start().resume(offset).datas() == ["a"]
+    assert "registered it again at tick 1" in caplog.text
+
+
+@pytest.fixture
+def expired(feed, client, start):
+    """An offset whose events rotation took."""
+    offset = crashed(start().begin())
+    client.unregister_consumer(feed.queue, CONSUMER)
+    feed.insert("a")
+    feed.rotate()
+    feed.insert("b")
+    return offset
+
+
+def test_an_expired_checkpoint_is_an_error_that_names_what_is_left(feed, start, expired):
+    with pytest.raises(RangeExpired) as caught:
+        start().resume(expired).run()
+    assert (caught.value.first_tick or 0) > 1
+    assert f"ticks {caught.value.first_tick} to {caught.value.last_tick}" in str(caught.value)
+    assert "failOnDataLoss" in str(caught.value)
+
+
+def test_it_starts_at_the_earliest_where_loss_is_no_failure(feed, start, expired, caplog):
+    stream = start(failOnDataLoss="false").resume(expired)
+    assert stream.datas() == ["b"]
+    assert "as failOnDataLoss is false" in caplog.text
+    feed.insert("c")
+    assert stream.datas() == ["c"]
+
+
+def test_a_tick_in_the_future_names_the_last(feed, start):
+    with pytest.raises(TickNotFound) as caught:
+        start(startingOffsets='{"tick": 99}').begin()
+    assert "startingOffsets: tick 99 is in the future" in str(caught.value)
+    assert "name one from 1 to 1" in str(caught.value)
+
+
+def test_a_moment_in_the_future_is_refused(feed, start):
+    with pytest.raises(InvalidArgument, match=r"startingTimestamp: .* is in the future"):
+        start(startingTimestamp="2999-01-01T00:00:00Z").begin()
+
+
+def test_a_tick_that_was_thinned_out_names_its_neighbours(feed, client, start):
+    for _ in range(4):
+        feed.tick()
+    client.connection.execute("delete from pgq.tick where tick_id = 3")
+    with pytest.raises(TickNotFound, match="name 2 or 4"):
+        start(startingTick="3").begin()
+
+
+def test_a_checkpoint_of_the_future_is_another_databases(feed, start):
+    offset = crashed(start().begin())
+    with pytest.raises(TickNotFound, match="the checkpoint's offset: tick 500 is in the future"):
+        start().resume({**offset, "tick": 500}).run()
+
+
+def test_an_unknown_queue_is_an_error_at_load(feed):
+    with pytest.raises(QueueNotFound) as caught:
+        feed.source(queue="nope").schema()
+    assert "no queue 'nope' in this database (option queue)" in str(caught.value)
+
+
+def test_a_queue_that_is_dropped_under_a_query_ends_it(feed, client, start):
+    stream = start().begin()
+    client.drop_queue(feed.queue, force=True)
+    with pytest.raises(QueueNotFound, match=r"no queue 'orders' in this database \(option queue\)"):
+        stream.run()
+
+
+def test_a_queue_that_was_created_again_is_another_one(feed, client, start):
+    stream = start().begin()
+    client.drop_queue(feed.queue, force=True)
+    Feed(client, feed.dsn)
+    with pytest.raises(QueueNotFound, match="dropped and created again"):
+        stream.run()
+    with pytest.raises(QueueNotFound, match="new checkpointLocation"):
+        start().resume(crashed(stream)).run()
