@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgqpy.demo.view import View
 
 LAKE = "lake"  # the pipeline's consumer
-TIMEOUT = 60  # seconds; Java alone takes ten of them to start
+TIMEOUT = 90  # seconds; Java alone takes ten of them to start
 PIPELINE = [sys.executable, "-m", "pgqpy", "pipeline", "run", "--once", "--queue", QUEUE]
 SCHEMA = "account INT, branch INT, delta INT"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import tempfile
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -43,15 +43,15 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
         ConnectionFailed: there is no database, at the start; later it waits for it.
         PipelineFailed: it cannot go on.
     """
-    watch = Watch(dsn, plan.queue)
-    watch.check()
-    try:
-        with opened(plan, dsn) as spark, _checkpoint(plan) as checkpoint:
-            _Run(plan, spark, checkpoint, watch, say).run()
-    except Py4JNetworkError as exc:
-        raise PipelineFailed("Spark's Java process has ended: PGQPY_DEBUG=1 shows its log") from exc
-    finally:
-        watch.close()
+    with closing(Watch(dsn, plan.queue)) as watch:
+        watch.check()
+        try:
+            with opened(plan, dsn) as spark, _checkpoint(plan) as checkpoint:
+                _Run(plan, spark, checkpoint, watch, say).run()
+        except Py4JNetworkError as exc:
+            raise PipelineFailed(
+                "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
+            ) from exc
 
 
 class _Run:

@@ -1,0 +1,86 @@
+"""`pgqpy pipeline run`: what is wrong is said in one line, most of it before Spark starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.support import Run, Spawn, failed_with
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pgqpy
+
+RUN = ("pipeline", "run", "--queue", "orders")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ["--to is missing"]),
+        (["--to", "lake", "--format", "console"], ["--format console", "leave --to"]),
+        (["--to", "lake", "--once", "--every", "5s"], ["--once and --every"]),
+        (["--to", "lake", "--every", "soon"], ["'soon' is no interval", "10s"]),
+        (["--to", "lake", "--max-events", "0"], ["--max-events"]),
+    ],
+)
+def test_options_that_do_not_go_together_are_wrong_usage(
+    bare_run: Run, options: list[str], words: list[str]
+) -> None:
+    assert failed_with(bare_run(*RUN, *options), 2, *words)
+
+
+def test_an_unknown_queue_is_told_before_spark_starts(run: Run) -> None:
+    assert failed_with(run(*RUN, "--to", "lake"), 1, "no queue 'orders'", "pgqpy queue list")
+
+
+def test_without_java_one_sentence_says_how_to_get_it(
+    bare_run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert failed_with(bare_run(*RUN, "--to", "lake"), 1, "Java 17 or later", "openjdk-17")
+
+
+def test_without_pyspark_one_sentence_says_how_to_get_it(spawn: Spawn) -> None:
+    code = """
+import sys
+from importlib import metadata
+def version(name, found=metadata.version):
+    if name == "pyspark":
+        raise metadata.PackageNotFoundError(name)
+    return found(name)
+metadata.version = version
+sys.modules["pyspark"] = None
+from pgqpy.cli import main
+main()
+"""
+    process = spawn("-c", code, *RUN, "--to", "lake")
+    assert process.wait() == 1
+    assert process.output() == 'error: pyspark is needed: pip install "pgqpy[spark]"\n'
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "words"),
+    [
+        (["--to", "lake", "--schema", "id INTT"], 2, '--schema: Unsupported data type "INTT"'),
+        (["--to", "/dev/null/lake", "--schema", "id INT"], 1, "/dev/null"),
+    ],
+)
+def test_what_spark_refuses_is_told_in_one_line(
+    spawn: Spawn, dsn: str, client: pgqpy.Client, options: list[str], exit_code: int, words: str
+) -> None:
+    client.create_queue("orders")
+    process = spawn("-m", "pgqpy", *RUN, *options, "--once", env={"PGQPY_DSN": dsn})
+    assert process.wait(120) == exit_code, process.output()
+    (line,) = [line for line in process.output().splitlines() if line.startswith("error: ")]
+    assert words in line
+    assert "Traceback" not in process.output()
+
+
+def test_the_same_command_is_there_for_spark_submit(spawn: Spawn) -> None:
+    process = spawn("-m", "pgqpy.spark.pipeline", "--help")
+    assert process.wait() == 0
+    assert "Usage: pgqpy pipeline run" in process.output()
