@@ -1,4 +1,4 @@
-# pgqpy's commands, and the demo of docker-compose.yml in /demo.
+# pgqpy's commands, and the demo of docker-compose.yml in /demo. `--target spark` adds Spark and Java.
 FROM python:3.12-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
@@ -8,13 +8,28 @@ COPY consumers consumers
 COPY pgqpy pgqpy
 RUN python -m venv /opt/pgqpy && /opt/pgqpy/bin/pip install --no-cache-dir .
 
-FROM python:3.12-slim
+FROM build AS build-spark
+RUN /opt/pgqpy/bin/pip install --no-cache-dir ".[spark]"
+
+FROM python:3.12-slim AS base
 RUN useradd --system --uid 10001 --no-create-home pgqpy
-COPY --from=build /opt/pgqpy /opt/pgqpy
 COPY tools/docker-entrypoint.sh /usr/local/bin/pgqpy-entrypoint
 COPY examples/compose /demo
 ENV PATH=/opt/pgqpy/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /demo
-USER pgqpy
 ENTRYPOINT ["pgqpy-entrypoint"]
 CMD ["pgqpy", "--help"]
+
+FROM base AS spark
+# A volume that is mounted on /lake is at first a copy of it: it belongs to the same user.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends default-jre-headless \
+    && rm -rf /var/lib/apt/lists/* \
+    && install --directory --owner=pgqpy /lake
+COPY --from=build-spark /opt/pgqpy /opt/pgqpy
+ENV PYSPARK_PYTHON=/opt/pgqpy/bin/python SPARK_WORKER_DIR=/tmp/spark
+USER pgqpy
+
+FROM base
+COPY --from=build /opt/pgqpy /opt/pgqpy
+USER pgqpy
