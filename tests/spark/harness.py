@@ -111,12 +111,10 @@ class Flow:
             self.driver.close()
 
     def epochs(self, consumer: str) -> int:
-        """Return how many micro-batches Spark has committed."""
-        return len([path for path in self._folder(consumer, "commits") if path.name.isdigit()])
-
-    def _folder(self, *parts: str) -> list[Path]:
-        folder = self.folder.joinpath(*parts)
-        return list(folder.iterdir()) if folder.is_dir() else []
+        """Return how many micro-batches Spark has committed; it keeps the names of the last."""
+        commits = self.folder / consumer / "commits"
+        names = [path.name for path in commits.iterdir()] if commits.is_dir() else []
+        return max((int(name) + 1 for name in names if name.isdigit()), default=0)
 
     def progress(self, more: int = 1, *, revive: bool = False) -> None:
         """Wait until both queries have committed some micro-batches more.

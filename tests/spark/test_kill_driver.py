@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-KILLS = 10
+KILLS = 5  # each time, at random moments
 WELL_INTO = 3  # micro-batches that each query has to commit before it is killed
-AFTER_COMMIT = 2  # kills between the commit of foreachBatch and Spark's
+AFTER_COMMIT = 1  # kills between the commit of foreachBatch and Spark's
 
 
 @pytest.fixture
@@ -34,7 +34,10 @@ def flow(
         yield flow
 
 
-def test_files_and_tables_hold_what_was_committed_whatever_was_killed(flow: Flow) -> None:
+@pytest.mark.parametrize("time", ["once", "again"])
+def test_files_and_tables_hold_what_was_committed_whatever_was_killed(
+    flow: Flow, time: str
+) -> None:
     with psycopg.connect(flow.dsn, autocommit=True) as keeper:
         for number in range(KILLS):
             kill_at_random(flow)
