@@ -69,7 +69,7 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
     from pyspark.errors import AnalysisException  # noqa: PLC0415  # a session: so it is there
 
     try:
-        files = spark.read.option("wholetext", "true").text(f"{checkpoint.rstrip('/')}/{name}")
+        files = spark.read.text(f"{checkpoint.rstrip('/')}/{name}", wholetext=True)
     except AnalysisException as error:
         if error.getCondition() == "PATH_NOT_FOUND":
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -72,7 +72,7 @@ def start(feed: Feed) -> Iterator[Callable[..., Stream]]:
     """Make readers of streams, `start(option=value)`; they are stopped at the end."""
     with ExitStack() as stack:
 
-        def make(**options: object) -> Stream:
+        def make(**options: Any) -> Stream:
             stream = feed.stream(**options)
             stack.callback(stream.close)
             return stream

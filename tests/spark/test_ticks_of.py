@@ -7,13 +7,14 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqpy.spark.ticks_of import TickFinder, read_snapshot
+from pgqpy.spark.ticks_of import Snapshot, TickFinder, read_snapshot
 
 
 @st.composite
 def histories(draw):
     """Transactions that end in any order, and snapshots taken in between."""
-    open_now, next_xid, ticks, seen = set(), 700, [], []
+    open_now: set[int] = set()
+    next_xid, ticks, seen = 700, [], []
     for number in range(draw(st.integers(2, 12))):
         for _ in range(draw(st.integers(0, 6))):
             if open_now and draw(st.booleans()):
@@ -56,5 +57,5 @@ def test_numbers_near_the_end_of_bigint_are_right():
 
 
 def test_a_snapshot_is_read():
-    assert read_snapshot("10:20:10,14") == (20, {10, 14})
-    assert read_snapshot("10:10:") == (10, set())
+    assert read_snapshot("10:20:10,14") == Snapshot(20, frozenset({10, 14}))
+    assert read_snapshot("10:10:") == Snapshot(10, frozenset())

@@ -1,0 +1,298 @@
+"""The source inside Spark: as a DataFrame and as a stream."""
+
+from __future__ import annotations
+
+import time
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import col, length, unix_micros
+
+import pgqpy
+from pgqpy.errors import ConsumerRunning, InvalidArgument
+from pgqpy.install import install
+from pgqpy.spark import finish
+from tests.spark.feed import CONSUMER, Feed
+from tests.support.waiting import eventually
+
+RAW = "select pgq.insert_event_raw('orders', %s, %s, null, null, %s, %s, null, null, null, null)"
+
+
+@pytest.fixture
+def frame(spark, feed):
+    """Read the queue as a DataFrame."""
+    return lambda **options: spark.read.format("pgq").options(**feed.options(**options)).load()
+
+
+@pytest.fixture
+def query(spark, feed, tmp_path, checkpoint):
+    """Start a query from the queue into a folder; it is stopped at the end."""
+    started = []
+
+    def start(trigger=None, place=checkpoint, **options):
+        given = feed.options(**{"consumer": CONSUMER, **options})
+        writer = spark.readStream.format("pgq").options(**given).load().writeStream
+        writer = writer.option("checkpointLocation", place).trigger(**(trigger or NOW))
+        started.append(writer.format("parquet").start(str(tmp_path / "lake")))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.stop()
+
+
+NOW = {"availableNow": True}
+ALWAYS = {"processingTime": "0 seconds"}
+
+
+@pytest.fixture
+def lake(spark, tmp_path):
+    """Return what is in the folder."""
+
+    def datas():
+        schema = "ev_data string"
+        return sorted(
+            row[0] for row in spark.read.schema(schema).parquet(str(tmp_path / "lake")).collect()
+        )
+
+    return datas
+
+
+def failure(started):
+    """Wait for the query to fail, and return what it says."""
+    with pytest.raises(PySparkException) as caught:
+        started.awaitTermination(60)
+    return str(caught.value)
+
+
+def test_values_come_through_spark_as_they_went_in(frame, feed, client):
+    data = "äöü🐘\n" * 1_000_000
+    client.connection.execute(RAW, (2**63 - 1, "1969-12-31 23:59:59.123456+00", None, data))
+    client.connection.execute(RAW, (1, "infinity", "Zürich, 日本", None))
+    feed.tick()
+    events = frame().select(
+        "ev_id", unix_micros("ev_time"), "ev_type", length("ev_data"), "ev_data", "tick_id"
+    )
+    first, last = sorted(events.collect())
+    assert tuple(first) == (1, 2**63 - 1, "Zürich, 日本", None, None, 2)
+    assert tuple(last) == (2**63 - 1, -876544, None, len(data), data, 2)
+
+
+def test_a_dataframe_reads_the_same_ticks_each_time(frame, feed):
+    feed.insert("a")
+    events = frame()
+    assert events.count() == 1
+    feed.insert("b")
+    assert events.count() == 1
+    assert frame().count() == 2
+
+
+def test_an_empty_range_is_an_empty_dataframe(frame):
+    assert frame(minPartitions=4).collect() == []
+
+
+def test_partitions_are_tasks(frame, feed, client):
+    client.insert_events(feed.queue, (("t", str(number)) for number in range(1000)))
+    feed.tick()
+    events = frame(minPartitions=3)
+    assert events.rdd.getNumPartitions() == 3
+    assert sorted(int(row.ev_data) for row in events.collect()) == list(range(1000))
+
+
+def test_a_schema_projects(spark, feed):
+    feed.insert("a")
+    reader = spark.read.format("pgq").options(**feed.options())
+    events = reader.schema("tick_id bigint, ev_data string").load()
+    assert [tuple(row) for row in events.collect()] == [(2, "a")]
+    with pytest.raises(PySparkException, match="ev_id is bigint, not string"):
+        reader.schema("ev_id string").load().collect()
+
+
+def test_a_filter_on_the_type_is_left_to_the_server_where_asked(spark, frame, feed):
+    for kind in ("order.new", "order.paid", "refund", None):
+        feed.insert(str(kind), type=kind)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        events = frame(pushDownFilters="true")
+        wanted = {
+            "ev_type = 'refund'": ["refund"],
+            "ev_type in ('refund', 'order.new')": ["order.new", "refund"],
+            "ev_type like 'order.%'": ["order.new", "order.paid"],
+            "ev_type is null": ["None"],
+            "ev_type is not null and ev_data <> 'refund'": ["order.new", "order.paid"],
+            "ev_type > 'p'": ["refund"],
+        }
+        for condition, datas in wanted.items():
+            found = events.where(condition).select("ev_data").collect()
+            assert sorted(row[0] for row in found) == datas
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    assert frame().where("ev_type = 'refund'").count() == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"queue": "nope"}, "no queue 'nope' in this database (option queue)"),
+        ({"queue": None}, "option queue is missing"),
+        ({"minPartitions": "many"}, "option minPartitions must be a whole number"),
+        ({"startOffsets": "x"}, "did you mean startingOffsets?"),
+        ({"dsn": "host=127.0.0.1 port=1"}, "check that the server runs"),
+        ({"dsn": "host=:geheim@db"}, "the DSN is not valid"),
+    ],
+)
+def test_what_is_wrong_is_said_by_load(frame, options, words):
+    with pytest.raises(PySparkException) as caught:
+        frame(**options)
+    assert words in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
+def test_what_is_wrong_with_a_range_is_said_by_the_action(frame, feed):
+    with pytest.raises(PySparkException, match="startingTick: tick 99 is in the future"):
+        frame(startingTick=99).collect()
+    feed.tick()
+    with pytest.raises(PySparkException, match="before it starts at tick 2"):
+        frame(startingTick=2, endingTick=1).collect()
+
+
+def test_a_database_without_the_schema_or_with_an_older_one(frame, empty_dsn, connect, client):
+    with pytest.raises(PySparkException, match="run pgqpy schema install"):
+        frame(dsn=empty_dsn)
+    client.connection.execute("update pgq.installation set version = 7")
+    with pytest.raises(PySparkException, match="is version 7, Spark needs 8 or later"):
+        frame()
+
+
+def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, checkpoint, capfd):
+    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
+        install(connection)
+    with pgqpy.connect(own_server.dsn()) as client:
+        feed = Feed(client, own_server.tcp_dsn())
+        feed.insert("a")
+        events = spark.read.format("pgq").options(**feed.options()).load()
+        assert events.count() == 1
+        events.explain(mode="extended")
+        stream = spark.readStream.format("pgq").options(**feed.options(consumer=CONSUMER)).load()
+        stream.explain(mode="extended")
+        writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        started = writer.start()
+        started.processAllAvailable()
+        started.explain(True)
+        said = repr(started.lastProgress)
+        client.drop_queue(feed.queue, force=True)
+        said += failure(started)
+        wrong = make_conninfo(feed.dsn, password="geheim")
+        with pytest.raises(PySparkException, match="check user, password and database") as caught:
+            spark.read.format("pgq").options(**feed.options(dsn=wrong)).load()
+        said += str(caught.value)
+    said += "".join(capfd.readouterr())
+    assert "Batch" in said
+    assert own_server.password not in said
+    assert "geheim" not in said
+
+
+def test_a_stream_goes_on_where_it_ended(query, lake, feed, client):
+    client.register_consumer(feed.queue, CONSUMER)
+    feed.insert("a", "b")
+    query().awaitTermination(60)
+    assert lake() == ["a", "b"]
+    assert feed.standing() == (1, [2])
+    query().awaitTermination(60)
+    feed.insert("c")
+    query().awaitTermination(60)
+    assert lake() == ["a", "b", "c"]
+    assert feed.standing() == (2, [3])
+
+
+def test_finish_moves_the_subscription_over_the_last_micro_batch(spark, query, feed, checkpoint):
+    query().awaitTermination(60)
+    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 1}
+    feed.insert("a")
+    query().awaitTermination(60)
+    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
+    assert feed.standing() == (2, [])
+    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
+    feed.insert("b")
+    query().awaitTermination(60)
+    assert feed.standing() == (2, [3])
+
+
+def test_finish_refuses_a_query_that_runs(spark, query, feed, checkpoint):
+    started = query(ALWAYS)
+    started.processAllAvailable()
+    with pytest.raises(ConsumerRunning):
+        finish(spark, checkpoint, dsn=feed.dsn)
+    with pytest.raises(InvalidArgument, match="is no checkpoint"):
+        finish(spark, checkpoint + "/sources", dsn=feed.dsn)
+
+
+def test_a_query_that_runs_sees_each_tick_and_asks_little(query, lake, feed, connect):
+    started = query(ALWAYS)
+    started.processAllAvailable()
+    feed.insert("a")
+    eventually(lambda: lake() == ["a"])
+    feed.insert("b")
+    eventually(lambda: lake() == ["a", "b"])
+    assert started.isActive
+    watcher = connect(dsn=make_conninfo(feed.dsn, dbname="postgres"))
+    count = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
+    database = psycopg.conninfo.conninfo_to_dict(feed.dsn)["dbname"]
+
+    def transactions():
+        return watcher.execute(count, [database]).fetchone()[0]
+
+    before, start = transactions(), time.monotonic()
+    eventually(lambda: time.monotonic() > start + 4, interval=1)
+    spent = time.monotonic() - start
+    assert transactions() - before <= 5 * spent
+
+
+def test_micro_batches_keep_their_limits(query, lake, feed, client):
+    client.register_consumer(feed.queue, CONSUMER)
+    for data in "abcd":
+        feed.insert(data, data.upper())
+    started = query(maxEventsPerTrigger=4)
+    started.awaitTermination(60)
+    rows = [progress.numInputRows for progress in started.recentProgress]
+    assert [number for number in rows if number] == [4, 4]
+    assert lake() == sorted("abcdABCD")
+
+
+def test_trigger_once_reads_all_there_is(query, lake, feed, client):
+    client.register_consumer(feed.queue, CONSUMER)
+    feed.insert("a")
+    query({"once": True}, maxEventsPerTrigger=1).awaitTermination(60)
+    assert lake() == ["a"]
+
+
+def test_two_queries_on_one_consumer(query, tmp_path):
+    query(ALWAYS).processAllAvailable()
+    said = failure(query(ALWAYS, place=str(tmp_path / "other")))
+    assert "consumer 'lake' of queue 'orders' runs already: pgqpy spark lake" in said
+    assert "give this one a name of its own" in said
+
+
+def test_a_deleted_checkpoint_names_the_option_and_both_remedies(query, feed, tmp_path):
+    started = query()
+    started.awaitTermination(60)
+    feed.insert("a")
+    query().awaitTermination(60)
+    said = failure(query(place=str(tmp_path / "other")))
+    assert 'startingOffsets={"tick": 1}' in said
+    assert 'startingOffsets={"tick": 2}' in said
+
+
+def test_a_queue_that_is_dropped_ends_the_query(query, feed, client):
+    started = query(ALWAYS)
+    started.processAllAvailable()
+    client.drop_queue(feed.queue, force=True)
+    assert "no queue 'orders' in this database (option queue)" in failure(started)
+
+
+def test_names_are_columns_like_any_other(frame, feed):
+    feed.insert("1", "2")
+    events = frame().groupBy("tick_id").agg({"ev_data": "max"}).where(col("tick_id") == 2)
+    assert [tuple(row) for row in events.collect()] == [(2, "2")]
