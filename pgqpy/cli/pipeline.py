@@ -50,7 +50,11 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     metavar="WHERE",
     help="The first time: subscription, earliest, latest or '{\"tick\": N}'.",
 )
-@click.option("--max-events", type=click.IntRange(1), help="Events in a micro-batch, about.")
+@click.option(
+    "--max-events",
+    type=click.IntRange(1),
+    help="Events in a micro-batch, about.  [default: 1000000]",
+)
 @click.option("--partitions", type=click.IntRange(1), help="Tasks of a micro-batch, at least.")
 @click.option("--master", help="Spark's master.  [default: spark-submit's, else local[*]]")
 @connected

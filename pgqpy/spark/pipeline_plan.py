@@ -25,7 +25,7 @@ class Plan:
     once: bool = False
     every: str = "10s"
     starting_offsets: str | None = None
-    max_events: int | None = None
+    max_events: int = 1_000_000  # so that a long backlog gets on in steps
     partitions: int | None = None
     types: tuple[str, ...] = ()  # of event; none means all
     master: str | None = None

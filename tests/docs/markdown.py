@@ -41,10 +41,10 @@ def blocks(document: str, language: str | None = None) -> list[Block]:
     return [block for block in found if language in (None, block.language)]
 
 
-def rows(document: str, first: str) -> Iterator[list[str]]:
-    """Yield the cells of the table whose first heading is `first`, without its code marks."""
+def rows(document: str, first: str, number: int = 0) -> Iterator[list[str]]:
+    """Yield the cells of the table whose first heading is `first`; of several, by its number."""
     lines = text(document).splitlines()
-    begin = next(n for n, line in enumerate(lines) if line.startswith(f"| {first} |"))
+    begin = [n for n, line in enumerate(lines) if line.startswith(f"| {first} |")][number]
     for line in lines[begin + 2 :]:
         if not line.startswith("|"):
             return

@@ -14,6 +14,7 @@ from pgqpy.consumers import Consumer
 from pgqpy.consumers.definition import SETTINGS, Definition
 from pgqpy.errors import BY_SQLSTATE
 from pgqpy.settings import TickerSettings
+from pgqpy.spark import options, sink_options
 from pgqpy.testing import wheel_programs
 from tests.docs.markdown import Block, blocks, codes, rows, text
 from tests.docs.transcript import Shell
@@ -24,13 +25,14 @@ if TYPE_CHECKING:
 
 DOCUMENTS = [str(name) for name in files("*.md") if name.parts[0] != "tests"]
 CONSUMERS, OPERATIONS, SQL = "docs/consumers.md", "docs/operations.md", "docs/sql.md"
+SPARK = "docs/spark.md"
 BY_HAND = re.compile(r"by-hand: \S.+")
 VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
-KNOWN = {"tutorial", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
+KNOWN = {"tutorial", "spark", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
 
 
 def test_every_block_is_tested_or_says_why_not() -> None:
-    pages = ["README.md", CONSUMERS, OPERATIONS, SQL]
+    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK]
     unknown = [
         f"{block.document}:{block.line}: {block.note}"
         for page in pages
@@ -139,6 +141,12 @@ def test_every_error_code_is_described_with_its_class() -> None:
     described = {code: name for code, name, _ in rows(SQL, "SQLSTATE")}
     ours = {code: kind.__name__ for code, kind in BY_SQLSTATE.items() if code.startswith("PQ")}
     assert described == ours
+
+
+@pytest.mark.parametrize(("number", "names"), [(0, options.NAMES), (1, sink_options.NAMES)])
+def test_the_options_of_spark_are_all_described(number: int, names: tuple[str, ...]) -> None:
+    described = [name for cells in rows(SPARK, "option", number) for name in codes(cells[0])]
+    assert sorted(described) == sorted(names)
 
 
 def psql(dsn: str, script: str) -> str:

@@ -78,7 +78,11 @@ def test_once_takes_what_is_available() -> None:
 
 
 def test_only_given_options_reach_the_source() -> None:
-    assert Plan(queue="orders").source_options() == {"queue": "orders", "consumer": "pipeline"}
+    assert Plan(queue="orders").source_options() == {
+        "queue": "orders",
+        "consumer": "pipeline",
+        "maxEventsPerTrigger": "1000000",
+    }
     given = Plan(queue="orders", starting_offsets="earliest", max_events=10, partitions=2)
     assert given.source_options() == {
         "queue": "orders",
