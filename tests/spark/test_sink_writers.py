@@ -111,6 +111,17 @@ def test_a_commit_that_is_said_twice_inserts_once(epoch, stored, caplog):
     assert "already" in caplog.text
 
 
+def test_an_epoch_that_its_tasks_found_committed_is_not_committed_without_them(
+    epoch, stored, connection
+):
+    epoch(1).commit(epoch(1).task("a"))
+    found_committed = epoch(1).task("a")
+    connection.execute("delete from pgq.ledger")
+    epoch(1).commit(found_committed)
+    assert connection.execute("select * from pgq.ledger").fetchall() == []
+    assert stored() == ["a"]
+
+
 def test_an_attempt_that_failed_after_it_wrote_is_left_out(epoch, stored):
     one = epoch(1)
     one.task("a")
