@@ -9,10 +9,13 @@ from psycopg.conninfo import make_conninfo
 
 from pgqpy.client import _dsn
 from pgqpy.errors import InvalidArgument
-from pgqpy.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+# As pgqpy.settings has it. Importing that takes a tenth of a second, in each of Spark's processes.
+ENVIRONMENT = "PGQPY_DSN"
 
 
 class Place:
@@ -38,7 +41,7 @@ class Place:
         """The connection string, found where it is asked for."""
         if self._service is not None:
             return make_conninfo(service=self._service)
-        return Settings().dsn if self._dsn is None else self._dsn
+        return os.environ.get(ENVIRONMENT, "") if self._dsn is None else self._dsn
 
     def conninfo(self, application: str) -> str:
         """Return libpq's `key=value` text with all that `pgqpy.connect` would set.
@@ -59,8 +62,3 @@ class Place:
 def place_of(options: Mapping[str, str]) -> Place:
     """Read the options (their names in lower case) that name the database."""
     return Place(options.get("dsn"), options.get("service"))
-
-
-def describe() -> str:
-    """Say where a DSN comes from if no option names one: for messages."""
-    return "PGQPY_DSN" if os.environ.get("PGQPY_DSN") else "the PG* variables"

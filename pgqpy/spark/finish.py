@@ -10,7 +10,6 @@ from pgqpy.errors import ConsumerNotFound, InvalidArgument
 from pgqpy.spark import catalog
 from pgqpy.spark.connect import planner
 from pgqpy.spark.dsn import Place
-from pgqpy.spark.link import Link
 from pgqpy.spark.offsets import Offset
 
 if TYPE_CHECKING:
@@ -81,6 +80,8 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 def _settle(place: Place, end: Offset) -> int:
     with planner(place, end.consumer) as client:
         queue = catalog.queue_name(client, end.queue_id)
+    from pgqpy.spark.link import Link  # noqa: PLC0415  # executors import this, and need no consumer
+
     with closing(Link(place, queue, end.consumer, lambda _client: None)) as link:
         return link.call(lambda client: _advanced(client, queue, end))
 

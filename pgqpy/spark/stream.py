@@ -17,7 +17,6 @@ from pgqpy.spark.connect import planner
 from pgqpy.spark.offsets import MOST, Offset, from_spark
 from pgqpy.spark.partition import EventPartition
 from pgqpy.spark.read import read
-from pgqpy.spark.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from pgqpy.spark.columns import Projection
     from pgqpy.spark.options import ReadOptions
+    from pgqpy.spark.subscription import Subscription
 
 LOOK_INTERVAL = 1.0  # seconds between looks for a tick that no notification announced
 
@@ -63,6 +63,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def subscription(self) -> Subscription:
         """The subscription, and the connection to it."""
+        from pgqpy.spark.subscription import Subscription  # noqa: PLC0415  # executors need none
+
         if self._subscription is None:
             self._subscription = Subscription(self.options)
         return self._subscription
