@@ -47,7 +47,7 @@ def main(
     results: Path | None,
     listing: bool,
 ) -> None:
-    """Compare pgqpy with what one would pick instead: every case, or the named ones."""
+    """Compare pgqpy with what one would pick instead: the usual cases, or the named ones."""
     length = length or "default"
     if alone and length != "smoke":
         raise click.UsageError("--alone compares nothing: it goes with --smoke only")
@@ -59,7 +59,7 @@ def main(
             click.echo(f"{name:<10}{cases.load(name).TITLE}")
         return
     folder = results or (HERE.parent / "build/benchmarks" if length == "smoke" else HERE)
-    chosen = [name for name in cases.names() if not wanted or name in wanted]
+    chosen = [name for name in cases.names() if name in (wanted or cases.usual())]
     try:
         require(length)
         with running_server(smoke=length == "smoke", embedded=alone) as server:
@@ -85,6 +85,8 @@ def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
         began, when = time.monotonic(), datetime.now(timezone.utc)
         try:
             section = cases.load(name).run(bench)
+        except CannotRun:
+            raise
         except Exception as exc:  # noqa: BLE001  # the other cases are worth their figures
             wrong.append(name)
             bench.say(f"WRONG: {exc}" if isinstance(exc, Wrong) else traceback.format_exc())

@@ -54,6 +54,10 @@ class Server:
         """Return the connection string of a database, as superuser by Unix socket."""
         return self.cluster.dsn(database)
 
+    def tcp_dsn(self, database: str = "postgres") -> str:
+        """Return the connection string of a database by TCP, for peers that know nothing else."""
+        return self.cluster.tcp_dsn(database)
+
 
 @contextmanager
 def running_server(*, smoke: bool, embedded: bool = False) -> Iterator[Server]:
@@ -68,7 +72,7 @@ def running_server(*, smoke: bool, embedded: bool = False) -> Iterator[Server]:
         install_debian()
         programs = debian_programs()
     settings = SMALL if smoke else SETTINGS
-    with embedded_server(settings=settings, bin_dir=programs) as cluster:
+    with embedded_server(settings=settings, bin_dir=programs, tcp=True) as cluster:
         yield Server(cluster, peers=programs is not None)
 
 

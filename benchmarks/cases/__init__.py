@@ -22,7 +22,9 @@ ORDER = (
     "xmin",
     "rotation",
     "catch_up",
+    "spark",
 )
+ASKED_FOR = ("spark",)  # these run if they are named: half an hour is enough, and not all have Java
 
 
 class Case(Protocol):
@@ -38,6 +40,11 @@ class Case(Protocol):
 def names() -> list[str]:
     """Return the names of the cases."""
     return [name for name in ORDER if find_spec(f"benchmarks.cases.{name}")]
+
+
+def usual() -> list[str]:
+    """Return the names of the cases that run if none is named."""
+    return [name for name in names() if name not in ASKED_FOR]
 
 
 def load(name: str) -> Case:

@@ -1,0 +1,220 @@
+"""A queue in Spark, as source and as sink, against Spark's own JDBC source and sink."""
+
+from __future__ import annotations
+
+from functools import partial
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from benchmarks.report import Plot, Section, Table, at_least, at_most
+from benchmarks.rounds import ratio, ratios
+from benchmarks.spark import session
+from benchmarks.text import paragraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from benchmarks.bench import Bench
+    from benchmarks.load.latency import Round
+    from benchmarks.report import Cell, Target
+    from benchmarks.rounds import Figure
+    from benchmarks.spark.places import Place
+    from benchmarks.spark.streaming import Sustained
+
+TITLE = "Spark: the queue as source and sink, against JDBC"
+
+PEER = "JDBC"
+RATE = 50_000  # events/s
+READS = 3  # times as many rounds of reading: they are short
+TRIGGERS = ("0 seconds", "1 second")
+NOTES = """
+Spark on local[2], in one session; everybody connects by TCP with a password. A read is from
+spark.read to the end of a noop sink, of the same ten columns and with two partitions: ours as the
+source plans it, JDBC's by two conditions on ev_txid, each half of the events, and fetchsize 10000.
+A write is a DataFrame of two columns that Spark makes as it goes, two tasks, into the same empty
+table; JDBC has batchsize 10000 and reWriteBatchedInserts, and neither it nor at least once is
+atomic over tasks. Counts and sums are verified; warm-up rounds are dropped.
+
+The stream writes ev_id, ev_time, ev_type and ev_data into parquet once a second while one producer
+inserts 500 events a transaction; counts, ids and sums of the files are verified. Its tables rotate
+each minute. "Visible" is where foreachBatch has collected the event. Statements are those in the
+server's log.
+"""
+
+
+def run(bench: Bench) -> Section:
+    """Measure reads, writes, streams and silence."""
+    session.require(jdbc=bench.length != "smoke")
+    with TemporaryDirectory() as folder, session.session(folder) as spark:
+        read, written = reading(bench, spark), writing(bench, spark)
+        waited, asked = latency(bench, spark, folder), silence(bench, spark, folder)
+        sustained = streaming(bench, spark, folder)
+    tables = [
+        rates("Read", read),
+        rates("Written", written),
+        visible(waited),
+        statements(asked),
+        steady(sustained),
+    ]
+    notes = [*paragraphs(NOTES), session.versions() + "."]
+    met = targets(read, written, asked, sustained)
+    return Section("spark", TITLE, tables, met, [plot(sustained)], notes)
+
+
+def compared(bench: Bench) -> bool:
+    """Say whether JDBC takes part."""
+    return not bench.alone and session.JDBC.exists()
+
+
+def place(bench: Bench, spark: SparkSession, name: str) -> Place:
+    """Return a fresh database."""
+    from benchmarks.spark.places import Place  # noqa: PLC0415  # pyspark may be missing
+
+    bench.pgqpy_database(name)
+    return Place(spark, bench.server.tcp_dsn(name))
+
+
+def reading(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
+    """Return events a second."""
+    from benchmarks.spark import reading as case  # noqa: PLC0415  # pyspark may be missing
+
+    count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
+    here = place(bench, spark, "spark_read")
+    case.fill(here.dsn, count)
+    frames = case.contestants(here, jdbc=compared(bench))
+    say = partial(_say, bench, "reading")
+    return case.measure(frames, count, READS * bench.rounds, say)
+
+
+def writing(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
+    """Return events a second."""
+    from benchmarks.spark import writing as case  # noqa: PLC0415  # pyspark may be missing
+
+    count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
+    here = place(bench, spark, "spark_write")
+    case.prepare(here.dsn)
+    writers = case.contestants(here, case.rows(here, count), jdbc=compared(bench))
+    say = partial(_say, bench, "writing")
+    return case.measure(writers, here.dsn, count, bench.rounds, say)
+
+
+def latency(bench: Bench, spark: SparkSession, folder: str) -> Round:
+    """Return the times from an insert to a stream's application."""
+    from benchmarks.spark import waiting, writing  # noqa: PLC0415  # pyspark may be missing
+
+    here = place(bench, spark, "spark_wait")
+    writing.prepare(here.dsn)
+    bench.say("from insert to visible")
+    with bench.ticker(here.dsn):
+        seconds = bench.pick(smoke=3.0, default=30.0, long=120.0)
+        return waiting.wait(here, f"{folder}/wait", seconds)
+
+
+def silence(bench: Bench, spark: SparkSession, folder: str) -> dict[str, float]:
+    """Return SQL statements a second of an idle query, by its trigger."""
+    from benchmarks.spark import silence as case  # noqa: PLC0415  # pyspark may be missing
+    from benchmarks.spark import writing as one  # noqa: PLC0415  # as above
+
+    found = {}
+    for number, trigger in enumerate(TRIGGERS):
+        bench.say(f"silence, trigger {trigger}")
+        here = place(bench, spark, f"spark_idle{number}")
+        one.prepare(here.dsn)
+        seconds = bench.pick(smoke=2.0, default=10.0, long=60.0)
+        log = bench.server.cluster.log
+        found[trigger] = case.statements(here, log, f"{folder}/idle{number}", seconds, trigger)
+    return found
+
+
+def streaming(bench: Bench, spark: SparkSession, folder: str) -> Sustained:
+    """Return what came of a stream into files."""
+    from benchmarks.spark import streaming as case  # noqa: PLC0415  # pyspark may be missing
+    from benchmarks.spark import writing as one  # noqa: PLC0415  # as above
+
+    here = place(bench, spark, "spark_stream")
+    one.prepare(here.dsn)
+    seconds = bench.pick(smoke=3.0, default=60.0, long=600.0)
+    bench.say(f"{RATE:,} events/s into parquet for {seconds:.0f} s")
+    with bench.ticker(here.dsn):
+        return case.sustain(here, f"{folder}/stream", RATE, seconds)
+
+
+def _say(bench: Bench, what: str, text: str) -> None:
+    bench.say(f"{what}, {text}")
+
+
+def rates(title: str, found: Mapping[str, Figure]) -> Table:
+    """Return the table of rates; beside them how they compare with JDBC's."""
+    peer = found.get(PEER)
+    rows: list[list[Cell]] = [
+        [name, figure, ratios(figure, peer) if peer else ""] for name, figure in found.items()
+    ]
+    return Table(title, ["", "events/s", "/ JDBC"], rows, "events/s and their ratio")
+
+
+def visible(found: Round) -> Table:
+    """Return the table of the time from an insert to the application."""
+    row: list[Cell] = ["pgqpy", found.rate, found.p50, found.p90, found.p99, found.max]
+    columns = ["", "events/s", "p50", "p90", "p99", "max"]
+    return Table("From insert to visible, trigger of 1 second", columns, [row], "ms")
+
+
+def statements(found: Mapping[str, float]) -> Table:
+    """Return the table of what silence costs."""
+    rows: list[list[Cell]] = [[f"trigger {name}", value] for name, value in found.items()]
+    return Table("An idle query", ["", "SQL statements/s"], rows, "1/s")
+
+
+def steady(found: Sustained) -> Table:
+    """Return the table of the stream into files."""
+    first, last = found.ends
+    columns = ["", "events/s", "micro-batches", "first third", "last third", "longest", "late"]
+    longest = max(point.took for point in found.points)
+    row: list[Cell] = [
+        "pgqpy",
+        found.rate,
+        str(len(found.points)),
+        first,
+        last,
+        longest,
+        found.late,
+    ]
+    return Table(
+        f"{RATE:,} events/s into parquet",
+        columns,
+        [row],
+        "s a micro-batch, medians; late: the producer, at most",
+    )
+
+
+def plot(found: Sustained) -> Plot:
+    """Return the line of the micro-batches."""
+    line = [(point.at, point.took) for point in found.points]
+    return Plot(f"{RATE:,} events/s into parquet", "s", "s a micro-batch", {"pgqpy": line})
+
+
+def targets(
+    read: Mapping[str, Figure],
+    written: Mapping[str, Figure],
+    asked: Mapping[str, float],
+    sustained: Sustained,
+) -> list[Target]:
+    """Return what was promised."""
+    bounds = {"pgqpy": 1.0, "pgqpy at least once": 1.5, "pgqpy exactly once": 1.0}
+    found = [
+        at_least(f"{what}: {name} / JDBC", ratio(figures[name], figures[PEER]), bound)
+        for what, figures in (("read", read), ("write", written))
+        for name, bound in bounds.items()
+        if name in figures and PEER in figures
+    ]
+    first, last = sustained.ends
+    size = median(point.events for point in sustained.points)
+    return [
+        *found,
+        at_most("SQL statements/s of an idle query", max(asked.values()), 5),
+        at_least("events/s into parquet / events/s asked for", sustained.rate / RATE, 0.95),
+        at_most(f"micro-batches of about {size:,.0f}: last third / first third", last / first, 1.2),
+    ]
