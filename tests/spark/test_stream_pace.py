@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.support.waiting import eventually
@@ -30,14 +31,16 @@ def test_trigger_once_takes_all_at_once(feed, start):
     assert end["tick"] == 4
 
 
-def test_available_now_ends_at_the_tick_of_its_beginning(feed, start):
-    stream = start(startingOffsets="earliest", maxTicksPerTrigger=1)
+@pytest.mark.parametrize("limits", [{}, {"maxTicksPerTrigger": 1}])
+def test_available_now_ends_at_the_tick_of_its_beginning(feed, start, limits):
+    stream = start(startingOffsets="earliest", **limits)
     feed.insert("a")
     feed.insert("b")
     stream.reader.prepareForTriggerAvailableNow()
     stream.begin()
     feed.insert("later")
-    assert [stream.datas() for _ in range(3)] == [["a"], ["b"], []]
+    taken = [stream.datas() for _ in range(3)]
+    assert taken == ([["a"], ["b"], []] if limits else [["a", "b"], [], []])
 
 
 def test_available_now_takes_all_even_if_its_last_tick_is_thinned_out(feed, client, start):
