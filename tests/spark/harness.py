@@ -196,6 +196,10 @@ class Flow:
         sums = dict(self.query("select producer, events::int from latest"))
         return sorted((truth | Counter(sums)).keys() - {k for k in sums if sums[k] == truth[k]})
 
+    def rotations(self) -> int:
+        """Return how many times the queue has rotated."""
+        return self._ticker.output().count(" rotated ")
+
     def left(self) -> int:
         """Return how many events are still in the queue's tables."""
         return int(self.query("select count(*) from pgq.event_1")[0][0])
