@@ -36,11 +36,13 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture
 def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
-    """Start a short demo whose temporary files are in `place`, to be looked at."""
+    """Start a short demo whose temporary files are in `place`; without Spark, unless told so."""
 
-    def start(*options: str) -> PythonProcess:
+    def start(*options: str, spark: bool = False) -> PythonProcess:
         # The application's own database is not for a demo, unless --dsn says so.
         env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
+        if not spark:
+            env["JAVA_HOME"] = "/nowhere"
         return spawn("-m", "pgqpy", "demo", *SHORT, *options, env=env)
 
     return start
@@ -57,6 +59,34 @@ def test_every_event_is_processed_once_and_nothing_is_left_behind(demo: Any, pla
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
     assert [child for child in children if child.is_running()] == []
+
+
+def test_without_java_it_says_how_to_get_it_and_does_the_rest(demo: Any) -> None:
+    process = demo()
+    assert process.wait(TIMEOUT) == 0, process.output()
+    (line,) = [line for line in process.output().splitlines() if "Spark" in line]
+    assert line.startswith("demo: Spark's act is left out: Java 17 or later is needed")
+    assert "in parquet" not in process.output()
+
+
+def test_spark_finds_every_event_too(demo: Any, place: Path) -> None:
+    process = demo(spark=True)
+    assert process.wait(TIMEOUT) == 0, process.output()
+    output = process.output()
+    assert re.search(r"ok +([\d,]+) events in parquet = \1 transactions", output)
+    assert "ok    all 10 branch sums in parquet equal pgbench's" in output
+    assert output.rstrip().endswith(PASSED)
+    assert list(place.iterdir()) == []
+
+
+def test_a_signal_in_sparks_act_stops_and_removes_everything(demo: Any, place: Path) -> None:
+    process = demo(spark=True)
+    process.wait_for_output("Spark starts", TIMEOUT)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.signal(signal.SIGINT)
+    assert process.wait(60) == 130, process.output()
+    assert list(place.iterdir()) == []
+    eventually(lambda: not any(child.is_running() for child in children))
 
 
 @pytest.mark.parametrize(

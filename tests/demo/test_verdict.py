@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pgqpy.demo.lake import Sum
 from pgqpy.demo.play import Outcome
 from pgqpy.demo.report import rows
-from pgqpy.demo.verdict import judge
+from pgqpy.demo.verdict import judge, judge_lake
 
 # Two transactions, on two accounts of one branch.
 PGBENCH = """
@@ -25,6 +26,7 @@ CONSUMER = """
     insert into branch_balance values (1, 30);
     insert into ledger values (1, 11, 1, 10, 100, 100.004), (2, 12, 1, 20, 200, 202);
 """
+LAKE = {1: Sum(2, 30)}
 OUTCOME = Outcome(transactions=2, seconds=4.0, kills=1, killed_at=150.0)
 
 
@@ -91,3 +93,30 @@ def test_a_transaction_without_an_event_is_seen(tables: Any) -> None:
     assert wrong(tables, OUTCOME._replace(transactions=3)) == [
         "2 events processed, 3 transactions by pgbench's count, 2 by its history table"
     ]
+
+
+def test_equal_sums_in_the_lake_pass(tables: Any) -> None:
+    result = judge_lake(tables, LAKE, judge(tables, OUTCOME))
+    assert [check.text for check in result.checks[-2:]] == [
+        "2 events in parquet = 2 transactions",
+        "all 1 branch sums in parquet equal pgbench's",
+    ]
+    assert result.passed
+
+
+@pytest.mark.parametrize(
+    ("lake", "wrong"),
+    [
+        ({1: Sum(2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
+        ({}, ["0 events in parquet for 2 transactions", "1 branch sums in parquet differ"]),
+        (
+            {1: Sum(2, 30), 7: Sum(1, 0)},
+            ["3 events in parquet for 2 transactions", "1 branch sums in parquet differ"],
+        ),
+    ],
+)
+def test_a_lake_that_differs_is_seen(tables: Any, lake: Any, wrong: list[str]) -> None:
+    result = judge_lake(tables, lake, judge(tables, OUTCOME))
+    found = [check.text for check in result.checks if not check.right]
+    assert len(found) == len(wrong)
+    assert all(text.startswith(start) for text, start in zip(found, wrong, strict=True))
