@@ -14,7 +14,7 @@ from pgqpy.spark.columns import TIME
 from pgqpy.spark.shape import LAST, MINUS_INFINITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 BLOCK_BYTES = 2 * 1024 * 1024  # of CSV in a batch, or one row if that is larger
 
@@ -46,9 +46,8 @@ class Reader:
         """Return the first row of a query."""
         return self._connection.execute(query.encode()).fetchone()
 
-    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
-        """Run a query and yield its rows."""
-        names = self._columns(query)
+    def batches(self, query: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Run a query of these columns and yield its rows."""
         chosen = [MICROSECONDS if name == TIME else sql.Identifier(name) for name in names]
         statement = sql.SQL("copy (select {} from ({}) e) to stdout (format csv)").format(
             sql.SQL(", ").join(chosen), sql.SQL(query)
@@ -64,11 +63,6 @@ class Reader:
     def close(self) -> None:
         """Close the connection, and with it the transaction."""
         self._connection.close()
-
-    def _columns(self, query: str) -> list[str]:
-        statement = sql.SQL("select * from ({}) e limit 0").format(sql.SQL(query))
-        described = self._connection.execute(statement).description or []
-        return [column.name for column in described]
 
 
 def sqlstate(error: BaseException) -> str | None:
@@ -88,10 +82,10 @@ def _blocks(rows: Iterable[Any]) -> Iterator[bytes]:
         yield bytes(block)
 
 
-def _parsed(block: bytes, names: list[str]) -> list[pa.RecordBatch]:
+def _parsed(block: bytes, names: Sequence[str]) -> list[pa.RecordBatch]:
     table = csv.read_csv(
         io.BytesIO(block),
-        csv.ReadOptions(column_names=names, block_size=len(block) + 1, use_threads=False),
+        csv.ReadOptions(column_names=list(names), block_size=len(block) + 1, use_threads=False),
         csv.ParseOptions(newlines_in_values=True),
         csv.ConvertOptions(
             column_types={name: TYPES.get(name, pa.string()) for name in names},

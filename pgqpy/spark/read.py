@@ -14,7 +14,7 @@ from pgqpy.spark.prefetch import prefetched
 from pgqpy.spark.shape import shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from types import ModuleType
 
     import pyarrow as pa
@@ -49,8 +49,8 @@ class Reader(Protocol):
     def row(self, query: str) -> tuple[Any, ...] | None:
         """Return the first row of a query."""
 
-    def batches(self, query: str) -> Iterator[pa.RecordBatch]:
-        """Run a query and yield its rows."""
+    def batches(self, query: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Run a query of these columns and yield its rows."""
 
     def cancel(self) -> None:
         """End a query that runs in another thread."""
@@ -92,7 +92,7 @@ def read(
             if module.sqlstate(error) in GONE:
                 raise _dropped(partition) from error
             raise
-        fetched = prefetched(reader.batches(partition.query), reader.cancel)
+        fetched = prefetched(reader.batches(partition.query, projection.selected), reader.cancel)
         with closing(fetched) as batches:
             for batch in batches:
                 yield shaped(batch, schema, partition.finder)
