@@ -160,6 +160,17 @@ def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed
     assert sorted(row.get("ev_data", "") for row in read) == ["", "nope"]
 
 
+def test_the_terminal_shows_good_and_bad(
+    pipeline: Pipeline, feed: Feed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    feed.insert(data(4711), "nope")
+    assert pipeline.run(to=None, format="console") is None
+    shown = capsys.readouterr().out
+    assert "4711" in shown
+    assert "not a JSON object" in shown
+    assert pipeline.batches() == []
+
+
 def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: Feed) -> None:
     feed.insert(data(1))
     error = pipeline.run(to="/dev/null/lake")
