@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.dataset as ds
@@ -94,7 +95,7 @@ def test_sigkill_at_any_moment_loses_and_doubles_nothing(lake: Lake, feed: Feed,
             with closing(lake.start("--every", "0s")) as process:
                 process.wait_for_output("events [1-9]", times=choose.randint(1, 3))
                 wanted = len(numbers) + choose.randint(0, 100)
-                eventually(lambda wanted=wanted: len(numbers) >= wanted)
+                eventually(partial(reached, numbers, wanted))
                 process.kill()
     feed.tick()
     lake.fill()
@@ -126,13 +127,18 @@ def data(numbers: Any) -> list[str]:
     return [json.dumps({"n": n}) for n in numbers]
 
 
+def reached(numbers: list[int], wanted: int) -> bool:
+    return len(numbers) >= wanted
+
+
 def broken(number: int) -> str:
     return f"{number} is no object"
 
 
 def last_tick(feed: Feed) -> int:
     (info,) = feed.client.get_queue_info(feed.queue)
-    return int(info.last_tick_id)
+    assert info.last_tick_id is not None
+    return info.last_tick_id
 
 
 @contextmanager
