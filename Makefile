@@ -43,8 +43,7 @@ test: $(STAMP)  ## Run the tests in random order and measure coverage (JOBS=2, T
 test-slow: $(STAMP)  ## Run the slow tests: Spark killed in every way, on clusters (a quarter of an hour)
 	@$(PYTEST) -m slow $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
-# By groups: the tests that need Spark share one session, in one process, while another does the rest.
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+PYTEST = $(BIN)/python -m pytest -n $(JOBS)
 
 # A part of the tests cannot reach the floor of the whole.
 COVERAGE = $(if $(filter tests,$(TESTS)),--cov --cov-report=term)

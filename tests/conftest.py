@@ -11,6 +11,7 @@ import pytest
 
 from tests.support import debian
 from tests.support.databases import new_database, template_database
+from tests.support.groups import pytest_xdist_make_scheduler
 from tests.support.processes import PythonProcess
 from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pgqpy
     from pgqpy.testing import EmbeddedServer
     from tests.support.servers import Server
+
+__all__ = ["pytest_xdist_make_scheduler"]  # pytest finds hooks by their names here
 
 
 def pytest_configure() -> None:

@@ -33,16 +33,9 @@ SETTINGS = {
 }
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give all tests that share the session to one xdist process: starting it takes ten seconds."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session on local[2] with the source registered."""
+    """A session on local[2] with the source registered: see tests/support/groups.py."""
     from pyspark.sql import SparkSession
 
     from pgqpy.spark import register

@@ -1,0 +1,149 @@
+"""A batch read, called as Spark calls it: which ticks, which filters."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    In,
+    InputPartition,
+    IsNotNull,
+    IsNull,
+    Not,
+    StringStartsWith,
+)
+
+from pgqpy.errors import InvalidArgument, NotSupported, QueueNotFound, RangeExpired
+from pgqpy.spark.batch import FilteringReader
+from pgqpy.spark.connect import planner
+from pgqpy.spark.dsn import Place
+from tests.spark.feed import read
+
+TYPE = ("ev_type",)
+
+
+def datas(rows):
+    return sorted(row["ev_data"] for row in rows)
+
+
+def hours_ago(hours):
+    return datetime.now(timezone.utc) - timedelta(hours=hours)
+
+
+@pytest.fixture
+def history(feed, client):
+    """Ticks 1 to 4, three hours ago to now, with an event before each."""
+    for data in "abc":
+        feed.insert(data)
+    age = "update pgq.tick set tick_time = now() - interval '1 hour' * (4 - tick_id)"
+    client.connection.execute(age)
+    return feed
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, "abc"),
+        ({"startingTick": 2}, "bc"),
+        ({"endingTick": 3}, "ab"),
+        ({"startingTick": 2, "endingTick": 3}, "b"),
+        ({"startingOffsets": '{"tick": 3}', "endingOffsets": "latest"}, "c"),
+        ({"startingOffsets": "earliest", "endingOffsets": '{"tick": 2}'}, "a"),
+        ({"startingTick": 2, "endingTick": 2}, ""),
+    ],
+)
+def test_a_range_of_ticks(history, options, wanted):
+    assert datas(read(history.batch(**options))) == list(wanted)
+
+
+def test_ranges_that_meet_at_a_moment_share_no_event_and_miss_none(history):
+    moments = [hours_ago(hours).isoformat() for hours in (9, 2.5, 1.5, 0.5)]
+    found = [
+        datas(read(history.batch(startingTimestamp=start, endingTimestamp=end)))
+        for start, end in pairwise(moments)
+    ]
+    assert found == [[], ["a"], ["b"]]
+    assert datas(read(history.batch(startingTimestamp=moments[-1]))) == ["c"]
+    whole = history.batch(startingTimestamp=moments[0], endingTimestamp=moments[-1])
+    assert datas(read(whole)) == ["a", "b"]
+
+
+def test_a_moment_before_what_rotation_left_is_an_error(feed, client, caplog):
+    feed.insert("a")
+    feed.rotate()
+    feed.insert("b")
+    long_ago = hours_ago(24).isoformat()
+    with pytest.raises(RangeExpired, match=r"startingTimestamp: .* lies before what rotation"):
+        feed.batch(startingTimestamp=long_ago).partitions()
+    lenient = feed.batch(startingTimestamp=long_ago, failOnDataLoss="false")
+    assert datas(read(lenient)) == ["b"]
+    assert "as failOnDataLoss is false" in caplog.text
+
+
+def test_an_end_before_the_start_names_both_options(history):
+    with pytest.raises(InvalidArgument) as caught:
+        history.batch(startingTick=3, endingTimestamp=hours_ago(2.5).isoformat()).partitions()
+    assert "startingTick and endingTimestamp" in str(caught.value)
+
+
+def test_what_spark_makes_of_no_partitions_is_read_as_nothing(feed):
+    reader = feed.batch()
+    assert reader.partitions() == []
+    assert list(reader.read(InputPartition(None))) == []
+
+
+def test_filters_that_sql_does_exactly_are_taken(feed):
+    for kind in ("new", "paid%", 'it"s', "o'neill", None):
+        feed.insert(str(kind), type=kind)
+    taken = {
+        EqualTo(TYPE, "o'neill"): ["o'neill"],
+        In(TYPE, ("new", 'it"s')): ['it"s', "new"],
+        StringStartsWith(TYPE, "paid%"): ["paid%"],
+        IsNull(TYPE): ["None"],
+    }
+    for wanted, found in taken.items():
+        reader = feed.batch(pushDownFilters="true")
+        assert isinstance(reader, FilteringReader)
+        assert list(reader.pushFilters([IsNotNull(("ev_id",)), wanted])) == [IsNotNull(("ev_id",))]
+        assert datas(read(reader)) == found
+
+
+def test_filters_are_joined(feed):
+    for kind in ("new", "next", "old"):
+        feed.insert(kind, type=kind)
+    reader = feed.batch(pushDownFilters="true", minPartitions=2)
+    assert list(reader.pushFilters([IsNotNull(TYPE), StringStartsWith(TYPE, "ne")])) == []
+    assert datas(read(reader)) == ["new", "next"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        EqualTo(("ev_data",), "a"),
+        EqualTo(TYPE, 5),
+        EqualTo(TYPE, "nul\0"),
+        In(TYPE, ()),
+        In(TYPE, ("a", None)),
+        GreaterThan(TYPE, "a"),
+        Not(EqualTo(TYPE, "a")),
+    ],
+)
+def test_other_filters_are_left_to_spark(feed, wanted):
+    reader = feed.batch(pushDownFilters="true")
+    assert list(reader.pushFilters([wanted])) == [wanted]
+    assert reader.conditions == []
+
+
+def test_the_real_extension_is_refused(extension_dsn):
+    with pytest.raises(NotSupported, match="lacks what Spark needs"):
+        planner(Place(extension_dsn), "orders")
+
+
+def test_a_queue_without_ticks_needs_a_ticker(feed, client):
+    client.connection.execute("delete from pgq.tick")
+    with pytest.raises(QueueNotFound, match="start pgqpy ticker run"):
+        feed.batch()
