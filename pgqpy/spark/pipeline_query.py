@@ -48,7 +48,7 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
         try:
             with opened(plan, dsn) as spark, _checkpoint(plan) as checkpoint:
                 _Run(plan, spark, checkpoint, watch, say).run()
-        except Py4JNetworkError as exc:
+        except (Py4JNetworkError, ConnectionError) as exc:  # to Java; PostgreSQL has its own
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
             ) from exc

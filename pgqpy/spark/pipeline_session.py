@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ def opened(plan: Plan, dsn: str) -> Iterator[SparkSession]:
     spark = builder.getOrCreate()
     if not submitted and not os.environ.get("PGQPY_DEBUG"):
         spark.sparkContext.setLogLevel("OFF")  # errors are told in one line
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         yield spark
     finally:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = {name.name for name in files("examples/spark/*.py")}
 BY_THE_README = {"read_lake.py", "spent.py"}
-HERE = {"windowed_counts.py", "latest_state.py", "pipeline_job.py"}
+HERE = {"windowed_counts.py", "latest_state.py", "submit_pipeline.py"}
 SESSION = "from pyspark.sql import SparkSession\nspark = SparkSession.builder.getOrCreate()\n"
 STATES = "select account, balance from account_state order by account"
 
@@ -116,7 +116,7 @@ def test_spark_submit_runs_the_pipeline(terminal: Terminal) -> None:
     terminal.client.create_queue("orders")
     terminal.insert("orders", {"customer": "ann"}, {"customer": "bob"})
     terminal.run(
-        "spark-submit --master 'local[2]' pipeline_job.py --queue orders --to lake --once "
+        "spark-submit --master 'local[2]' submit_pipeline.py --queue orders --to lake --once "
         "--starting-offsets earliest --schema 'customer STRING'",
         "pipeline: stopped at tick 2: 2 events, 0 of them bad",
     )

@@ -1,5 +1,0 @@
-"""The pipeline for spark-submit: spark-submit pipeline_job.py --queue orders --to s3a://lake/orders."""
-
-from pgqpy.spark.pipeline import main
-
-main()
