@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -51,3 +52,24 @@ def batch(queue: str, sql: Callable[..., Any]) -> Callable[..., int]:
         return int(sql("select pgq.next_batch('q', %s)", consumer))
 
     return open_batch
+
+
+@pytest.fixture
+def stage(queue: str, sql: Callable[..., Any]) -> Callable[..., UUID]:
+    """Stage events of one type as a task would: `stage("w", 1, "a", "b")` returns its attempt."""
+
+    def fill(
+        writer: str, epoch: int | None, *datas: str, piece: int = 1, attempt: UUID | None = None
+    ) -> UUID:
+        attempt = attempt or uuid4()
+        table = sql("select pgq.open_stage('q', %s, %s)", writer, epoch)
+        sql(
+            f"insert into {table} (attempt, piece, ev_types, ev_datas) values (%s, %s, %s, %s)",
+            attempt,
+            piece,
+            ["t"] * len(datas),
+            list(datas),
+        )
+        return attempt
+
+    return fill

@@ -26,16 +26,17 @@ begin
                 where ledger_queue = q.queue_id and ledger_writer = i_writer and (ledger_epoch >= i_epoch) is not false) then
         return null;
     end if;
-    select * into s from pgq.stage where stage_queue = q.queue_id and stage_writer = i_writer;
-    if not found then
+    loop  -- a row that was there at the insert may be gone at the look after it
+        select * into s from pgq.stage where stage_queue = q.queue_id and stage_writer = i_writer;
+        exit when found;
         insert into pgq.stage (stage_queue, stage_writer) values (q.queue_id, i_writer)
         on conflict (stage_queue, stage_writer) do nothing returning * into s;
         if found then
             perform pgq.create_stage(s.stage_id);
-        else
-            select * into s from pgq.stage where stage_queue = q.queue_id and stage_writer = i_writer;
+            exit;
         end if;
-    elsif s.stage_time < now() - interval '1 hour' then
+    end loop;
+    if s.stage_time < now() - interval '1 hour' then
         update pgq.stage set stage_time = now() where stage_id = s.stage_id;  -- maint_stages leaves it alone
     end if;
     return 'pgq.stage_' || s.stage_id;
