@@ -44,9 +44,11 @@ def prefetched(
             raise item.error
     finally:
         stop.set()
-        if not ended:
-            cancel()
-        thread.join()
+        try:
+            if not ended:
+                cancel()
+        finally:
+            thread.join()
 
 
 def _run(items: Iterator[T], box: queue.Queue[T | _End], stop: threading.Event) -> None:

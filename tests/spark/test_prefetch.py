@@ -59,3 +59,15 @@ def test_who_reads_to_the_end_cancels_nothing():
     cancelled = threading.Event()
     list(prefetched(iter(range(3)), cancelled.set))
     assert not cancelled.is_set()
+
+
+def test_the_thread_ends_also_if_it_cannot_be_cancelled():
+    def cancel():
+        raise ConnectionError("the server is gone")
+
+    found = prefetched(itertools.count(), cancel, 2)
+    next(found)
+    before = threading.active_count()
+    with pytest.raises(ConnectionError):
+        found.close()
+    assert threading.active_count() == before - 1
