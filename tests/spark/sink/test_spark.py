@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
+from tests.spark.sink.epochs import STAGES
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
 EDGES = """
     select '"\\\\ é\\u0001' as text, 9223372036854775807 as long, 1.5D as double, true as yes,
         double('NaN') as nan, cast(1.50 as decimal(38, 2)) as money, null as nothing,
@@ -25,12 +25,6 @@ EDGES = """
 
 
 @pytest.fixture
-def options(dsn: str, client: Any) -> dict[str, str]:
-    client.create_queue("q")
-    return {"dsn": dsn, "queue": "q"}
-
-
-@pytest.fixture
 def save(options):
     """Write a DataFrame: `save(df, eventType="t")`."""
 
@@ -38,15 +32,6 @@ def save(options):
         frame.write.format("pgq").mode("append").options(**options | more).save()
 
     return write
-
-
-@pytest.fixture
-def stored(connection):
-    def read() -> list[str]:
-        found = connection.execute("select ev_data from pgq.event_1 order by ev_id").fetchall()
-        return [data for (data,) in found]
-
-    return read
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from tests.spark.harness_cluster import SessionProcess
-from tests.spark.harness_sink import GATE_KEY
+from tests.spark.sink.misbehaving import GATE_KEY
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
+pytestmark = pytest.mark.slow
 
 FILES, LINES = 6, 500
 AT_THE_GATE = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
@@ -31,8 +31,8 @@ def drive(dsn, tmp_path):
     with ExitStack() as stack:
 
         def start(**env: str) -> SessionProcess:
-            program = str(Path(__file__).parent / "harness_sink.py")
-            root = str(Path(__file__).parents[2])
+            program = str(Path(__file__).parent / "misbehaving.py")
+            root = str(Path(__file__).parents[3])
             env = {"PGQPY_DSN": dsn, "PYTHONPATH": root, **env}
             process = SessionProcess(sys.executable, program, str(tmp_path), env=env)
             stack.callback(process.close)

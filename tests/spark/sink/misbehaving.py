@@ -1,6 +1,6 @@
 """A driver that streams text files into the queue `q`, and misbehaves where it is told to.
 
-`python harness_sink.py FOLDER`: each file of FOLDER/in is an epoch. The database is PGQPY_DSN's.
+`python misbehaving.py FOLDER`: each file of FOLDER/in is an epoch. The database is PGQPY_DSN's.
 GATED_EPOCH: after its commit the driver waits at the lock GATE_KEY, before Spark notes the commit.
 FAILING_EPOCH: one of its tasks fails when it has written, the first time.
 """

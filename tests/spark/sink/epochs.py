@@ -1,0 +1,52 @@
+"""The sink's writers, called as Spark calls them: pickled, in any order, some twice or never."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from pgqpy.spark.sink import EPOCH, QUERY, Written, stream_writer
+
+SCHEMA = StructType().add("type", "string").add("data", "string")
+ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
+STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
+
+
+def batches(*datas: str | None) -> list[pa.RecordBatch]:
+    """Return one batch of Arrow for each text, as Spark would."""
+    return [pa.record_batch([["t"], [data]], schema=ARROW) for data in datas]
+
+
+class Epoch:
+    """One epoch of a query: tasks on executors, the commit in another process of the driver."""
+
+    def __init__(self, options: dict[str, str], query: str, number: int) -> None:
+        self.options, self.query, self.number = options, query, number
+
+    def task(self, *datas: str | None) -> Written:
+        """Write one row for each text, and return what the driver gets."""
+        return self.write(batches(*datas))
+
+    def write(self, found: Any) -> Written:
+        """Write batches of Arrow."""
+        writer = pickle.loads(pickle.dumps(stream_writer(self.options, SCHEMA, overwrite=False)))
+        context = TaskContext._getOrCreate()
+        context._localProperties = {QUERY: self.query, EPOCH: str(self.number)}
+        return pickle.loads(pickle.dumps(writer.write(iter(found))))
+
+    def commit(self, *messages: Written | None) -> None:
+        """Commit, by a writer that is made for it."""
+        stream_writer(self.options, SCHEMA, overwrite=False).commit(messages, self.number)
+
+    def abort(self, *messages: Written | None) -> None:
+        """Abort, by a writer that is made for it."""
+        stream_writer(self.options, SCHEMA, overwrite=False).abort(messages, self.number)
+
+
+def leave_task() -> None:
+    """Be outside of any task again."""
+    TaskContext._taskContext = None
