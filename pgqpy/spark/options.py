@@ -5,13 +5,13 @@ They are named after those of Spark's source for Kafka, where they do the same.
 
 from __future__ import annotations
 
-import difflib
 import re
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.dsn import Place, place_of
+from pgqpy.spark.given import Known, queue_of
 from pgqpy.spark.offsets import MOST, tick_of
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ ELSEWHERE = {  # what users of other sources would try
     "startingoffsetsbytimestamp": "startingTimestamp",
     "endingoffsetsbytimestamp": "endingTimestamp",
 }
+KNOWN = Known(NAMES, SPARKS_OWN, ELSEWHERE, "there are")
 MOST_PARTITIONS = 10_000
 
 
@@ -82,10 +83,10 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
     """
     options = {key.lower(): value for key, value in given.items()}
-    _check_names(options)
+    KNOWN.check(options)
     return ReadOptions(
         place=place_of(options),
-        queue=_queue(options),
+        queue=queue_of(options, '.load("orders")'),
         consumer=options.get("consumer", ""),
         start=_one_of(options, STARTS),
         end=_one_of(options, ENDS),
@@ -125,27 +126,6 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
     return options._replace(
         start=options.start or Bound("earliest"), end=options.end or Bound("latest")
     )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in NAMES}
-    for key in options:
-        if key in known or key in SPARKS_OWN or key.startswith("spark."):
-            continue
-        near = difflib.get_close_matches(key, known, 1)
-        nearest = ELSEWHERE.get(key) or (known[near[0]] if near else None)
-        remedy = f"did you mean {nearest}?" if nearest else f"there are {', '.join(NAMES)}"
-        raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
-
-
-def _queue(options: Mapping[str, str]) -> str:
-    queue = options.get("queue") or options.get("path") or ""
-    if not queue:
-        raise InvalidArgument(
-            'option queue is missing: .option("queue", "orders"), or .load("orders")',
-            parameter="queue",
-        )
-    return queue
 
 
 def _one_of(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.dsn import Place, place_of
+from pgqpy.spark.given import Known, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +21,7 @@ ELSEWHERE = {  # what users of other sinks would try
     "dbtable": "queue",
     "type": "eventType",
 }
+KNOWN = Known(NAMES, SPARKS_OWN, ELSEWHERE, "a writer has")
 
 
 class SinkOptions(NamedTuple):
@@ -39,7 +40,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
     """
     options = {key.lower(): value for key, value in given.items()}
-    _check_names(options)
+    KNOWN.check(options)
     mode = options.get("mode", MODES[0]).strip().lower()
     if mode not in MODES:
         raise InvalidArgument(
@@ -47,7 +48,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         )
     return SinkOptions(
         place=place_of(options),
-        queue=_queue(options),
+        queue=queue_of(options, '.save("orders")'),
         exactly_once=mode == MODES[0],
         event_type=options.get("eventtype"),
     )
@@ -61,24 +62,3 @@ def refuse_overwrite(*, overwrite: bool) -> None:
             'use mode("append"), in a stream outputMode("append") or outputMode("update")',
             parameter="mode",
         )
-
-
-def _check_names(options: Mapping[str, str]) -> None:
-    known = {name.lower(): name for name in NAMES}
-    for key in options:
-        if key in known or key in SPARKS_OWN or key.startswith("spark."):
-            continue
-        near = difflib.get_close_matches(key, known, 1)
-        nearest = ELSEWHERE.get(key) or (known[near[0]] if near else None)
-        remedy = f"did you mean {nearest}?" if nearest else f"a writer has {', '.join(NAMES)}"
-        raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
-
-
-def _queue(options: Mapping[str, str]) -> str:
-    queue = options.get("queue") or options.get("path") or ""
-    if not queue:
-        raise InvalidArgument(
-            'option queue is missing: .option("queue", "orders"), or .save("orders")',
-            parameter="queue",
-        )
-    return queue

@@ -1,0 +1,44 @@
+"""Options as Spark hands them over: are there such ones, and of which queue. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Known(NamedTuple):
+    """The options that a reader or a writer has."""
+
+    names: tuple[str, ...]
+    sparks_own: frozenset[str]  # in lower case, as all that is given
+    elsewhere: Mapping[str, str]  # what users of others would try, and ours for it
+    otherwise: str  # what is said of names that are like none
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Raise InvalidArgument for an option that does not exist; say which was meant."""
+        known = {name.lower(): name for name in self.names}
+        for key in options:
+            if key in known or key in self.sparks_own or key.startswith("spark."):
+                continue
+            near = difflib.get_close_matches(key, known, 1)
+            nearest = self.elsewhere.get(key) or (known[near[0]] if near else None)
+            remedy = f"{self.otherwise} {', '.join(self.names)}"
+            if nearest:
+                remedy = f"did you mean {nearest}?"
+            raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
+
+
+def queue_of(options: Mapping[str, str], shorter: str) -> str:
+    """Return the queue, which may be the path; InvalidArgument if there is none."""
+    queue = options.get("queue") or options.get("path") or ""
+    if not queue:
+        raise InvalidArgument(
+            f'option queue is missing: .option("queue", "orders"), or {shorter}',
+            parameter="queue",
+        )
+    return queue
