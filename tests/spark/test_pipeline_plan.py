@@ -9,7 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgqpy.errors import ConsumerRunning, QueueNotFound
+from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
+from pgqpy.spark import pipeline_query
 from pgqpy.spark.pipeline_failure import PipelineFailed, cause_of
 from pgqpy.spark.pipeline_plan import Plan, interval
 from pgqpy.spark.pipeline_progress import Progress, tick_of
@@ -151,3 +152,13 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
         "tick 6  events 1,000  bad 1  events/s 1,000  lag 0.2 s",
         "stopped at tick 6: 2,000 events, 2 of them bad",
     ]
+
+
+def test_without_a_server_at_the_end_the_consumer_stays_behind_and_that_is_said(monkeypatch):
+    def gone(*_: Any) -> None:
+        raise ConnectionFailed("nobody answers")
+
+    monkeypatch.setattr(pipeline_query, "finish", gone)
+    said: list[str] = []
+    pipeline_query._settle(None, "lake/_checkpoint", said.append)  # type: ignore[arg-type]  # no Spark
+    assert said == ["the consumer stays one micro-batch behind: nobody answers"]
