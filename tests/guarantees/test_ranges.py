@@ -41,8 +41,8 @@ def _walk(session: Session, consumer: str = "c") -> list[Range]:
     return ranges
 
 
-def _step(db: Database, workers: list[Session], name: int, random: Random) -> None:
-    """Let one of the workers go on, or the queue tick or rotate."""
+def _step(db: Database, producers: list[Session], name: int, random: Random) -> None:
+    """Let one of the producers go on, or the queue tick or rotate."""
     chance = random.randrange(12)
     if chance == 0:
         db.main.tick()
@@ -51,26 +51,26 @@ def _step(db: Database, workers: list[Session], name: int, random: Random) -> No
     elif chance == 2:
         _end_prepared(db, random)
     else:
-        _work(random.choice(workers), name, random)
+        _work(random.choice(producers), name, random)
 
 
-def _work(worker: Session, name: int, random: Random) -> None:
-    if not _busy(worker):
-        worker.begin(random.choice((RC, RR)))
+def _work(producer: Session, name: int, random: Random) -> None:
+    if not _busy(producer):
+        producer.begin(random.choice((RC, RR)))
     kind = random.choice(("commit", "rollback", "prepare", "savepoint", "more", "more", "more"))
-    worker.insert(f"{kind} {name}")
+    producer.insert(f"{kind} {name}")
     if kind == "prepare":
-        worker.run(f"prepare transaction 'p{name}'")
+        producer.run(f"prepare transaction 'p{name}'")
     elif kind == "savepoint":
-        worker.run("savepoint s")
-        worker.insert(f"inside {name}")
-        worker.run(random.choice(("rollback to s", "release s")))
+        producer.run("savepoint s")
+        producer.insert(f"inside {name}")
+        producer.run(random.choice(("rollback to s", "release s")))
     elif kind != "more":
-        worker.run(kind)
+        producer.run(kind)
 
 
-def _busy(worker: Session) -> bool:
-    return worker.connection.info.transaction_status != TransactionStatus.IDLE
+def _busy(producer: Session) -> bool:
+    return producer.connection.info.transaction_status != TransactionStatus.IDLE
 
 
 def _end_prepared(db: Database, random: Random) -> None:
@@ -82,15 +82,15 @@ def _end_prepared(db: Database, random: Random) -> None:
 def test_ranges_are_the_batches_whatever_overlaps_them(db: Database, seed: int) -> None:
     random = Random(seed)
     db.queue(consumers=("c", "keeper"), ntables="4")
-    workers = [db.open() for _ in range(4)]
+    producers = [db.open() for _ in range(4)]
     ranges: list[Range] = []
     for name in range(250):
-        _step(db, workers, name, random)
+        _step(db, producers, name, random)
         if name % 25 == 0:
             ranges += _walk(db.main)
-    for worker in workers:
-        if _busy(worker):
-            worker.commit()
+    for producer in producers:
+        if _busy(producer):
+            producer.commit()
     while db.main.one("select count(*) from pg_prepared_xacts"):
         _end_prepared(db, random)
     db.main.tick()
