@@ -2,7 +2,7 @@
 
 Exactly once under SIGKILL, for every reader of parquet or JSON, by folders that are named after the
 micro-batch: a micro-batch that is run again finds the same events (the ticks say which), and
-overwrites its own folder whole. Spark's file sink would be simpler, but what counts in its folder
+overwrites its own folders whole. Spark's file sink would be simpler, but what counts in its folder
 only its own log `_spark_metadata` knows: to any other reader the files of an attempt that was
 killed are doubles. Nor can it write good and bad records in one query.
 """
@@ -10,7 +10,7 @@ killed are doubles. Nor can it write good and bad records in one query.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
@@ -21,7 +21,7 @@ from pgqpy.spark.pipeline_parse import BATCH, DATE, EXTRAS, bad_records, good_re
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pgqpy.spark.pipeline_plan import Plan
@@ -68,12 +68,21 @@ class Sink:
     def _write(self, events: DataFrame, batch_id: int) -> Counts:
         if self._plan.types:
             events = events.where(F.col("ev_type").isin(*self._plan.types))
+        place = f"{BATCH}={_name(events, batch_id)}"
+        self._clear(events.sparkSession, place)
         if events.isEmpty():  # a queue without events ticks too: no folder for that
             return Counts(0)
-        place = f"{BATCH}={_name(events, batch_id)}"
         if self._schema is None:
             return self._save_all(events, place)
         return self._save_parsed(parse(events, self._schema), self._schema, place)
+
+    def _clear(self, spark: SparkSession, place: str) -> None:
+        """Take away what an attempt that was killed has left.
+
+        With another schema or other types this one may write nothing where that one did.
+        """
+        for root in filter(None, (self._plan.to, self._plan.bad_place)):
+            _remove(spark, _folder(root, place))
 
     def _save_all(self, events: DataFrame, place: str) -> Counts:
         seen = Observation()
@@ -98,7 +107,17 @@ class Sink:
             return
         dated = records.withColumn(DATE, F.to_date("ev_time"))
         writer = dated.write.format(self._plan.format).mode("overwrite").partitionBy(DATE)
-        writer.save(f"{root.rstrip('/')}/{place}")
+        writer.save(_folder(root, place))
+
+
+def _folder(root: str, place: str) -> str:
+    return f"{root.rstrip('/')}/{place}"
+
+
+def _remove(spark: Any, folder: str) -> None:
+    """Remove a folder, if it is there, wherever Spark can write."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001  # PySpark has no other way
+    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: FBT003, SLF001  # as above
 
 
 def _name(events: DataFrame, batch_id: int) -> str:

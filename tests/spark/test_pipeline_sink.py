@@ -125,6 +125,21 @@ def test_a_micro_batch_that_runs_again_takes_the_place_of_what_it_wrote(
     assert pipeline.rows("ev_data", folder="_bad") == [("nope",), ("nope either",)]
 
 
+def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_before(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    feed.insert(data("x"))
+    pipeline.run()
+    assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),)]
+    pipeline.forget_commit()
+    assert pipeline.run(schema="n STRING") is None
+    assert pipeline.rows("n") == [("x",)]
+    assert list(pipeline.folder.glob("_bad/*")) == []
+    pipeline.forget_commit()
+    assert pipeline.run(types=("missing",)) is None
+    assert pipeline.batches() == []
+
+
 def test_a_new_checkpoint_overwrites_nothing(pipeline: Pipeline, feed: Feed) -> None:
     feed.insert(data(1))
     pipeline.run()
