@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,17 @@ def dump(rows: DataFrame, path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
+def end_with_parent() -> None:
+    """End, and Java with us, when the test that started us is gone."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        threading.Event().wait(1)
+    os._exit(1)
+
+
 def main(master: str, folder: str, what: str) -> None:
     """Do what is asked."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
     spark = session(master, Path(folder))
     {"stream": stream, "drain": drain, "batch": batch}[what](spark, Path(folder))
     spark.stop()
