@@ -12,6 +12,7 @@ from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 EXTRAS = ("ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4")
 EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING, " + ", ".join(
@@ -44,17 +45,25 @@ def read_schema(ddl: str) -> StructType:
 def parse(events: DataFrame, schema: StructType) -> DataFrame:
     """Add `record`, the object in ev_data, and `good`, whether it fits the schema as a whole."""
     # from_json stops after the first object: in '{"a":1}{"a":2}' the second would be lost in
-    # silence. As the only element of a list inside an object, whatever follows is seen.
-    whole = StructType([StructField("list", ArrayType(schema)), StructField(CORRUPT, StringType())])
-    text = F.concat(F.lit('{"list":['), F.col("ev_data"), F.lit("]}"))
-    read = events.withColumn("read", F.from_json(text, whole, STRICT))
-    fits = F.col(f"read.{CORRUPT}").isNull() & (F.size("read.list") == 1)
+    # silence. As the only element of a list inside an object, whatever follows is seen, but for
+    # what closes the list: that is no end of a field.
+    read = events.withColumn("read", _inside("[", ArrayType(schema), "]"))
+    may_close = F.col("ev_data").rlike(r"\}\s*\]")
+    alone = F.when(may_close, _inside("", schema, "").getField(CORRUPT))
+    fits = F.col(f"read.{CORRUPT}").isNull() & (F.size("read.list") == 1) & alone.isNull()
     with_record = read.withColumn("record", F.when(fits, F.try_element_at("read.list", F.lit(1))))
     complete = F.col("record").isNotNull()
     for field in schema.fields:
         if not field.nullable:
             complete = complete & F.col("record").getField(field.name).isNotNull()
     return with_record.withColumn("good", F.coalesce(complete, F.lit(False))).drop("read")  # noqa: FBT003  # a literal
+
+
+def _inside(before: str, kind: DataType, after: str) -> Column:
+    """Read ev_data as the field `list` of an object."""
+    whole = StructType([StructField("list", kind), StructField(CORRUPT, StringType())])
+    text = F.concat(F.lit(f'{{"list":{before}'), F.col("ev_data"), F.lit(f"{after}}}"))
+    return F.from_json(text, whole, STRICT)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:

@@ -25,6 +25,9 @@ BAD: dict[str | None, str] = {
     '{"id": 1} {"id": 2}': "text after the JSON object",
     '{"id": 1}, {"id": 2}': "text after the JSON object",
     '{"id": 1} rubbish': "text after the JSON object",
+    '{"id": 1}}': "text after the JSON object",
+    '{"id": 1}]} rubbish': "text after the JSON object",
+    '{"id": 1}], "list": [{"id": 2}': "text after the JSON object",
     '{"id": "x"}': "id is not INT",
     '{"id": 3000000000}': "id is not INT",
     '{"id": 1.5, "total": true}': "id is not INT; total is not DECIMAL(5,2)",
@@ -36,7 +39,7 @@ BAD: dict[str | None, str] = {
 }
 GOOD: dict[str, tuple[Any, ...]] = {
     '{"id": 1}': (1, None, None, None),
-    '{"id": 2, "total": 1.5, "more": {"x": 1}}': (2, "1.50", None, None),
+    '{"id": 2, "total": 1.5, "more": [{"x": 1}]}': (2, "1.50", None, None),
     ' {"id": 3, "who": {"name": "ann"}, "tags": []} ': (3, None, ("ann", None), []),
 }
 
