@@ -32,7 +32,7 @@ THOUSAND = "thousand"
 QUEUES = [f"q{number:04}" for number in range(1, 1001)]
 TICKER_START = 30  # seconds
 SYNC = {True: "sync on", False: "sync off"}  # the two columns: synchronous_commit
-# Where a running ticker is known by: design.md, "a session advisory lock picks the active daemon".
+# What a running ticker is known by: it holds the lock that picks the active one.
 LEADER = """select 1 from pg_locks where locktype = 'advisory' and granted and classid = 7366513
     and objid = 0 and database = (select oid from pg_database where datname = current_database())"""
 
