@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,46 +11,42 @@ from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database
+    from concurrent.futures import Future
+
+    from tests.guarantees.sessions import Database, Session
 
 OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 
 
-def test_of_two_that_advance_at_once_one_wins(db: Database) -> None:
+def _rivals(db: Database, call: str) -> tuple[Session, Future[Any]]:
+    """Let one advance, and another call meanwhile; return the one, and what the other waits for."""
     db.queue()
     fill(db.main, *"abc")
     one, other = db.open(), db.open()
     one.begin()
     assert one.one(ADVANCE, 1, 3) == 1
-    late = other.later(ADVANCE, 1, 4)
+    late = other.later(call, 1, 4)
     wait_until_blocked(db.main.connection, other.pid)
+    return one, late
+
+
+def test_of_two_that_advance_at_once_one_wins(db: Database) -> None:
+    one, late = _rivals(db, ADVANCE)
     one.commit()
     with refused("PQ017"):
         late.result(timeout=30)
     assert db.main.one("select sub_last_tick from pgq.subscription") == 3
-    assert other.one(ADVANCE, 1, 3) == 0, "said again"
+    assert db.main.one(ADVANCE, 1, 3) == 0, "said again"
 
 
 def test_advance_that_waited_for_one_that_rolled_back_wins(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abc")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one(ADVANCE, 1, 3) == 1
-    late = other.later(ADVANCE, 1, 4)
-    wait_until_blocked(db.main.connection, other.pid)
+    one, late = _rivals(db, ADVANCE)
     one.rollback()
     assert late.result(timeout=30) == 1
 
 
 def test_pin_that_waited_for_an_advance_is_refused(db: Database) -> None:
-    db.queue()
-    fill(db.main, *"abc")
-    one, other = db.open(), db.open()
-    one.begin()
-    assert one.one(ADVANCE, 1, 3) == 1
-    late = other.later(PIN, 1, 4)
-    wait_until_blocked(db.main.connection, other.pid)
+    one, late = _rivals(db, PIN)
     one.commit()
     with refused("PQ017"):
         late.result(timeout=30)

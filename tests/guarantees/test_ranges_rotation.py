@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,7 +11,9 @@ from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database
+    from concurrent.futures import Future
+
+    from tests.guarantees.sessions import Database, Session
 
 OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 COUNT = "select count(*) from pgq.get_tick_events('q', 1, 2)"
@@ -26,6 +28,22 @@ def _expire(db: Database) -> int:
     low: int = db.main.one("select queue_low_tick from pgq.queue")
     assert low > 1
     return low
+
+
+def _waits_for_a_rotation(db: Database, call: str) -> tuple[Session, Future[Any]]:
+    """Let a reader call while a rotation takes what it wants; return who rotates, and the call."""
+    db.queue()
+    fill(db.main, "a")
+    for _ in range(2):
+        db.main.rotate()
+        fill(db.main, "b")
+    db.main.drain()
+    rotator, reader = db.open(), db.open()
+    rotator.begin()
+    rotator.one("select pgq.maint_rotate_tables_step1('q')")
+    late = reader.later(call)
+    wait_until_blocked(db.main.connection, reader.pid)
+    return rotator, late
 
 
 @pytest.mark.parametrize("isolation", [RC, RR])
@@ -49,34 +67,14 @@ def test_rotation_waits_for_who_asked_for_a_range(db: Database, isolation: str) 
 
 @pytest.mark.parametrize("call", [COUNT, "select pgq.tick_event_sql('q', 1, 2)"])
 def test_reader_that_waited_for_a_rotation_is_told_what_is_left(db: Database, call: str) -> None:
-    db.queue()
-    fill(db.main, "a")
-    for _ in range(2):
-        db.main.rotate()
-        fill(db.main, "b")
-    db.main.drain()
-    rotator, reader = db.open(), db.open()
-    rotator.begin()
-    rotator.one("select pgq.maint_rotate_tables_step1('q')")
-    late = reader.later(call)
-    wait_until_blocked(db.main.connection, reader.pid)
+    rotator, late = _waits_for_a_rotation(db, call)
     rotator.commit()
     with refused("PQ016"):
         late.result(timeout=30)
 
 
 def test_reader_that_waited_for_a_rotation_that_rolled_back_reads_all(db: Database) -> None:
-    db.queue()
-    fill(db.main, "a")
-    for _ in range(2):
-        db.main.rotate()
-        fill(db.main, "b")
-    db.main.drain()
-    rotator, reader = db.open(), db.open()
-    rotator.begin()
-    rotator.one("select pgq.maint_rotate_tables_step1('q')")
-    late = reader.later(COUNT)
-    wait_until_blocked(db.main.connection, reader.pid)
+    rotator, late = _waits_for_a_rotation(db, COUNT)
     rotator.rollback()
     assert late.result(timeout=30) == 1
 
