@@ -32,6 +32,11 @@ BEGIN = sql.SQL("""
     begin isolation level read committed;
     set local statement_timeout = 0;
     set local idle_in_transaction_session_timeout = 0;
+    do $$ begin
+        if current_setting('server_version_num')::int >= 170000 then
+            set local transaction_timeout = 0;
+        end if;
+    end $$;
     set local enable_seqscan = off;
     set local jit = off;
     lock table {} in access share mode

@@ -6,6 +6,7 @@ import threading
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StructType
 
@@ -19,6 +20,12 @@ from tests.support.waiting import eventually
 
 DATA = StructType().add("ev_data", "string")
 LOCKS = "select count(*) from pg_locks where mode = 'AccessShareLock' and relation = %s::regclass"
+
+OLD = """
+    select count(*) from pg_stat_activity
+     where application_name like 'pgqpy spark%' and datname = current_database()
+       and clock_timestamp() - xact_start > interval '300 ms'
+"""
 
 
 @pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"])
@@ -68,6 +75,24 @@ def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, way, caplog):
     feed.rotate()
     assert rows_of(reader, partitions) == []
     assert "reading what is left" in caplog.text
+
+
+def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client, way):
+    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
+    feed.tick()
+    (partition,) = feed.batch(DATA).partitions()
+    connection = client.connection
+    names = ["statement_timeout", "idle_in_transaction_session_timeout"]
+    if connection.info.server_version >= 170000:
+        names.append("transaction_timeout")
+    for name in names:
+        database = sql.Identifier(connection.info.dbname)
+        setting = sql.SQL("alter database {} set {} = '100ms'")
+        connection.execute(setting.format(database, sql.Identifier(name)))
+    batches = feed.batch(DATA).read(partition)
+    count = next(batches).num_rows
+    eventually(lambda: connection.execute(OLD).fetchone() == (1,))
+    assert count + sum(batch.num_rows for batch in batches) == 20_000
 
 
 def test_rotation_waits_for_who_reads(feed, client, way):
