@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -229,7 +227,7 @@ def test_finish_refuses_a_query_that_runs(spark, query, feed, checkpoint):
         finish(spark, checkpoint + "/sources", dsn=feed.dsn)
 
 
-def test_a_query_that_runs_sees_each_tick_and_asks_little(query, lake, feed, connect):
+def test_a_query_that_runs_sees_each_tick(query, lake, feed):
     started = query(ALWAYS)
     started.processAllAvailable()
     feed.insert("a")
@@ -237,17 +235,6 @@ def test_a_query_that_runs_sees_each_tick_and_asks_little(query, lake, feed, con
     feed.insert("b")
     eventually(lambda: lake() == ["a", "b"])
     assert started.isActive
-    watcher = connect(dsn=make_conninfo(feed.dsn, dbname="postgres"))
-    count = "select xact_commit + xact_rollback from pg_stat_database where datname = %s"
-    database = psycopg.conninfo.conninfo_to_dict(feed.dsn)["dbname"]
-
-    def transactions():
-        return watcher.execute(count, [database]).fetchone()[0]
-
-    before, start = transactions(), time.monotonic()
-    eventually(lambda: time.monotonic() > start + 4, interval=1)
-    spent = time.monotonic() - start
-    assert transactions() - before <= 5 * spent
 
 
 def test_micro_batches_keep_their_limits(query, lake, feed, client):
