@@ -41,7 +41,7 @@ test: $(STAMP)  ## Run the tests in random order and measure coverage (JOBS=2, T
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 test-slow: $(STAMP)  ## Run the slow tests: Spark killed in every way, on clusters (a quarter of an hour)
-	@$(PYTEST) -m slow $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+	@$(PYTEST) -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 PYTEST = $(BIN)/python -m pytest -n $(JOBS)
 
