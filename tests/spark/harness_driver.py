@@ -71,7 +71,12 @@ def start(spark: SparkSession, folder: Path, **trigger: Any) -> list[StreamingQu
 
     files = read(spark, "files").writeStream.format("parquet").option("path", str(folder / "lake"))
     tables = read(spark, "tables").writeStream.foreachBatch(write_tables)
-    return [begin("files", files), begin("tables", tables)]
+    first = begin("files", files)
+    # Spark shares a map of the environment between queries, and fills it while a query begins: what
+    # it sends to its tasks meanwhile they may not be able to read (OptionalDataException).
+    while not first.recentProgress and not first.awaitTermination(0.1):
+        pass
+    return [first, begin("tables", tables)]
 
 
 def write_tables(events: DataFrame, epoch: int) -> None:
