@@ -74,7 +74,7 @@ def start(spark: SparkSession, folder: Path, **trigger: Any) -> list[StreamingQu
     first = begin("files", files)
     # Spark shares a map of the environment between queries, and fills it while a query begins: what
     # it sends to its tasks meanwhile they may not be able to read (OptionalDataException).
-    while not first.recentProgress and not first.awaitTermination(0.1):
+    while not first.recentProgress and not first.awaitTermination(1):
         pass
     return [first, begin("tables", tables)]
 
