@@ -13,7 +13,7 @@ from adbc_driver_manager import AdbcConnection, AdbcStatement, OperationalError
 from pgqpy.spark.packing import packed, unpacked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
 BATCH_BYTES = 1024 * 1024  # of a batch on the wire; 256 KB are as good, 16 MB read 10 % slower
 SIZE_HINT = adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value
@@ -47,14 +47,10 @@ class Reader:
         rows = [row for batch in self._rows(query) for row in batch.to_pylist()]
         return tuple(rows[0].values()) if rows else None
 
-    def batches(self, query: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
         """Run a query of these columns and yield its rows."""
         for batch in self._rows(packed(query, names)):
             yield unpacked(batch, names)
-
-    def cancel(self) -> None:
-        """End a query that runs in another thread."""
-        self._connection.cancel()
 
     def close(self) -> None:
         """Close the connection, and with it the transaction."""

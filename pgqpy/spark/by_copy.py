@@ -14,7 +14,7 @@ from pgqpy.spark.columns import TIME
 from pgqpy.spark.shape import LAST, MINUS_INFINITY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
 BLOCK_BYTES = 2 * 1024 * 1024  # of CSV in a batch, or one row if that is larger
 
@@ -46,7 +46,7 @@ class Reader:
         """Return the first row of a query."""
         return self._connection.execute(query.encode()).fetchone()
 
-    def batches(self, query: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
         """Run a query of these columns and yield its rows."""
         chosen = [MICROSECONDS if name == TIME else sql.Identifier(name) for name in names]
         statement = sql.SQL("copy (select {} from ({}) e) to stdout (format csv)").format(
@@ -55,10 +55,6 @@ class Reader:
         with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
             for block in _blocks(copy):
                 yield from _parsed(block, names)
-
-    def cancel(self) -> None:
-        """End a query that runs in another thread."""
-        self._connection.cancel()
 
     def close(self) -> None:
         """Close the connection, and with it the transaction."""

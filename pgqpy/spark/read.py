@@ -10,11 +10,10 @@ from psycopg import sql
 
 from pgqpy.errors import QueueNotFound, RangeExpired
 from pgqpy.spark.connect import patiently
-from pgqpy.spark.prefetch import prefetched
 from pgqpy.spark.shape import shaped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
     from types import ModuleType
 
     import pyarrow as pa
@@ -54,11 +53,8 @@ class Reader(Protocol):
     def row(self, query: str) -> tuple[Any, ...] | None:
         """Return the first row of a query."""
 
-    def batches(self, query: str, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
         """Run a query of these columns and yield its rows."""
-
-    def cancel(self) -> None:
-        """End a query that runs in another thread."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -97,8 +93,7 @@ def read(
             if module.sqlstate(error) in GONE:
                 raise _dropped(partition) from error
             raise
-        fetched = prefetched(reader.batches(partition.query, projection.selected), reader.cancel)
-        with closing(fetched) as batches:
+        with closing(reader.batches(partition.query, projection.selected)) as batches:
             for batch in batches:
                 yield shaped(batch, schema, partition.finder)
 
