@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 import pgqpy
 from pgqpy.errors import ConnectionFailed, NotSupported, SchemaMissing
@@ -32,20 +37,47 @@ def patiently(action: Callable[[], T], lost: tuple[type[Exception], ...], place:
     Raises:
         ConnectionFailed: in one line, without a password. A wrong password is not tried again.
     """
-    deadline = time.monotonic() + PATIENCE
-    pause = FIRST_PAUSE
-    while True:
+
+    def attempt() -> T:
         try:
             return action()
         except lost as error:
-            why = _diagnosis(place)
-            if why is None and time.monotonic() > deadline:
-                raise
-            if why is not None and (_is_hopeless(why) or time.monotonic() > deadline):
-                raise why from None
-            logger.info("no connection, again in %.1f s: %s", pause, why or type(error).__name__)
-        time.sleep(pause * random.uniform(0.5, 1))
-        pause = min(pause * 2, LONGEST_PAUSE)
+            why = _diagnosis(place) or error
+        raise why
+
+    def passes(error: BaseException) -> bool:
+        if isinstance(error, ConnectionFailed):
+            return not _is_hopeless(error)
+        return isinstance(error, lost)
+
+    try:
+        return persistent(passes, _say)(attempt)
+    except ConnectionFailed as why:
+        raise why from None
+
+
+def persistent(
+    passes: Callable[[BaseException], bool], before_sleep: Callable[[RetryCallState], None]
+) -> Retrying:
+    """Return what calls a function again after an error that passes, for `PATIENCE` seconds."""
+    return Retrying(
+        retry=retry_if_exception(passes),
+        stop=stop_after_delay(PATIENCE),
+        wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+        before_sleep=before_sleep,
+        reraise=True,
+    )
+
+
+def why_and_pause(state: RetryCallState) -> tuple[BaseException | None, float]:
+    """Return what failed, and the seconds until it is tried again."""
+    why = None if state.outcome is None else state.outcome.exception()
+    return why, state.upcoming_sleep
+
+
+def _say(state: RetryCallState) -> None:
+    why, pause = why_and_pause(state)
+    logger.info("no connection, again in %.1f s: %s", pause, why)
 
 
 def _diagnosis(place: Place) -> ConnectionFailed | None:

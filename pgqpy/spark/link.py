@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import random
-import time
 from typing import TYPE_CHECKING, TypeVar
 
 from pgqpy.consumers._sync_lock import RunningLock
 from pgqpy.consumers._sync_session import Session
 from pgqpy.consumers.loss import is_loss
 from pgqpy.consumers.waiting import Wakeup, take_notifications
-from pgqpy.spark.connect import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, check_schema
+from pgqpy.spark.connect import check_schema, persistent, why_and_pause
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tenacity import RetryCallState
 
     from pgqpy.client import Client
     from pgqpy.spark.dsn import Place
@@ -49,24 +49,7 @@ class Link:
             ConnectionFailed: at the first time at once, later after `PATIENCE` seconds;
             ConsumerRunning: somebody else runs the consumer.
         """
-        deadline = time.monotonic() + PATIENCE
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                return action(self._open())
-            except Exception as error:
-                if not (self._connected and is_loss(error)) or time.monotonic() > deadline:
-                    raise
-                logger.warning(
-                    "queue %s, consumer %s: %s: again in %.1f s",
-                    self._queue,
-                    self._consumer,
-                    error,
-                    pause,
-                )
-                self.close()
-            time.sleep(pause * random.uniform(0.5, 1))
-            pause = min(pause * 2, LONGEST_PAUSE)
+        return persistent(self._may_come_back, self._lose)(lambda: action(self._open()))
 
     def notified(self) -> bool:
         """Say whether a tick was announced since the last call. Asks no SQL, and never waits."""
@@ -88,6 +71,16 @@ class Link:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+    def _may_come_back(self, error: BaseException) -> bool:
+        return self._connected and is_loss(error)
+
+    def _lose(self, state: RetryCallState) -> None:
+        why, pause = why_and_pause(state)
+        logger.warning(
+            "queue %s, consumer %s: %s: again in %.1f s", self._queue, self._consumer, why, pause
+        )
+        self.close()
 
     def _open(self) -> Client:
         if self._session is None:

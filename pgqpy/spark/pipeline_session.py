@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from pgqpy.spark.dsn import ENVIRONMENT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgqpy.spark.pipeline_plan import Plan
 
-DSN = "PGQPY_DSN"
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others are to read it too
@@ -38,8 +39,8 @@ def opened(plan: Plan, dsn: str) -> Iterator[SparkSession]:
     if plan.master:
         builder = builder.master(plan.master)
     if dsn:
-        os.environ[DSN] = dsn
-        builder = builder.config(f"spark.executorEnv.{DSN}", dsn)
+        os.environ[ENVIRONMENT] = dsn
+        builder = builder.config(f"spark.executorEnv.{ENVIRONMENT}", dsn)
         builder = builder.config("spark.redaction.regex", REDACTED)
     if not submitted:
         # Else the executors take the first python3 on PATH, which may know nothing of pgqpy.
