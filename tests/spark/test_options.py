@@ -111,7 +111,7 @@ def test_a_batch_has_no_use_for_a_start_without_an_end(options, parameter):
 
 
 def test_what_spark_itself_hands_over_is_no_unknown_option():
-    read_options({**STREAM, "checkpointLocation": "/tmp/x", "path": "x"})
+    read_options({**STREAM, "checkpointLocation": "notes", "path": "x"})
 
 
 def test_no_password_is_in_what_an_exception_or_a_plan_would_show():

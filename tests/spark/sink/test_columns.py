@@ -52,7 +52,7 @@ def test_columns_that_make_no_event_are_refused_by_name(schema, event_type, name
 
 
 def test_options_have_the_names_of_the_readers_and_any_case():
-    found = sink_options({"QUEUE": "q", "eventtype": "paid", "checkpointLocation": "/tmp/x"})
+    found = sink_options({"QUEUE": "q", "eventtype": "paid", "checkpointLocation": "notes"})
     assert (found.queue, found.event_type, found.exactly_once) == ("q", "paid", True)
     assert not sink_options({"queue": "q", "mode": "AT_LEAST_ONCE"}).exactly_once
     assert sink_options({"path": "q"}).queue == "q", "df.write.format('pgq').save('q')"
