@@ -72,7 +72,7 @@ def persistent(
 def why_and_pause(state: RetryCallState) -> tuple[BaseException | None, float]:
     """Return what failed, and the seconds until it is tried again."""
     why = None if state.outcome is None else state.outcome.exception()
-    return why, state.upcoming_sleep
+    return why, state.next_action.sleep if state.next_action else 0.0
 
 
 def _say(state: RetryCallState) -> None:
