@@ -230,7 +230,9 @@ class TransactionEnded(PgqError):
 
 
 class StageLost(PgqError):
-    """The stage does not hold what the tasks wrote, so nothing was inserted.
+    """Not all of the stages wait to be committed, so none was.
+
+    They were dropped, or opened more than a day ago, or the queue was repaired since.
 
     Data: `.queue`.
     """

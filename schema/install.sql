@@ -21,6 +21,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir views/subscription.sql
 \ir tables/008_pins.sql
 \ir tables/009_sink.sql
+\ir tables/010_stage.sql
 \ir setup/retire.sql
 
 -- What the rest is made of
@@ -60,8 +61,6 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/produce/current_event_table.sql
 
 -- Producers of many events, by tasks side by side: in once
-\ir functions/internal/create_stage.sql
-\ir functions/internal/clear_stage.sql
 \ir functions/produce/open_stage.sql
 \ir functions/produce/commit_stage.sql
 \ir functions/produce/drop_stage.sql

@@ -137,5 +137,5 @@ def maint_positions() -> Call[int]:
 
 
 def maint_stages() -> Call[int]:
-    """Drop stages that nobody needs: 1 = call again at once, 0 = done."""
+    """Give up stages that wait in vain: 0 = done."""
     return Call("maint_stages", "select pgq.maint_stages()", (), value, beside=True)

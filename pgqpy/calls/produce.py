@@ -11,7 +11,6 @@ from pgqpy.calls._call import Call, value
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
-    from uuid import UUID
 
     from pgqpy.calls._call import Row
     from pgqpy.calls.payload import Payload
@@ -100,29 +99,29 @@ def transaction_id() -> Call[int]:
     return Call("txid_current", "select txid_current()", (), value)
 
 
-def open_stage(queue: str, writer: str, epoch: int | None) -> Call[str | None]:
-    """Name the table that a task of a writer fills; None if the epoch is committed already."""
+def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
+    """Make the transaction a stage; its id. None if the epoch is committed already."""
     params = (*_writing(queue, writer), check.maybe_big("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
     return Call("open_stage", sql, params, value, {"queue": queue}, beside=True)
 
 
 def commit_stage(
-    queue: str, writer: str, epoch: int | None, attempts: Iterable[UUID], events: int
+    queue: str, writer: str, epoch: int | None, stages: Iterable[int], events: int
 ) -> Call[int]:
-    """Make events of what the attempts staged: 1 = inserted, 0 = that was done before."""
+    """Give away what the stages hold: 1 = done, 0 = that was done before."""
     params = (
         *_writing(queue, writer),
         check.maybe_big("epoch", epoch),
-        list(attempts),
+        [check.big("stage", stage) for stage in stages],
         check.big("events", events),
     )
-    sql = "select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::uuid[], %s::bigint)"
+    sql = "select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::bigint[], %s::bigint)"
     return Call("commit_stage", sql, params, value, {"queue": queue}, beside=True)
 
 
 def drop_stage(queue: str, writer: str) -> Call[int]:
-    """Drop what a writer staged and will not commit: 1, or 0 if there was nothing."""
+    """Give up what a writer staged and did not commit: how many stages."""
     sql = "select pgq.drop_stage(%s::text, %s::text)"
     return Call("drop_stage", sql, _writing(queue, writer), value, {"queue": queue}, beside=True)
 

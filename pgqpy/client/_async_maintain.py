@@ -171,7 +171,7 @@ class AsyncMaintaining(AsyncBase):
         return await self._run(calls.maintain.maint_positions())
 
     async def maint_stages(self) -> int:
-        """Drop stages that nobody needs, and forget writers that are gone; 0 = done.
+        """Give up stages that wait in vain, and forget writers that are gone; 0 = done.
 
         Raises:
             NotSupported: on the real extension.

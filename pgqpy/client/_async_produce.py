@@ -8,11 +8,11 @@ from pgqpy import calls
 from pgqpy.client._async_base import AsyncBase
 from pgqpy.client._iterables import few_async
 from pgqpy.client._translate import translated
+from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
     from datetime import datetime
-    from uuid import UUID
 
     from psycopg import AsyncCopy
 
@@ -159,12 +159,11 @@ class AsyncProducing(AsyncBase):
         """
         return await self._run(calls.produce.current_event_table(queue))
 
-    async def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> str | None:
-        """Name the table that a task of a writer fills, made if need be; None: committed already.
+    async def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
+        """Make this transaction a stage; its id. None: the epoch is committed already.
 
-        For many tasks that write side by side, and may be repeated. Each COPYs rows of
-        (attempt, piece, ev_types[], ev_datas[], ev_extra1s[] …) there; `commit_stage` makes events
-        of them. Call it outside a transaction: other tasks wait while one makes the table.
+        For many tasks that write side by side, and may be repeated. Whatever a task's transaction
+        inserts into the queue, in whatever way, nobody is given before `commit_stage` names it.
 
         Args:
             queue: the queue's name.
@@ -172,32 +171,34 @@ class AsyncProducing(AsyncBase):
             epoch: the part of it that is written now; they go up. None: all, and never again.
 
         Raises:
-            QueueNotFound, InsertDisabled, InvalidArgument; NotSupported: on the real extension.
+            InvalidArgument: no transaction is open, or it is a stage of something else.
+            QueueNotFound, InsertDisabled; NotSupported: on the real extension.
         """
+        if self._link.alone():
+            raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
         return await self._run(calls.produce.open_stage(queue, writer, epoch))
 
     async def commit_stage(
-        self, queue: str, writer: str, epoch: int | None, attempts: Iterable[UUID], events: int
+        self, queue: str, writer: str, epoch: int | None, stages: Iterable[int], events: int
     ) -> int:
-        """Make events of what these attempts staged, in their order: 1. 0: it was done before.
+        """Give away the events of these stages, all in one batch: 1. 0: it was done before.
 
         Args:
             queue: the queue's name.
             writer: as in `open_stage`.
             epoch: as in `open_stage`.
-            attempts: the ids that the tasks put into their rows.
-            events: how many they wrote.
+            stages: what `open_stage` returned to the tasks whose transactions committed.
+            events: how many they inserted.
 
         Raises:
-            StageLost: the stage holds something else; nothing was inserted.
+            StageLost: not all of these stages wait any more; nothing was given away.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
             NotSupported: on the real extension.
         """
-        call = calls.produce.commit_stage(queue, writer, epoch, attempts, events)
-        return await self._run(call)
+        return await self._run(calls.produce.commit_stage(queue, writer, epoch, stages, events))
 
     async def drop_stage(self, queue: str, writer: str) -> int:
-        """Drop what a writer staged and will not commit: 1, or 0 if there was nothing.
+        """Give up what a writer staged and did not commit: how many stages that were.
 
         Raises:
             NotSupported: on the real extension.

@@ -1,4 +1,4 @@
-"""Checks of what moves: ticks, consumers, retries, rotation."""
+"""Checks of what moves: ticks, consumers, stages, retries, rotation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 TICK_SLACK = timedelta(seconds=10)
 RETRY_SLACK = timedelta(minutes=1)
 ROTATION_SLACK = timedelta(minutes=10)
+STAGE_SLACK = timedelta(hours=1)
 MANY_STUBBORN = 10  # events
 
 # A ticker of ours is known by its leader lock; another (pgqd) by the ticks it takes.
@@ -144,6 +145,27 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
             yield Finding("warn", "rotation", what, remedy)
 
 
+STAGES = """
+    select q.queue_name, s.stage_writer as writer, count(*) as stages,
+        now() - min(s.stage_time) as waited
+    from pgq.stage s join pgq.queue q on q.queue_id = s.stage_queue
+    where s.stage_commit is null group by 1, 2 order by 1, 2
+"""
+
+
+def judge_stages(rows: list[Row]) -> Iterator[Finding]:
+    """Find stages that nobody commits: rotation waits for them, a day at most."""
+    for row in rows:
+        if row["waited"] > STAGE_SLACK:
+            queue, writer = row["queue_name"], row["writer"]
+            what = (
+                f"{row['stages']} stage(s) of {writer!r} wait to be committed, the oldest for "
+                f"{rough(row['waited'])}: queue {queue} does not rotate before"
+            )
+            remedy = f"if it will not come back: select pgq.drop_stage('{queue}', '{writer}')"
+            yield Finding("warn", "stage", what, remedy)
+
+
 RETRIES = """
     select q.queue_name, c.co_name as consumer_name,
         count(*) filter (where r.ev_retry_after < now()) as due,
@@ -203,6 +225,7 @@ CHECKS = (
     Check("paused", SWITCHES, judge_switches),
     Check("consumer", CONSUMERS, judge_consumers),
     Check("rotation", ROTATION, judge_rotation),
+    Check("stage", STAGES, judge_stages),
     Check("retry", RETRIES, judge_retries),
     Check("dead", DEAD, judge_dead),
 )

@@ -1,9 +1,9 @@
 """Writers: a DataFrame's rows become events, once.
 
-Exactly once, each task fills a stage, and the driver makes events of what the successful attempts
-staged, in one transaction with the ledger (see commit_stage): an epoch that Spark repeats, because
-it was killed before it wrote down that it was done, is refused there. At least once, each task
-inserts by itself.
+Each task inserts in a transaction of its own. Exactly once, that is a stage: its events wait until
+the driver commits the stages of the successful attempts, in one transaction with the ledger (see
+open_stage and commit_stage). An epoch that Spark repeats, because it was killed before it wrote
+down that it was done, is refused there.
 
 Spark commits by a writer that it makes anew, so messages carry all that the commit needs.
 """
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pgqpy.spark.sink_columns import EventColumns
     from pgqpy.spark.sink_options import SinkOptions
 
 logger = logging.getLogger("pgqpy.spark")
@@ -46,7 +47,7 @@ QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
 class Written(WriterCommitMessage):
     """What a task tells the driver; `attempt` is None if the epoch was committed before."""
 
-    writing: Writing
+    writing: Writing | None  # None: at least once
     attempt: Attempt | None
 
 
@@ -56,24 +57,20 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
         self.columns = event_columns(_kinds(schema), self.options.event_type)
-        self.writing = Writing(f"write {uuid.uuid4()}", None)
+        once = Writing(f"write {uuid.uuid4()}", None)
+        self.writing = once if self.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task has."""
-        if self.options.exactly_once:
-            attempt = sink_load.stage(self.options, self.columns, self.writing, iterator)
-            return Written(self.writing, attempt)
-        return Written(self.writing, sink_load.insert(self.options, self.columns, iterator))
+        return _written(self.options, self.columns, self.writing, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make events of all that was staged."""
-        if self.options.exactly_once:
-            commit(self.options, messages)
+        """Give away all that was staged."""
+        commit(self.options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  # Spark's
-        """Drop what was staged."""
-        if self.options.exactly_once:
-            drop(self.options, self.writing)
+        """Give up what was staged."""
+        drop(self.options, self.writing)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -85,22 +82,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task of a micro-batch has."""
-        writing = _epoch()
-        if self.options.exactly_once:
-            attempt = sink_load.stage(self.options, self.columns, writing, iterator)
-            return Written(writing, attempt)
-        return Written(writing, sink_load.insert(self.options, self.columns, iterator))
+        writing = _epoch() if self.options.exactly_once else None
+        return _written(self.options, self.columns, writing, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
-        """Make events of all that was staged for the epoch; nothing if that was done before."""
-        if self.options.exactly_once:
-            commit(self.options, messages)
+        """Give away all that was staged for the epoch; nothing if that was done before."""
+        commit(self.options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
-        """Drop what was staged, as far as a message tells whose it is."""
-        told = _written(messages)
-        if self.options.exactly_once and told:
-            drop(self.options, told[0].writing)
+        """Give up what was staged, as far as a message tells whose it is."""
+        told = _told(messages)
+        drop(self.options, told[0].writing if told else None)
 
 
 def batch_writer(
@@ -131,35 +123,37 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
     """Commit once. If the connection breaks, say it again: the ledger knows whether it was done.
 
     Raises:
-        StageLost: the server crashed since the tasks wrote. Spark fails, and repeats the epoch.
+        StageLost: the stages do not wait any more. Spark fails, and repeats the epoch.
     """
-    told = [message for message in _written(messages) if message.attempt != sink_load.NOTHING]
-    if not told:
+    told = [message for message in _told(messages) if message.attempt != sink_load.NOTHING]
+    writing = told[0].writing if told else None
+    if writing is None:  # nothing was written, or it is done already
         return
-    writing = told[0].writing
     attempts = [message.attempt for message in told if message.attempt is not None]
     if len(attempts) < len(told):  # a task found it in the ledger
         _say_repeated(options, writing)
         drop(options, writing)
         return
-    ids = [attempt.id for attempt in attempts if attempt.id is not None]
+    stages = [attempt.stage for attempt in attempts if attempt.stage is not None]
     events = sum(attempt.events for attempt in attempts)
 
     def once() -> int:
         with connected(options) as client:
-            return client.commit_stage(options.queue, *writing, ids, events)
+            return client.commit_stage(options.queue, *writing, stages, events)
 
     if not patiently(once, (psycopg.OperationalError,), options.place):
         _say_repeated(options, writing)
 
 
-def drop(options: SinkOptions, writing: Writing) -> None:
-    """Drop the stage. What cannot be dropped now, maint_stages drops."""
+def drop(options: SinkOptions, writing: Writing | None) -> None:
+    """Give the stages up. Those that cannot be reached now are left to maint_stages."""
+    if writing is None:
+        return
     try:
         with connected(options) as client:
             client.drop_stage(options.queue, writing.writer)
     except (PgqError, psycopg.Error) as exc:
-        logger.warning("the stage of %s is left to maintenance: %s", writing.writer, exc)
+        logger.warning("the stages of %s are left to maintenance: %s", writing.writer, exc)
 
 
 def _say_repeated(options: SinkOptions, writing: Writing) -> None:
@@ -171,7 +165,16 @@ def _say_repeated(options: SinkOptions, writing: Writing) -> None:
     )
 
 
-def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def _written(
+    options: SinkOptions,
+    columns: EventColumns,
+    writing: Writing | None,
+    batches: Iterator[pa.RecordBatch],
+) -> Written:
+    return Written(writing, sink_load.load(options, columns, writing, batches))
+
+
+def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     return [message for message in messages if isinstance(message, Written)]
 
 

@@ -1,8 +1,7 @@
-"""What a task does: its batches into a stage, or straight into the queue. Each by one COPY."""
+"""What a task does: its batches into the queue, by one COPY; exactly once, as a stage."""
 
 from __future__ import annotations
 
-import uuid
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from pgqpy.spark.sink_columns import EventColumns
     from pgqpy.spark.sink_options import SinkOptions
 
-STAGED = "attempt, piece, ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s"
-
 
 class Writing(NamedTuple):
     """Who writes: a Spark query with its epoch, or a batch write, which has none."""
@@ -38,9 +35,9 @@ class Writing(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """What one attempt of a task wrote. `id` is None where there was nothing to write."""
+    """What one attempt of a task wrote. `stage` is None where there is none."""
 
-    id: uuid.UUID | None
+    stage: int | None
     events: int
 
 
@@ -58,62 +55,55 @@ def connected(options: SinkOptions) -> Iterator[Client]:
         yield client
 
 
-def stage(
+def load(
     options: SinkOptions,
     columns: EventColumns,
-    writing: Writing,
+    writing: Writing | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Attempt | None:
-    """Fill the writer's stage; None if the epoch is committed already."""
-    some = pieces(batches)
-    first = next(some, None)
-    if first is None:
-        return NOTHING
-    with connected(options) as client:
-        table = client.open_stage(options.queue, *writing)
-        if table is None:
-            for _ in some:  # Spark wants its rows read to the end
-                pass
-            return None
-        attempt, events = uuid.uuid4(), 0
-        statement = _copy(table, STAGED)
-        with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
-            copy.write(binary.START)
-            for number, batch in enumerate(chain([first], some)):
-                for octets in binary.piece(attempt, number, fields(columns, batch)):
-                    copy.write(octets)
-                events += batch.num_rows
-            copy.write(binary.END)
-    return Attempt(attempt, events)
+    """Insert in a transaction of the task's own, as a stage of `writing` if there is one.
 
-
-def insert(
-    options: SinkOptions, columns: EventColumns, batches: Iterable[pa.RecordBatch]
-) -> Attempt:
-    """Insert into the queue in a transaction of the task's own: once it ends, it is done."""
+    Returns:
+        None if the epoch is committed already.
+    """
     some = pieces(batches)
     first = next(some, None)
     if first is None:
         return NOTHING
     with connected(options) as client, client.transaction():
-        events, limit = 0, _limit(client, options.queue)
-        call = table_to_load(options.queue)
-        table = client._run(call)  # noqa: SLF001  # the client's own copies text
-        found = fields(columns, first)
-        statement = _copy(table, ", ".join(names_of(found)))
-        with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
-            copy.write(binary.START)
-            for batch in chain([first], some):
-                events += batch.num_rows
-                if limit is not None and events > limit:
-                    raise _too_many(options.queue, limit)
-                found = fields(columns, batch) if batch is not first else found
-                copy.write(binary.rows([column for column in found if column is not None]))
-            copy.write(binary.END)
-    return Attempt(None, events)
+        stage = client.open_stage(options.queue, *writing) if writing else None
+        if writing and stage is None:
+            for _ in some:  # Spark wants its rows read to the end
+                pass
+            return None
+        return Attempt(stage, _copy(client, options, columns, chain([first], some)))
 
 
-def _copy(table: str, columns: str) -> sql.Composed:
+def _copy(
+    client: Client,
+    options: SinkOptions,
+    columns: EventColumns,
+    batches: Iterator[pa.RecordBatch],
+) -> int:
+    """Insert batches and return how many events they were."""
+    events, limit = 0, _limit(client, options.queue)
+    table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
+    first = next(batches)
+    found = fields(columns, first)
+    statement = _statement(table, ", ".join(names_of(found)))
+    with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
+        copy.write(binary.START)
+        for batch in chain([first], batches):
+            events += batch.num_rows
+            if limit is not None and events > limit:
+                raise _too_many(options.queue, limit)
+            found = fields(columns, batch) if batch is not first else found
+            copy.write(binary.rows([column for column in found if column is not None]))
+        copy.write(binary.END)
+    return events
+
+
+def _statement(table: str, columns: str) -> sql.Composed:
     statement = sql.SQL("copy {} ({}) from stdin with (format binary)")
     return statement.format(sql.SQL(table), sql.SQL(columns))
 

@@ -39,7 +39,7 @@ to pgq_reader;
 grant execute on function
     pgq.insert_event(text, text, text), pgq.insert_event(text, text, text, text, text, text, text),
     pgq.insert_events(text, text[], text[], text[], text[], text[], text[]), pgq.current_event_table(text),
-    pgq.open_stage(text, text, bigint), pgq.commit_stage(text, text, bigint, uuid[], bigint), pgq.drop_stage(text, text)
+    pgq.open_stage(text, text, bigint), pgq.commit_stage(text, text, bigint, bigint[], bigint), pgq.drop_stage(text, text)
 to pgq_writer;
 
 grant execute on function

@@ -104,6 +104,19 @@ def test_consumer_that_blocks_rotation(
         assert words in worst["consumer"][1]
 
 
+def test_stage_that_nobody_commits(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    with client.transaction():
+        client.open_stage("orders", "nightly")
+    assert "stage" not in examine()[1]
+    connection.execute("update pgq.stage set stage_time = now() - interval '3 hours'")
+    worst = examine()[1]
+    assert worst["stage"][0] == "warn"
+    assert "nightly" in worst["stage"][1]
+
+
 def test_transaction_that_holds_xmin_back(examine: Examine, connect: Connect) -> None:
     holder = connect(application_name="holder", autocommit=False)
     holder.execute("set transaction isolation level repeatable read")
@@ -151,7 +164,7 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert result.exit_code == 0
     assert "may insert events, not:" in result.stdout
     refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
-    assert [line.split()[1] for line in refused] == ["retry", "dead"]
+    assert [line.split()[1] for line in refused] == ["stage", "retry", "dead"]
     (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
     assert f"no long transaction among role {GUEST}'s own" in told
     assert f"grant pg_read_all_stats to {GUEST}" in told

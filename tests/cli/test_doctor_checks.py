@@ -207,6 +207,17 @@ def test_overdue_rotation_retries_and_dead_events() -> None:
     assert levels(flow.judge_dead(dead)) == ["warn"]
 
 
+def test_a_stage_that_nobody_commits_is_named() -> None:
+    rows = [
+        {"queue_name": "q", "writer": "w", "stages": 2, "waited": waited}
+        for waited in (MINUTE, 2 * HOUR)
+    ]
+    found = only(flow.judge_stages(rows))
+    assert found.level == "warn"
+    assert "2 stage(s) of 'w' wait to be committed, the oldest for 2 h" in found.what
+    assert "pgq.drop_stage('q', 'w')" in found.remedy
+
+
 def retries(**change: object) -> dict[str, object]:
     counts = {"due": 1, "overdue": -HOUR, "stubborn": 0, "retries": 7}
     return {"queue_name": "q", "consumer_name": "c", **counts, **change}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from uuid import UUID, uuid4
 
 import pytest
+
+from tests.schema.stages import INSERT, OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,21 +56,28 @@ def batch(queue: str, sql: Callable[..., Any]) -> Callable[..., int]:
 
 
 @pytest.fixture
-def stage(queue: str, sql: Callable[..., Any]) -> Callable[..., UUID]:
-    """Stage events of one type as a task would: `stage("w", 1, "a", "b")` returns its attempt."""
+def stage(queue: str, connection: psycopg.Connection[Any]) -> Callable[..., int]:
+    """Stage events of one type as a task would: `stage("w", 1, "a", "b")` returns the stage."""
 
-    def fill(
-        writer: str, epoch: int | None, *datas: str, piece: int = 1, attempt: UUID | None = None
-    ) -> UUID:
-        attempt = attempt or uuid4()
-        table = sql("select pgq.open_stage('q', %s, %s)", writer, epoch)
-        sql(
-            f"insert into {table} (attempt, piece, ev_types, ev_datas) values (%s, %s, %s, %s)",
-            attempt,
-            piece,
-            ["t"] * len(datas),
-            list(datas),
-        )
-        return attempt
+    def fill(writer: str, epoch: int | None, *datas: str) -> int:
+        with connection.transaction():
+            opened = connection.execute(OPEN, (writer, epoch)).fetchone()
+            for data in datas:
+                connection.execute(INSERT, [data])
+        assert opened is not None
+        return int(opened[0])
 
     return fill
+
+
+@pytest.fixture
+def given(queue: str, sql: Callable[..., Any], rows: Callable[..., Any]) -> Callable[[], list[str]]:
+    """Return the data of all events that consumers are given, by id."""
+    first = sql("select max(tick_id) from pgq.tick")
+
+    def read() -> list[str]:
+        last = sql("select tick_id from pgq.tick_queue('q')")
+        found = rows("select ev_data from pgq.get_tick_events('q', %s, %s)", first, last)
+        return [data for (data,) in found]
+
+    return read

@@ -5,9 +5,11 @@ from __future__ import annotations
 import psycopg
 import pytest
 
+OPEN = "select pgq.open_stage('q', %s, %s)"
+INSERT = "select pgq.insert_event('q', 't', %s)"
 COMMIT = "select pgq.commit_stage('q', %s, %s, %s, %s)"
-EVENTS = "select ev_type, ev_data, ev_extra1 from pgq.event_1 order by ev_id"
-STAGES = "select relname from pg_class where relname ~ '^stage_[0-9]+$' order by 1"
+STATES = "select stage_writer, stage_epoch, sign(stage_commit)::int from pgq.stage order by 1, 2, 3"
+WAITING, GIVEN, GIVEN_UP = None, 1, 0
 
 
 def state(sql, statement, *params):

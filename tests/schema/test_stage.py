@@ -1,103 +1,100 @@
-"""Stages: who makes their tables, who may use them, and when they go."""
+"""Stages: who may open them, what rotation owes them, and when they are forgotten."""
 
 from __future__ import annotations
 
-import threading
-from uuid import uuid4
-
 import pytest
 
-from tests.schema.stages import COMMIT, EVENTS, STAGES, state
-from tests.support.waiting import eventually
+from tests.schema.stages import COMMIT, GIVEN, GIVEN_UP, INSERT, OPEN, STATES, WAITING, state
+
+AGE = "update pgq.stage set stage_time = now() - %s::interval where stage_writer = %s"
 
 
-def test_who_writes_once_leaves_no_table_and_cannot_come_back(stage, sql, rows):
-    attempt = stage("w", None, "a")
-    assert len(rows(STAGES)) == 1
-    assert sql(COMMIT, "w", None, [attempt], 1) == 1
-    assert rows(STAGES) == []
-    assert sql("select pgq.open_stage('q', 'w', null)") is None
-    assert sql(COMMIT, "w", None, [attempt], 1) == 0
-    assert sql(COMMIT, "w", 7, [attempt], 1) == 0
-    assert rows(EVENTS) == [("t", "a", None)]
+def test_who_writes_once_cannot_come_back(stage, sql, given):
+    only = stage("w", None, "a")
+    assert sql(COMMIT, "w", None, [only], 1) == 1
+    assert sql(OPEN, "w", None) is None
+    assert sql(COMMIT, "w", None, [only], 1) == 0
+    assert sql(COMMIT, "w", 7, [only], 1) == 0
+    assert given() == ["a"]
 
 
-def test_the_stage_of_a_stream_is_used_again_and_empty_between_epochs(stage, sql, rows):
-    for epoch in (1, 2, 3):
-        attempt = stage("w", epoch, "x" * 10_000_000, str(epoch))
-        assert sql(COMMIT, "w", epoch, [attempt], 2) == 1
-        assert sql("select pg_relation_size('pgq.stage_1')") == 0
-        assert rows(STAGES) == [("stage_1",)]
-    assert sql("select count(*) from pgq.event_1") == 6
+def test_a_stage_is_its_transaction(queue, connection, sql, given):
+    with connection.transaction():
+        sql(INSERT, "before")
+        opened = sql(OPEN, "w", 1)
+        with connection.cursor().copy("copy pgq.event_1_0 (ev_type, ev_data) from stdin") as copy:
+            copy.write_row(("t", "copied"))
+        sql("select pgq.insert_events('q', '{t}', '{after}')")
+        assert opened == sql("select txid_current()") == sql(OPEN, "w", 1), "asked twice, one stage"
+    assert given() == []
+    assert sql(COMMIT, "w", 1, [opened], 3) == 1
+    assert given() == ["before", "copied", "after"]
 
 
-def test_tasks_that_come_at_once_get_one_table(queue, sql, rows, connect):
-    ask = "select pgq.open_stage('q', 'w', 1)"
-    first, second = connect(autocommit=False), connect()
-    found = first.execute(ask).fetchall()
-    thread = threading.Thread(target=lambda: found.extend(second.execute(ask).fetchall()))
-    thread.start()
-    eventually(lambda: sql("select count(*) from pg_locks where not granted") == 1)
-    first.commit()
-    thread.join()
-    assert found == [("pgq.stage_1",)] * 2
-    assert rows(STAGES) == [("stage_1",)]
+def test_a_transaction_is_one_stage_of_a_queue(queue, connection, sql, rows):
+    sql("select pgq.create_queue('r')")
+    with connection.transaction():
+        opened = sql(OPEN, "w", 1)
+        assert sql("select pgq.open_stage('r', 'other', null)") == opened
+        for other in (("w", 2), ("w", None), ("v", 1)):
+            with (
+                pytest.raises(Exception, match="stage of something else"),
+                connection.transaction(),
+            ):
+                sql(OPEN, *other)
+    assert rows(STATES) == [("other", None, WAITING), ("w", 1, WAITING)]
 
 
-def test_a_task_gets_a_table_also_if_another_dropped_it_meanwhile(queue, sql):
-    # As if another task had made the row, and somebody had dropped it before the look at it.
-    sql("create sequence public.times")
-    sql("""
-        create function public.skip_once() returns trigger language plpgsql as $$
-            begin return case when nextval('public.times') = 1 then null else new end; end
-        $$""")
-    sql("""
-        create trigger skip_once before insert on pgq.stage
-           for each row execute function public.skip_once()""")
-    table = sql("select pgq.open_stage('q', 'w', 1)")
-    assert table is not None, "null says that the epoch is committed"
-    sql(f"insert into {table} (attempt, piece) values (gen_random_uuid(), 1)")
+def test_a_stage_that_was_rolled_back_is_none(queue, connection, sql, rows, given):
+    with connection.transaction():
+        with connection.transaction(force_rollback=True):
+            sql(OPEN, "w", 1)
+        sql(INSERT, "of an ordinary transaction")
+    assert rows(STATES) == []
+    assert given() == ["of an ordinary transaction"]
 
 
-def test_nobody_waits_for_a_task_that_is_not_needed_any_more(stage, sql, rows, connect):
-    attempt = stage("w", 1, "a")
-    straggler = connect(autocommit=False)
-    straggler.execute("insert into pgq.stage_1 (attempt, piece) values (gen_random_uuid(), 1)")
-    sql("set statement_timeout = '10s'")
-    assert sql(COMMIT, "w", 1, [attempt], 1) == 1
-    assert rows(EVENTS) == [("t", "a", None)]
-    assert sql("select pgq.open_stage('q', 'w', 2)") == "pgq.stage_2", "it is left to the straggler"
-    assert sql("select pgq.maint_stages()") == 0
-    assert rows(STAGES) == [("stage_1",), ("stage_2",)]
-    straggler.commit()
-    sql("select pgq.maint_stages()")
-    assert rows(STAGES) == [("stage_2",)]
-
-
-def test_a_stage_that_will_not_be_committed_is_dropped(stage, sql, rows, connect):
-    stage("w", 1, "a")
-    assert sql("select pgq.drop_stage('q', 'w')") == 1
+def test_what_is_given_up_nobody_gets(stage, sql, rows, given):
+    lost = [stage("w", 1, "a"), stage("w", 1, "b")]
+    stage("v", 1, "c")
+    assert sql("select pgq.drop_stage('q', 'w')") == 2
     assert sql("select pgq.drop_stage('q', 'w')") == 0
     assert sql("select pgq.drop_stage('nope', 'w')") == 0
-    assert rows(STAGES) == []
-    stage("w", 1, "a")
-    with connect(autocommit=False) as reader:
-        reader.execute("select * from pgq.stage_2")
-        sql("set statement_timeout = '10s'")
-        assert sql("select pgq.drop_stage('q', 'w')") == 1
-        assert rows(STAGES) == [("stage_2",)]
-    sql("select pgq.maint_stages()")
-    assert rows(STAGES) == []
+    assert rows(STATES) == [("v", 1, WAITING), ("w", 1, GIVEN_UP), ("w", 1, GIVEN_UP)]
+    assert state(sql, COMMIT, "w", 1, lost, 2) == "PQ018"
+    assert given() == []
 
 
-def test_maintenance_drops_stages_that_nobody_opened_for_a_day(stage, sql, rows):
-    stage("old", 1, "a")
-    stage("in use", 1, "a")
-    sql("update pgq.stage set stage_time = now() - interval '25 hours'")
-    assert sql("select pgq.open_stage('q', 'in use', 1)") == "pgq.stage_2"
+def test_maintenance_gives_up_what_was_opened_a_day_ago(stage, sql, rows):
+    for writer, age in (("old", "25 hours"), ("young", "23 hours")):
+        stage(writer, 1, "a")
+        sql(AGE, age, writer)
+    assert sql("select pgq.maint_stages()") == 0
+    assert rows(STATES) == [("old", 1, GIVEN_UP), ("young", 1, WAITING)]
+
+
+@pytest.mark.parametrize(("epoch", "next_one"), [(1, 2), (None, None)])
+def test_maintenance_gives_up_what_others_have_written(stage, sql, rows, epoch, next_one):
+    stage("w", epoch, "of a task that failed later")
+    sql(COMMIT, "w", epoch, [stage("w", epoch, "good")], 1)
+    if next_one:
+        stage("w", next_one, "of the next epoch")
     sql("select pgq.maint_stages()")
-    assert rows(STAGES) == [("stage_2",)]
-    assert rows("select stage_writer from pgq.stage") == [("in use",)]
+    states = [("w", epoch, GIVEN_UP), ("w", epoch, GIVEN)]
+    assert rows(STATES) == states + ([("w", 2, WAITING)] if next_one else [])
+
+
+def test_maintenance_forgets_stages_when_no_event_of_theirs_can_be_there(stage, sql, rows):
+    stage("gone", 1, "a")
+    sql("select pgq.drop_stage('q', 'gone')")
+    sql("truncate pgq.event_1_0")
+    sql(COMMIT, "there", 1, [stage("there", 1, "b")], 1)
+    stage("waits", 1)
+    sql("select pgq.maint_stages()")
+    assert rows(STATES) == [("there", 1, GIVEN), ("waits", 1, WAITING)]
+    sql("truncate pgq.event_1_0")
+    sql("select pgq.maint_stages()")
+    assert rows(STATES) == [("waits", 1, WAITING)]
 
 
 def test_maintenance_forgets_writers_after_a_while(stage, sql, rows):
@@ -111,12 +108,11 @@ def test_maintenance_forgets_writers_after_a_while(stage, sql, rows):
 
 def test_a_dropped_queue_takes_ledger_and_stages_with_it(stage, sql, rows):
     sql(COMMIT, "w", 7, [stage("w", 7, "a")], 1)
+    stage("w", 8, "b")
     sql("select pgq.drop_queue('q', true)")
-    assert rows("select * from pgq.ledger") == rows("select * from pgq.stage") == []
-    sql("select pgq.maint_stages()")
-    assert rows(STAGES) == []
+    assert rows("table pgq.ledger") == rows("table pgq.stage") == []
     sql("select pgq.create_queue('q')")
-    assert sql("select pgq.open_stage('q', 'w', 1)") is not None, "a new queue, a new ledger"
+    assert sql(OPEN, "w", 1) is not None, "a new queue, a new ledger"
 
 
 @pytest.mark.parametrize(
@@ -137,17 +133,17 @@ def test_wrong_arguments_are_refused(queue, sql, statement, code):
     assert state(sql, statement) == code
 
 
-def test_a_writer_stages_and_commits_and_reads_nothing(queue, sql):
-    attempt = uuid4()
+def test_a_writer_stages_and_commits_and_reads_nothing(queue, connection, sql):
     sql("set role pgq_writer")
-    assert sql("select pgq.open_stage('q', 'w', 1)") == "pgq.stage_1"
-    sql("insert into pgq.stage_1 (attempt, piece, ev_types) values (%s, 1, '{t}')", attempt)
-    for statement in ("select * from pgq.stage_1", "truncate pgq.stage_1", "table pgq.ledger"):
+    with connection.transaction():
+        opened = sql(OPEN, "w", 1)
+        sql(INSERT, "a")
+    for statement in ("table pgq.stage", "delete from pgq.stage", "table pgq.ledger"):
         assert state(sql, statement) == "42501"
-    assert sql(COMMIT, "w", 1, [attempt], 1) == 1
-    assert sql("select pgq.drop_stage('q', 'w')") == 1
+    assert sql(COMMIT, "w", 1, [opened], 1) == 1
+    assert sql("select pgq.drop_stage('q', 'w')") == 0
     sql("set role pgq_reader")
-    assert state(sql, "select pgq.open_stage('q', 'w', 2)") == "42501"
+    assert state(sql, OPEN, "w", 2) == "42501"
     sql("set role pgq_ticker")
     assert sql("select pgq.maint_stages()") == 0
-    assert state(sql, "select pgq.open_stage('q', 'w', 2)") == "42501"
+    assert state(sql, OPEN, "w", 2) == "42501"

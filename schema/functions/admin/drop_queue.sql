@@ -3,8 +3,8 @@
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
 -- The order of locks is that of the consumers: registrations, then retried events, then event tables; and that of
--- commit_stage: the ledger, then event tables. So who is in the middle of a transaction is waited for, not deadlocked
--- with. Before all of them comes the one that keeps tickers away (may_look_at). Stages are left to maint_stages.
+-- commit_stage and maint_stages: the ledger, event tables, stages. So who is in the middle of a transaction is waited
+-- for, not deadlocked with. Before all of them comes the one that keeps tickers away (may_look_at).
 --
 -- Returns: 1.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.

@@ -7,12 +7,13 @@
 -- K be the ticks that a subscription refers to (used_ticks), and the last one, in their order. Tick number j gets the
 -- snapshot that sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3
 -- are PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
--- go. The rows are written anew into the first table, so that no dead row stays behind.
+-- go. The rows are written anew into the first table, so that no dead row stays behind. Events that waited for
+-- commit_stage go too: what committed theirs, or would have, finds none of them, and says so.
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids.
 -- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock, truncate and insert on the event tables; update and
---   delete pgq.tick.
+--   delete pgq.tick; delete pgq.stage.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -48,8 +49,10 @@ begin
     execute format($sql$
         create temporary table pgq_repair on commit drop as
         select e.*, case when e.ev_id > %L then cardinality($1)
-                    else (select count(*) from unnest($1) s where not txid_visible_in_snapshot(e.ev_txid, s)) end as unseen
-          from %s e$sql$, v_last_seq, pgq.quote_fqname(q.queue_data_pfx)) using v_snapshots;
+                    else (select count(*) from unnest($1) t where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t)) end as unseen
+          from %s e left join pgq.stage s on s.stage_queue = $2 and s.stage_txid = e.ev_txid
+         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, pgq.quote_fqname(q.queue_data_pfx))
+        using v_snapshots, q.queue_id;
     execute format('truncate %s', pgq.quote_fqname(q.queue_data_pfx));
     execute format($sql$
         insert into %s
@@ -58,6 +61,7 @@ begin
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
 
+    delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
     update pgq.tick t set tick_snapshot = format('%s:%s:', 3 + k.j, 3 + k.j)::txid_snapshot
       from unnest(v_ticks) with ordinality k (id, j)

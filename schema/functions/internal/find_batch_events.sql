@@ -5,6 +5,7 @@
 -- planner thinks of tables without statistics: see get_batch_events). An id may be there twice, with two txids: an
 -- event and its retried copy, in one large batch.
 --
+-- Returns: rows of pgq.event_template; ev_owner is null.
 -- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths;
 --   40001 as check_snapshot.
 -- Writes: as check_snapshot.
@@ -23,13 +24,11 @@ begin
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     return query execute format($sql$
-        select e.*
-          from %s e
-         where e.ev_txid = any ($1)
-           and (e.ev_id, e.ev_txid) in (select i, t from unnest($2, $1) u (i, t))
-           and txid_visible_in_snapshot(e.ev_txid, $3) and not txid_visible_in_snapshot(e.ev_txid, $4)
-           and (e.ev_owner is null or e.ev_owner = $5)$sql$, pgq.quote_fqname(b.data_pfx))
-        using x_event_txids, x_event_ids, b.next_snapshot, b.last_snapshot, b.sub_id;
+        select ev_id, ev_time, ev_txid, null::int, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from (%s) e
+         where ev_txid = any ($1) and (ev_id, ev_txid) in (select i, t from unnest($2, $1) u (i, t))$sql$,
+        pgq.range_sql(b.queue_id, b.data_pfx, b.last_snapshot, b.next_snapshot, b.sub_id))
+        using x_event_txids, x_event_ids;
     get diagnostics v_found = row_count;
     if v_found < (select count(*) from (select distinct i, t from unnest(x_event_ids, x_event_txids) u (i, t)) wanted) then
         raise exception 'event not found'

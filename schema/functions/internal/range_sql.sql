@@ -1,4 +1,4 @@
--- Function: pgq.range_sql(i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
+-- Function: pgq.range_sql(i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
 --
 -- The query of the events that one tick's snapshot sees and an earlier one's does not.
 --
@@ -10,27 +10,51 @@
 -- All tables of the queue are read (through their parent): the one that a late writer used may be any of them, and an
 -- index probe that finds nothing is cheap (G1).
 --
+-- Events of stages wait for the transaction that commits them (open_stage): they are left out where their own transaction
+-- would have them, and come where that one is, under its id. The stages are listed in the text, so that it selects the same
+-- whatever becomes of them. They are known: what the current tick sees is committed, and so is its row in pgq.stage.
+--
 -- Parameters: i_sub_id: whose retried events belong to it; null: nobody's.
 -- Returns: SQL text, in no order.
 -- Writes: nothing.
-create or replace function pgq.range_sql(i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
-returns text language plpgsql as $$
+create or replace function pgq.range_sql(
+    i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
+returns text language plpgsql
+set enable_seqscan = off as $$
 declare
-    v_ended text;
-    v_columns constant text := 'ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4';
-    v_from constant text := format(case when i_sub_id is null then 'select %s from %s where ev_owner is null'
-        else 'select %s from %s where (ev_owner is null or ev_owner = %s)' end, v_columns, pgq.quote_fqname(i_data_pfx), i_sub_id);
-    v_sql text := format('%s and ev_txid >= %s and ev_txid < %s', v_from, txid_snapshot_xmax(i_last), txid_snapshot_xmax(i_next));
+    v_first constant bigint := txid_snapshot_xmax(i_last);
+    v_end constant bigint := txid_snapshot_xmax(i_next);
+    v_late constant bigint[] := array(select x from txid_snapshot_xip(i_last) x where txid_visible_in_snapshot(x, i_next));
+    v_staged constant bigint[] := array(
+        select stage_txid from pgq.stage
+         where stage_queue = i_queue_id and (stage_txid >= v_first and stage_txid < v_end or stage_txid = any (v_late)));
+    v_ended constant bigint[] := array(select x from unnest(v_late) x where x <> all (v_staged));
+    v_given bigint[];
+    v_givers bigint[];
+    v_from constant text := 'select ev_id, ev_time, %s, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from '
+        || pgq.quote_fqname(i_data_pfx) || '%s where ' || case when i_sub_id is null
+        then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %s)', i_sub_id) end;
+    v_own constant text := format(v_from, 'ev_txid', '');
+    v_sql text := format('%s and ev_txid >= %s and ev_txid < %s', v_own, v_first, v_end);
 begin
-    if exists (select from txid_snapshot_xip(i_next) x where x >= txid_snapshot_xmax(i_last)) then
+    if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
         v_sql := v_sql || format(' and txid_visible_in_snapshot(ev_txid, %L)', i_next);
     end if;
-    select string_agg(x::text, ',') into v_ended
-      from txid_snapshot_xip(i_last) x where txid_visible_in_snapshot(x, i_next);
-    if v_ended is not null then
-        v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_from, '{' || v_ended || '}');
+    if v_staged <> '{}' then
+        v_sql := v_sql || format(' and ev_txid <> all (%L)', v_staged);
+    end if;
+    if v_ended <> '{}' then
+        v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_own, v_ended);
+    end if;
+    select array_agg(stage_txid), array_agg(stage_commit) into v_given, v_givers
+      from pgq.stage
+     where stage_queue = i_queue_id and (stage_commit >= v_first and stage_commit < v_end or stage_commit = any (v_late))
+       and txid_visible_in_snapshot(stage_commit, i_next);
+    if v_given is not null then
+        v_sql := v_sql || format(' union all ' || v_from || ' and ev_txid = staged', 'giver',
+            format(', unnest(%L::bigint[], %L::bigint[]) given (staged, giver)', v_given, v_givers));
     end if;
     return v_sql;
 end
 $$;
-comment on function pgq.range_sql(text, txid_snapshot, txid_snapshot, int) is 'The query of the events between two snapshots.';
+comment on function pgq.range_sql(int, text, txid_snapshot, txid_snapshot, int) is 'The query of the events between two snapshots.';

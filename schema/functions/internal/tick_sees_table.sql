@@ -5,6 +5,8 @@
 -- snapshot does not see: at or beyond its xmax, or of a transaction that was in progress. Index probes all: without
 -- statistics the planner would scan a full table, which a rotation holds locked meanwhile (see get_batch_events).
 --
+-- Events that wait for commit_stage are seen when that is.
+--
 -- Parameters: i_table: qualified and quoted.
 -- Returns: false also when the tick is gone.
 -- Writes: nothing.
@@ -16,7 +18,12 @@ declare
     v_unseen boolean;
 begin
     execute format('select exists (select from %1$s where ev_txid >= $1) or exists (select from %1$s where ev_txid = any ($2))', i_table)
-        into v_unseen using txid_snapshot_xmax(v_snapshot), array(select txid_snapshot_xip(v_snapshot));
+        into v_unseen using txid_snapshot_xmax(v_snapshot), array(
+            select txid_snapshot_xip(v_snapshot)
+            union all
+            select stage_txid from pgq.stage
+             where stage_queue = i_queue_id and (stage_commit is null or stage_commit >= txid_snapshot_xmin(v_snapshot))
+               and coalesce(not txid_visible_in_snapshot(stage_commit, v_snapshot), true));
     return v_snapshot is not null and not v_unseen;
 end
 $$;

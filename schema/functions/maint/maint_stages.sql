@@ -1,24 +1,44 @@
 -- Function: pgq.maint_stages()
 --
--- Drops stages that nobody opened for a day, those of queues that are gone, and tables that no row names any more, unless
--- somebody uses them. Forgets writers: those that write once after a day, others when they were silent for 90 days.
--- A writer that comes back later than that, with an epoch it has committed, would commit it again.
+-- Gives up stages that wait in vain: their epoch was committed by others, or they were opened a day ago. Forgets those
+-- whose events are gone: no table has any of so old a transaction. Forgets writers too: those that write once after a
+-- day, others when they were silent for 90 days. A writer that comes back later than that, with an epoch it has
+-- committed, would commit it again.
+--
+-- The order of locks is drop_queue's: event tables, then stages. What is looked at and what is deleted is one statement,
+-- for a stage may end its waiting at any time.
 --
 -- Returns: 0, done.
--- Writes: as clear_stage; delete pgq.ledger.
+-- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
 create or replace function pgq.maint_stages()
 returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+declare
+    q pgq.queue;
 begin
-    perform pgq.clear_stage(stage_id, true) from pgq.stage
-      where stage_time < now() - interval '1 day' or stage_queue not in (select queue_id from pgq.queue);
-    perform pgq.clear_stage(substr(relname, 7)::int, true) from pg_class
-      where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^stage_[0-9]+$'
-        and substr(relname, 7)::int not in (select stage_id from pgq.stage);
+    for q in
+        select * from pgq.queue where queue_id in (select stage_queue from pgq.stage) order by queue_id
+    loop
+        begin
+            execute format($sql$
+                delete from pgq.stage
+                 where stage_queue = $1 and stage_commit is not null
+                   and stage_txid < coalesce((select min(ev_txid) from %s), 9223372036854775807)$sql$, pgq.quote_fqname(q.queue_data_pfx))
+                using q.queue_id;
+        exception when undefined_table then
+            continue;  -- dropped meanwhile
+        end;
+        update pgq.stage set stage_commit = 0
+         where stage_queue = q.queue_id and stage_commit is null
+           and (stage_time < now() - interval '1 day'
+                or exists (select from pgq.ledger where ledger_queue = stage_queue and ledger_writer = stage_writer
+                              and (ledger_epoch >= stage_epoch) is not false));
+    end loop;
+    delete from pgq.stage where stage_queue not in (select queue_id from pgq.queue);
     delete from pgq.ledger
      where ledger_time < now() - case when ledger_epoch is null then interval '1 day' else interval '90 days' end
         or ledger_queue not in (select queue_id from pgq.queue);
     return 0;
 end
 $$;
-comment on function pgq.maint_stages() is 'Drops stages that nobody needs, and forgets writers that are gone.';
+comment on function pgq.maint_stages() is 'Gives up stages that wait in vain, and forgets those and the writers that are gone.';

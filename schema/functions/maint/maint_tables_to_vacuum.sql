@@ -7,7 +7,7 @@ create or replace function pgq.maint_tables_to_vacuum()
 returns setof text language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select unnest(array['pgq.queue', 'pgq.consumer', 'pgq.registration', 'pgq.position', 'pgq.tick', 'pgq.tick_recent',
-        'pgq.retry_queue', 'pgq.dead_event'])
+        'pgq.retry_queue', 'pgq.dead_event', 'pgq.ledger', 'pgq.stage'])
      where current_setting('autovacuum') <> 'on'
 $$;
 comment on function pgq.maint_tables_to_vacuum() is 'The small tables, where autovacuum is off.';

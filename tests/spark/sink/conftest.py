@@ -37,11 +37,23 @@ def epoch(options: dict[str, str]) -> Iterator[Callable[..., Epoch]]:
 
 
 @pytest.fixture
-def stored(connection: psycopg.Connection[Any]) -> Callable[[], list[str]]:
-    """Return the data of all events, in their order."""
+def delivered(
+    options: dict[str, str], connection: psycopg.Connection[Any]
+) -> Callable[[], list[tuple[str, int]]]:
+    """Return data and ev_txid of all events that consumers are given, in their order."""
 
-    def read() -> list[str]:
-        found = connection.execute("select ev_data from pgq.event_1 order by ev_id").fetchall()
-        return [data for (data,) in found]
+    def read() -> list[tuple[str, int]]:
+        connection.execute("select pgq.tick_queue('q')")
+        return connection.execute(
+            "select ev_data, ev_txid"
+            "  from (select min(tick_id) as first, max(tick_id) as last from pgq.tick) t,"
+            "       pgq.get_tick_events('q', first, last)"
+        ).fetchall()
 
     return read
+
+
+@pytest.fixture
+def stored(delivered: Callable[[], list[tuple[str, int]]]) -> Callable[[], list[str]]:
+    """Return the data of all events that consumers are given, in their order."""
+    return lambda: [data for data, _ in delivered()]

@@ -13,7 +13,7 @@ from pgqpy.spark.sink import EPOCH, QUERY, Written, stream_writer
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
-STAGES = "select count(*) from pg_class where relname ~ '^stage_[0-9]+$'"
+WAITING = "select count(*) from pgq.stage where stage_commit is null"
 
 
 def batches(*datas: str | None) -> list[pa.RecordBatch]:

@@ -42,9 +42,8 @@ def drive(dsn, tmp_path):
 
 
 def test_driver_killed_between_both_commits_doubles_no_epoch(
-    drive: Any, client: Any, connection: psycopg.Connection[Any], connect: Any, tmp_path: Path
+    drive: Any, stored: Any, connection: psycopg.Connection[Any], connect: Any, tmp_path: Path
 ) -> None:
-    client.create_queue("q")
     truth = []
     (tmp_path / "in").mkdir()
     for number in range(FILES):
@@ -62,8 +61,7 @@ def test_driver_killed_between_both_commits_doubles_no_epoch(
     connection.execute(LEAVE_THE_GATE)
     gate.close()
     assert drive().wait() == 0
-    found = connection.execute("select ev_data from pgq.event_1").fetchall()
-    assert sorted(data for (data,) in found) == sorted(truth)
+    assert sorted(stored()) == sorted(truth)
     assert (tmp_path / "checkpoint" / "commits" / str(FILES - 1)).exists()
 
 
