@@ -67,6 +67,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 -- The ticker: ticks, retries, rotation
 \ir functions/internal/check_tick_order.sql
+\ir functions/internal/check_restored.sql
 \ir functions/internal/may_look_at.sql
 \ir functions/internal/insert_tick.sql
 \ir functions/internal/tick_wanted.sql

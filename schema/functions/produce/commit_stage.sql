@@ -9,7 +9,7 @@
 -- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
---   PQ018 not all of these stages are waiting; 40001 in REPEATABLE READ, somebody else was faster.
+--   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in REPEATABLE READ, somebody else was faster.
 -- Writes: insert or update pgq.ledger; update pgq.stage; nextval of the queue's event sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
 returns int language plpgsql
@@ -25,6 +25,7 @@ begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
+    perform pgq.check_restored(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch) values (q.queue_id, i_writer, i_epoch)
     on conflict (ledger_queue, ledger_writer) do update
        set ledger_epoch = excluded.ledger_epoch, ledger_time = now() where l.ledger_epoch < excluded.ledger_epoch;

@@ -23,10 +23,8 @@ begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
-    if txid_current() < q.queue_switch_step1 then
-        raise exception 'queue % has events of later transactions than this one', i_queue_name using errcode = 'PQ012',
-            hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', i_queue_name);
-    elsif exists (select from pgq.ledger
+    perform pgq.check_restored(q);
+    if exists (select from pgq.ledger
                    where ledger_queue = q.queue_id and ledger_writer = i_writer and (ledger_epoch >= i_epoch) is not false) then
         return null;
     end if;

@@ -33,6 +33,7 @@ class Misbehaving(StreamWriter):
         message = super().write(iterator)
         context = TaskContext.get()
         assert context is not None
+        assert message.writing is not None
         failing = str(message.writing.epoch) == os.environ.get("FAILING_EPOCH")
         if failing and context.partitionId() == 0 and context.attemptNumber() == 0:
             raise RuntimeError("the first attempt fails after it has written")
