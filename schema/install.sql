@@ -61,6 +61,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/produce/current_event_table.sql
 
 -- Producers of many events, by tasks side by side: in once
+\ir functions/internal/lock_current.sql
 \ir functions/produce/open_stage.sql
 \ir functions/produce/commit_stage.sql
 \ir functions/produce/drop_stage.sql

@@ -12,6 +12,7 @@ import pytest
 from pgqpy.errors import InstallRefused, SchemaTooNew
 from pgqpy.install import install
 from pgqpy.testing import embedded_server
+from tests.guarantees import stages
 from tests.guarantees.sessions import Database, refused
 from tests.support.servers import FAST, other_programs
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Session
 
 CONSUMERS = ("idle", "open", "lagging", "retrying")
+STAGED = ("staged", "staged, late", "staged, later", "staged, dropped", "staged, waiting")
 EPOCH = "7"  # transaction ids around 30,000,000,000
 RESTORE_TAKES = 3_000  # transaction ids, with much to spare
 
@@ -87,6 +89,7 @@ def _story(db: Database) -> tuple[dict[str, list[str]], int]:
     late, unticked = db.open(), db.open()
     late.begin()
     late.insert("late")  # in progress at the first ticks
+    opened = {name: stages.stage(db.main, name, writer=name) for name in STAGED}
     db.main.tick()
     for consumer in CONSUMERS:
         _take_one(db.main, consumer, retry=consumer == "retrying")
@@ -94,19 +97,25 @@ def _story(db: Database) -> tuple[dict[str, list[str]], int]:
     db.main.insert("second")
     db.main.tick()
     late.commit()
+    db.main.one(stages.DROP, "staged, dropped")
+    stages.commit_stage(db.main, opened["staged"], writer="staged")
     db.main.insert("third")
     db.main.tick()
-    assert db.main.drain("idle") == db.main.drain("retrying") == ["second", "late", "third"]
+    seen = ["second", "late", "staged", "third"]
+    assert db.main.drain("idle") == db.main.drain("retrying") == seen
     open_batch = db.main.next("open")
     assert open_batch is not None
     unticked.begin()
     unticked.insert("in progress at the last tick")
+    stages.commit_stage(unticked, opened["staged, late"], writer="staged, late")
     db.main.tick()
     assert db.main.drain("idle") == []
     unticked.commit()
     db.main.insert("after the last tick")
-    rest = ["in progress at the last tick", "after the last tick"]
-    behind = ["second", "late", "third", *rest]
+    stages.commit_stage(db.main, opened["staged, later"], writer="staged, later")
+    stages.stage(db.main, "waiting after the last tick", writer="staged, waiting")
+    rest = ["in progress at the last tick", "staged, late", "after the last tick", "staged, later"]
+    behind = [*seen, *rest]
     to_come = {"idle": rest, "open": behind, "lagging": behind, "retrying": ["done", *rest]}
     return to_come, open_batch
 
@@ -146,6 +155,7 @@ def _expect_the_rest(db: Database, dump: Dump, *, finished: str | None = None) -
         if consumer == finished:
             expected = [data for data in expected if data not in dump.open_events]
         assert sorted(db.main.drain(consumer)) == sorted(expected), consumer
+    db.main.one(stages.DROP, "staged, waiting")  # rotation would wait for it
     _expect_rotation(db)
 
 

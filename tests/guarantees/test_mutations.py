@@ -46,13 +46,13 @@ MUTATIONS = {
     ),
     "search the current table only": Mutation(
         "batch_event_sql",
-        "pgq.range_sql(b.data_pfx,",
-        "pgq.range_sql(pgq.current_event_table(b.queue_name),",
+        "pgq.range_sql(b.queue_id, b.data_pfx,",
+        "pgq.range_sql(b.queue_id, pgq.current_event_table(b.queue_name),",
         g1.test_copy_into_a_table_learned_before_rotations,
     ),
     "forget who was in progress": Mutation(
         "range_sql",
-        "if v_ended is not null then",
+        "if v_ended <> '{}' then",
         "if false then",
         g4.test_transaction_that_overlaps_a_tick_comes_after_those_before_it,
     ),

@@ -112,13 +112,13 @@ MUTATIONS = {
     ),
     "give retries to everybody": Mutation(
         "range_sql",
-        "where ev_owner is null'",
-        "where true'",
+        "then 'ev_owner is null'",
+        "then 'true'",
         ranges.test_retried_events_belong_to_no_range,
     ),
     "forget who was in progress": Mutation(
         "range_sql",
-        "if v_ended is not null then",
+        "if v_ended <> '{}' then",
         "if false then",
         partial(ranges.test_ranges_are_the_batches_whatever_overlaps_them, seed=0),
     ),

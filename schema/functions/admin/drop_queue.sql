@@ -3,7 +3,7 @@
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
 -- The order of locks is that of the consumers: registrations, then retried events, then event tables; and that of
--- commit_stage and maint_stages: the ledger, event tables, stages. So who is in the middle of a transaction is waited
+-- commit_stage and maint_stages: event tables, the ledger, stages. So who is in the middle of a transaction is waited
 -- for, not deadlocked with. Before all of them comes the one that keeps tickers away (may_look_at).
 --
 -- Returns: 1.
@@ -31,8 +31,8 @@ begin
             detail = format('queue %s', x_queue_name),
             hint = 'unregister them, or drop with force';
     end if;
-    delete from pgq.ledger where ledger_queue = q.queue_id;
     execute format('drop table %s cascade', pgq.quote_fqname(q.queue_data_pfx));
+    delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;

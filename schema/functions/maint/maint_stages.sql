@@ -6,7 +6,8 @@
 -- committed, would commit it again.
 --
 -- The order of locks is drop_queue's: event tables, then stages. What is looked at and what is deleted is one statement,
--- for a stage may end its waiting at any time.
+-- for a stage may end its waiting at any time. What somebody is just committing is passed over: the other order, stages
+-- and then the ledger, would deadlock with commit_stage.
 --
 -- Returns: 0, done.
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
@@ -29,15 +30,21 @@ begin
             continue;  -- dropped meanwhile
         end;
         update pgq.stage set stage_commit = 0
-         where stage_queue = q.queue_id and stage_commit is null
-           and (stage_time < now() - interval '1 day'
-                or exists (select from pgq.ledger where ledger_queue = stage_queue and ledger_writer = stage_writer
-                              and (ledger_epoch >= stage_epoch) is not false));
+         where stage_queue = q.queue_id and stage_txid in (
+                select stage_txid from pgq.stage
+                 where stage_queue = q.queue_id and stage_commit is null
+                   and (stage_time < now() - interval '1 day'
+                        or exists (select from pgq.ledger where ledger_queue = stage_queue and ledger_writer = stage_writer
+                                      and (ledger_epoch >= stage_epoch) is not false))
+                   for update skip locked);
     end loop;
     delete from pgq.stage where stage_queue not in (select queue_id from pgq.queue);
     delete from pgq.ledger
-     where ledger_time < now() - case when ledger_epoch is null then interval '1 day' else interval '90 days' end
-        or ledger_queue not in (select queue_id from pgq.queue);
+     where (ledger_queue, ledger_writer) in (
+            select ledger_queue, ledger_writer from pgq.ledger
+             where ledger_time < now() - case when ledger_epoch is null then interval '1 day' else interval '90 days' end
+                or ledger_queue not in (select queue_id from pgq.queue)
+               for update skip locked);
     return 0;
 end
 $$;

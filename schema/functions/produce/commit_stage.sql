@@ -10,7 +10,7 @@
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
 --   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in REPEATABLE READ, somebody else was faster.
--- Writes: insert or update pgq.ledger; update pgq.stage; nextval of the queue's event sequence.
+-- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -26,6 +26,7 @@ begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
     perform pgq.check_restored(q);
+    perform pgq.lock_current(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch) values (q.queue_id, i_writer, i_epoch)
     on conflict (ledger_queue, ledger_writer) do update
        set ledger_epoch = excluded.ledger_epoch, ledger_time = now() where l.ledger_epoch < excluded.ledger_epoch;

@@ -3,16 +3,21 @@
 -- Gives up what a writer staged and did not commit: nobody gets it, and rotation needn't wait for it.
 --
 -- Returns: how many stages that were.
--- Writes: update pgq.stage.
+-- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
+    q pgq.queue;
     v_count int;
 begin
+    select * into q from pgq.queue where queue_name = i_queue_name;
+    if not found then
+        return 0;
+    end if;
+    perform pgq.lock_current(q);
     update pgq.stage set stage_commit = 0
-     where stage_queue = (select queue_id from pgq.queue where queue_name = i_queue_name)
-       and stage_writer = i_writer and stage_commit is null;
+     where stage_queue = q.queue_id and stage_writer = i_writer and stage_commit is null;
     get diagnostics v_count = row_count;
     return v_count;
 end

@@ -31,7 +31,7 @@ begin
     insert into pgq.stage (stage_queue, stage_txid, stage_writer, stage_epoch)
     values (q.queue_id, txid_current(), i_writer, i_epoch)
     on conflict (stage_queue, stage_txid) do nothing;
-    if not exists (select from pgq.stage where stage_queue = q.queue_id and stage_txid = txid_current()
+    if not exists (select from pgq.stage where stage_queue = q.queue_id and stage_txid = txid_current() and stage_time = now()
                       and stage_writer = i_writer and stage_epoch is not distinct from i_epoch) then
         raise exception 'this transaction is a stage of something else' using errcode = 'PQ009',
             hint = 'stage each writer and each epoch in a transaction of its own';

@@ -1,0 +1,14 @@
+-- Function: pgq.lock_current(q pgq.queue)
+--
+-- Locks the table that a producer would insert into, as a producer does. Whoever gives stages away or up takes it before
+-- their rows, so that drop_queue and repair_queue, which begin with the event tables, wait for all of it or for none.
+--
+-- Raises: 42P01 the queue was dropped meanwhile.
+-- Writes: ROW EXCLUSIVE lock on an event table.
+create or replace function pgq.lock_current(q pgq.queue)
+returns void language plpgsql as $$
+begin
+    execute format('lock table %s in row exclusive mode', pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table));
+end
+$$;
+comment on function pgq.lock_current(pgq.queue) is 'Locks the table that a producer would insert into.';

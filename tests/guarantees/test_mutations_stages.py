@@ -1,0 +1,273 @@
+"""Take one mechanism of stages out, and the test that is there for it has to fail."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.guarantees import test_stages as stages
+from tests.guarantees import test_stages_consume as consume
+from tests.guarantees import test_stages_locks as locks
+from tests.guarantees import test_stages_restore as restore
+from tests.guarantees import test_stages_rotation as rotation
+from tests.guarantees.mutations import Mutation, expect_failure
+from tests.guarantees.stages import DROP
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+interplay = partial(stages.test_consumers_get_what_was_committed_once_whatever_overlaps, seed=0)
+dropped: dict[str, Any] = {"call": DROP, "args": ("w",)}
+
+
+def no_deadlock(first: Any, then: Any) -> partial[None]:
+    """Let a queue be dropped between two calls of one who stages."""
+    check = locks.test_drop_of_a_queue_and_who_stages_do_not_wait_for_each_other
+    return partial(check, first=first, then=then, known=True)
+
+
+MUTATIONS = {
+    "give staged events at once": Mutation(
+        "range_sql",
+        "if v_staged <> '{}' then",
+        "if false then",
+        stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
+    ),
+    "give staged events at once, whatever overlaps": Mutation(
+        "range_sql", "if v_staged <> '{}' then", "if false then", interplay
+    ),
+    "give what was in progress at a tick": Mutation(
+        "range_sql",
+        "where x <> all (v_staged)",
+        "",
+        stages.test_stage_in_progress_at_a_tick_waits_as_any_other,
+    ),
+    "know only stages that began after the last tick": Mutation(
+        "range_sql",
+        " or stage_txid = any (v_late)",
+        "",
+        stages.test_stage_in_progress_at_a_tick_waits_as_any_other,
+    ),
+    "never give staged events": Mutation(
+        "range_sql",
+        "if v_given is not null then",
+        "if false then",
+        stages.test_stage_committed_by_its_own_transaction_is_given_by_it,
+    ),
+    "forget who committed stages over a tick": Mutation(
+        "range_sql",
+        " or stage_commit = any (v_late)",
+        "",
+        stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
+    ),
+    "give what is committed after the tick": Mutation(
+        "range_sql",
+        "and txid_visible_in_snapshot(stage_commit, i_next)",
+        "",
+        stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
+    ),
+    "name the transaction that staged": Mutation(
+        "range_sql",
+        "format(v_select, 'giver')",
+        "format(v_select, 'ev_txid')",
+        stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
+    ),
+    "look for events by the transaction that staged": Mutation(
+        "find_batch_events",
+        "(%s) e",
+        "(select * from (%s) e join pgq.stage on ev_txid = stage_txid) e",
+        partial(consume.test_staged_event_set_aside_comes_again_to_its_consumer, form="arrays"),
+    ),
+    "leave the way to staged events to the planner": Mutation(
+        "range_sql",
+        "offset 0",
+        "",
+        consume.test_batch_of_many_stages_reads_nothing_but_their_events,
+    ),
+    "truncate what waits": Mutation(
+        "tick_sees_table",
+        "stage_commit is null or ",
+        "",
+        rotation.test_table_waits_while_a_commit_is_in_progress,
+    ),
+    "truncate what the slowest consumer has not had": Mutation(
+        "tick_sees_table",
+        "coalesce(not txid_visible_in_snapshot(stage_commit, v_snapshot), true)",
+        "stage_commit is null",
+        rotation.test_table_waits_with_its_events_and_until_the_slowest_consumer_had_them,
+    ),
+    "promise ticks that do not see the commit": Mutation(
+        "maint_rotate_tables_step1",
+        "if not pgq.tick_sees_table(q.queue_id, v_low, v_table) then",
+        "if false then",
+        rotation.test_low_tick_sees_the_commits_of_what_was_truncated,
+    ),
+    "drop nothing": Mutation(
+        "drop_stage",
+        "set stage_commit = 0",
+        "set stage_commit = null",
+        partial(
+            rotation.test_table_waits_no_longer_when_its_events_are_given_up,
+            give_up=rotation.GIVE_UP["drop"],
+        ),
+    ),
+    "wait for ever": Mutation(
+        "maint_stages",
+        "'1 day'",
+        "'100 years'",
+        partial(
+            rotation.test_table_waits_no_longer_when_its_events_are_given_up,
+            give_up=rotation.GIVE_UP["a day passes"],
+        ),
+    ),
+    "wait for an epoch that is committed": Mutation(
+        "maint_stages",
+        "or exists (select from pgq.ledger",
+        "or exists (select from pgq.ledger where false) and exists (select from pgq.ledger",
+        partial(
+            rotation.test_table_waits_no_longer_when_its_events_are_given_up,
+            give_up=rotation.GIVE_UP["another is committed"],
+        ),
+    ),
+    "forget what waited at once": Mutation(
+        "maint_stages",
+        "and stage_txid < coalesce(",
+        "and 0 < coalesce(",
+        rotation.test_what_waited_is_remembered_as_long_as_its_events_are_there,
+    ),
+    "forget it when the current table has none of it": Mutation(
+        "maint_stages",
+        "pgq.quote_fqname(q.queue_data_pfx)",
+        "pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table)",
+        rotation.test_what_waited_in_two_tables_is_remembered_until_both_are_emptied,
+    ),
+    "forget nothing": Mutation(
+        "maint_stages",
+        "and stage_txid < coalesce(",
+        "and false and stage_txid < coalesce(",
+        partial(rotation.test_nothing_is_left_when_all_is_over, seed=20),
+    ),
+    "wait for who commits": Mutation(
+        "maint_stages",
+        "skip locked",
+        "",
+        locks.test_maintenance_passes_over_what_somebody_commits,
+    ),
+    "judge a transaction by its own id": Mutation(
+        "open_stage",
+        "perform pgq.check_restored(q);",
+        "if txid_current() < q.queue_switch_step1 then perform 1 / 0; end if;",
+        stages.test_stage_may_be_opened_by_a_transaction_older_than_a_rotation,
+    ),
+    "commit what was given up": Mutation(
+        "commit_stage",
+        "and stage_commit is null;",
+        ";",
+        partial(locks.test_commit_that_waited_while_its_stage_was_given_up_fails, **dropped),
+    ),
+    "drop what was committed": Mutation(
+        "drop_stage",
+        "and stage_commit is null;",
+        ";",
+        locks.test_drop_that_waited_for_a_commit_takes_nothing,
+    ),
+    "commit what is left": Mutation(
+        "commit_stage",
+        "if v_found <> v_wanted then",
+        "if false then",
+        partial(locks.test_commit_that_waited_while_its_stage_was_given_up_fails, **dropped),
+    ),
+    "commit an epoch again": Mutation(
+        "commit_stage",
+        "where l.ledger_epoch < excluded.ledger_epoch",
+        "",
+        stages.test_commit_that_rolled_back_is_said_again_and_done_once,
+    ),
+    "tell no ticker": Mutation(
+        "commit_stage",
+        "perform nextval(q.queue_event_seq::regclass);",
+        "",
+        stages.test_ticker_learns_of_a_commit,
+    ),
+    "commit beside a repair": Mutation(
+        "commit_stage",
+        "perform pgq.lock_current(q);",
+        "",
+        locks.test_repair_waits_for_a_commit_in_progress_and_keeps_its_events,
+    ),
+    "commit beside a drop": Mutation(
+        "commit_stage",
+        "perform pgq.lock_current(q);",
+        "",
+        no_deadlock(locks.CALLS["commit"], locks.CALLS["insert"]),
+    ),
+    "give up beside a drop": Mutation(
+        "drop_stage",
+        "perform pgq.lock_current(q);",
+        "",
+        no_deadlock(locks.CALLS["drop"], locks.CALLS["commit"]),
+    ),
+    "drop the ledger first": Mutation(
+        "drop_queue",
+        "execute format('drop table",
+        "delete from pgq.ledger where ledger_queue = q.queue_id; execute format('drop table",
+        no_deadlock(locks.CALLS["insert"], locks.CALLS["commit"]),
+    ),
+    "commit in a queue that waits for repair": Mutation(
+        "commit_stage",
+        "perform pgq.check_restored(q);",
+        "",
+        restore.test_stage_is_not_committed_where_the_last_tick_would_take_that_for_seen,
+    ),
+    "stage in a queue that waits for repair": Mutation(
+        "open_stage",
+        "perform pgq.check_restored(q);",
+        "",
+        restore.test_stages_of_before_the_restore_are_lost_and_new_ones_wait_for_the_repair,
+    ),
+    "commit a stage that is still to come": Mutation(
+        "commit_stage",
+        "and stage_txid <= txid_current()",
+        "",
+        restore.test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come,
+    ),
+    "take a stage of the dump for one's own": Mutation(
+        "open_stage",
+        "and stage_time = now()",
+        "",
+        restore.test_transaction_with_the_id_of_a_stage_of_the_dump_is_not_that_stage,
+    ),
+    "repair by who staged": Mutation(
+        "repair_queue",
+        "coalesce(s.stage_commit, e.ev_txid)",
+        "e.ev_txid",
+        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
+    ),
+    "repair what waits": Mutation(
+        "repair_queue",
+        "where s.stage_txid is null or s.stage_commit > 0",
+        "",
+        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
+    ),
+    "repair by ids alone": Mutation(
+        "repair_queue",
+        "or e.ev_time = s.stage_time",
+        "or true",
+        restore.test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage,
+    ),
+    "keep stages over a repair": Mutation(
+        "repair_queue",
+        "delete from pgq.stage where stage_queue = q.queue_id;",
+        "",
+        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_engine_without_it_fails_its_test(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)

@@ -1,0 +1,183 @@
+"""Stages: events that wait, and come as if the transaction that commits them had inserted them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.ranges import EVENTS, ticks
+from tests.guarantees.stage_play import Play
+from tests.guarantees.stages import (
+    commit_stage,
+    open_stage,
+    read,
+    stage,
+)
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+    from tests.guarantees.stage_play import Taker
+
+
+def _expect(play: Play, taker: Taker) -> None:
+    """A consumer got what was committed, once, by whom, and of each of them all in one batch."""
+    batches = [events for _, _, events in taker.ranges]
+    given = [event for batch in batches for event in batch]
+    assert sorted(data for _, _, data in given) == sorted(play.expected)
+    assert {data: txid for _, txid, data in given} == play.expected
+    assert all(batch == sorted(batch) for batch in batches)
+    whose = [txid for batch in batches for txid in {txid for _, txid, _ in batch}]
+    assert len(whose) == len(set(whose)), "what one transaction gives is in one batch"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_consumers_get_what_was_committed_once_whatever_overlaps(db: Database, seed: int) -> None:
+    db.queue(consumers=("c", "slow"))
+    play = Play(db, seed, ("c", "slow"))
+    play.run(500)
+    for taker in play.takers:
+        _expect(play, taker)
+    assert play.given >= 3
+    assert play.rotations >= 1
+
+
+@pytest.mark.parametrize("seed", range(6, 9))
+def test_ranges_with_stages_are_the_batches_at_any_time(db: Database, seed: int) -> None:
+    db.queue(consumers=("c", "slow", "keeper"))
+    play = Play(db, seed, ("c", "slow"))
+    play.run(300)
+    for taker in play.takers:
+        _expect(play, taker)
+        for first, last, events in taker.ranges:
+            assert db.main.all(EVENTS, first, last) == events
+    whole = ticks(db.main)
+    ranges = play.takers[0].ranges
+    assert [(first, last) for first, last, _ in ranges] == list(pairwise(whole))
+    for _ in range(5):
+        first, last = sorted(play.random.sample(whole, 2))
+        between = [e for a, b, events in ranges if first <= a and b <= last for e in events]
+        assert db.main.all(EVENTS, first, last) == sorted(between)
+
+
+def test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them(db: Database) -> None:
+    db.queue()
+    first, second = stage(db.main, "a", "b"), stage(db.main, "c")
+    db.main.insert("plain")
+    assert db.main.deliver() == ["plain"]
+    giver = db.open()
+    giver.begin()
+    giver.insert("beside")
+    txid = commit_stage(giver, first, second)
+    giver.commit()
+    db.main.tick()
+    batch = db.main.next()
+    events = read(db.main, batch)
+    assert [(ev_txid, data) for _, ev_txid, data in events] == [
+        (txid, data) for data in ("a", "b", "c", "beside")
+    ]
+    assert db.main.finish(batch) == 1
+    assert db.main.deliver() == []
+
+
+def test_stage_in_progress_at_a_tick_waits_as_any_other(db: Database) -> None:
+    db.queue()
+    task = db.open()
+    task.begin()
+    task.insert("before")
+    opened = open_stage(task)
+    task.insert("after")
+    db.main.insert("plain")  # so the tick lists the task among those in progress
+    assert db.main.deliver() == ["plain"]
+    assert opened is not None
+    task.commit()
+    assert db.main.deliver() == []
+    commit_stage(db.main, opened)
+    assert db.main.deliver() == ["before", "after"]
+
+
+def test_commit_in_progress_over_ticks_gives_all_when_it_is_done(db: Database) -> None:
+    db.queue()
+    opened = stage(db.main, "a", "b")
+    giver = db.open()
+    giver.begin()
+    txid = commit_stage(giver, opened)
+    db.main.tick()
+    db.main.insert("plain")
+    db.main.tick()
+    batches = []
+    for expected in ([], ["plain"]):
+        batches.append(db.main.next())
+        assert db.main.data(batches[-1]) == expected
+        if not expected:
+            assert db.main.finish(batches[-1]) == 1
+    giver.commit()
+    assert [data for _, _, data in read(db.main, batches[-1])] == ["plain"], "the same again"
+    assert db.main.finish(batches[-1]) == 1
+    db.main.tick()
+    assert [event[1:] for event in read(db.main, db.main.next())] == [(txid, "a"), (txid, "b")]
+
+
+def test_stage_opened_in_a_savepoint_that_rolled_back_is_none(db: Database) -> None:
+    db.queue()
+    db.main.begin()
+    db.main.insert("a")
+    db.main.run("savepoint s")
+    open_stage(db.main)
+    db.main.insert("undone")
+    db.main.run("rollback to s")
+    db.main.insert("b")
+    db.main.commit()
+    assert db.main.deliver() == ["a", "b"]
+
+
+def test_stage_may_be_opened_by_a_transaction_older_than_a_rotation(db: Database) -> None:
+    db.queue()
+    task = db.open()
+    task.begin()
+    task.insert("a")
+    db.main.deliver()
+    assert db.main.rotate() == 1
+    opened = open_stage(task)
+    assert opened is not None
+    task.commit()
+    assert db.main.deliver() == []
+    commit_stage(db.main, opened)
+    assert db.main.deliver() == ["a"]
+
+
+def test_stage_committed_by_its_own_transaction_is_given_by_it(db: Database) -> None:
+    db.queue()
+    db.main.begin()
+    db.main.insert("before")
+    opened = open_stage(db.main)
+    assert opened is not None
+    assert commit_stage(db.main, opened) == opened
+    db.main.insert("after")
+    db.main.commit()
+    assert db.main.deliver() == ["before", "after"]
+
+
+def test_commit_that_rolled_back_is_said_again_and_done_once(db: Database) -> None:
+    db.queue()
+    opened = stage(db.main, "a")
+    db.main.begin()
+    assert commit_stage(db.main, opened) is not None
+    db.main.rollback()
+    assert db.main.deliver() == []
+    assert commit_stage(db.main, opened) is not None
+    assert commit_stage(db.main, opened) is None
+    assert db.main.deliver() == ["a"]
+    assert commit_stage(db.main, opened) is None
+    assert db.main.deliver() == []
+
+
+def test_ticker_learns_of_a_commit(db: Database) -> None:
+    db.queue(ticker_max_lag="0", ticker_idle_period="1 day")
+    opened = stage(db.main, "a")
+    assert db.main.deliver() == []
+    assert db.main.one("select pgq.ticker()") == 0
+    commit_stage(db.main, opened)
+    assert db.main.one("select pgq.ticker()") == 1
+    assert db.main.drain() == ["a"]
