@@ -52,7 +52,7 @@ MUTATIONS = {
     ),
     "forget who was in progress": Mutation(
         "range_sql",
-        "if v_ended <> '{}' then",
+        "if v_late <> '{}' then",
         "if false then",
         g4.test_transaction_that_overlaps_a_tick_comes_after_those_before_it,
     ),

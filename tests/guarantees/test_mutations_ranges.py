@@ -118,7 +118,7 @@ MUTATIONS = {
     ),
     "forget who was in progress": Mutation(
         "range_sql",
-        "if v_ended <> '{}' then",
+        "if v_late <> '{}' then",
         "if false then",
         partial(ranges.test_ranges_are_the_batches_whatever_overlaps_them, seed=0),
     ),

@@ -31,18 +31,30 @@ def no_deadlock(first: Any, then: Any) -> partial[None]:
 MUTATIONS = {
     "give staged events at once": Mutation(
         "range_sql",
-        "if v_staged <> '{}' then",
-        "if false then",
+        "or ev_txid <> all (%L)",
+        "or ev_txid <> all (%L) is not null",
         stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
     ),
     "give staged events at once, whatever overlaps": Mutation(
-        "range_sql", "if v_staged <> '{}' then", "if false then", interplay
+        "range_sql", "or ev_txid <> all (%L)", "or ev_txid <> all (%L) is not null", interplay
     ),
-    "give what was in progress at a tick": Mutation(
+    "let retried copies wait": Mutation(
         "range_sql",
-        "where x <> all (v_staged)",
-        "",
-        stages.test_stage_in_progress_at_a_tick_waits_as_any_other,
+        "(ev_owner is not null or ev_txid <> all (%L))",
+        "ev_txid <> all (%L)",
+        partial(
+            consume.test_retried_copy_does_not_wait_with_the_stage_whose_transaction_made_it,
+            late=True,
+        ),
+    ),
+    "give retried copies again": Mutation(
+        "range_sql",
+        "and ev_owner is null and ev_txid = staged",
+        "and ev_txid = staged",
+        partial(
+            consume.test_retried_copy_does_not_wait_with_the_stage_whose_transaction_made_it,
+            late=False,
+        ),
     ),
     "know only stages that began after the last tick": Mutation(
         "range_sql",
@@ -229,9 +241,15 @@ MUTATIONS = {
     ),
     "commit a stage that is still to come": Mutation(
         "commit_stage",
-        "and stage_txid <= txid_current()",
-        "",
+        "txid_snapshot_xmax(txid_current_snapshot())",
+        "9223372036854775807",
         restore.test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come,
+    ),
+    "commit only what is older": Mutation(
+        "commit_stage",
+        "txid_snapshot_xmax(txid_current_snapshot())",
+        "0",
+        stages.test_stage_may_be_committed_by_a_transaction_older_than_it,
     ),
     "take a stage of the dump for one's own": Mutation(
         "open_stage",
@@ -256,6 +274,12 @@ MUTATIONS = {
         "or e.ev_time = s.stage_time",
         "or true",
         restore.test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage,
+    ),
+    "drop retried copies in a repair": Mutation(
+        "repair_queue",
+        "and e.ev_owner is null",
+        "",
+        restore.test_retried_copies_that_a_stage_made_are_not_lost_with_it,
     ),
     "keep stages over a repair": Mutation(
         "repair_queue",

@@ -9,12 +9,7 @@ import pytest
 
 from tests.guarantees.ranges import EVENTS, ticks
 from tests.guarantees.stage_play import Play
-from tests.guarantees.stages import (
-    commit_stage,
-    open_stage,
-    read,
-    stage,
-)
+from tests.guarantees.stages import commit_stage, open_stage, read, stage
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -145,6 +140,20 @@ def test_stage_may_be_opened_by_a_transaction_older_than_a_rotation(db: Database
     assert db.main.deliver() == []
     commit_stage(db.main, opened)
     assert db.main.deliver() == ["a"]
+
+
+def test_stage_may_be_committed_by_a_transaction_older_than_it(db: Database) -> None:
+    db.queue()
+    giver = db.open()
+    giver.begin()
+    giver.insert("beside")
+    opened = stage(db.main, "a")
+    txid = commit_stage(giver, opened)
+    assert txid is not None
+    assert txid < opened
+    assert db.main.deliver() == []
+    giver.commit()
+    assert db.main.deliver() == ["beside", "a"]
 
 
 def test_stage_committed_by_its_own_transaction_is_given_by_it(db: Database) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.guarantees.sessions import RR, SERIALIZABLE, refused
-from tests.guarantees.stages import READ, commit_stage, read, stage
+from tests.guarantees.stages import READ, commit_stage, open_stage, read, stage
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -51,6 +51,30 @@ def test_staged_event_set_aside_comes_again_to_its_consumer(db: Database, form: 
     assert db.main.all(events, again) == [(ev_id, "b", 1)]
     assert db.main.finish(again) == 1
     assert db.main.drain("other") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_retried_copy_does_not_wait_with_the_stage_whose_transaction_made_it(
+    db: Database, *, late: bool
+) -> None:
+    batch = _staged_batch(db)
+    ev_id, txid, _ = read(db.main, batch)[0]
+    names = {"batch": batch, "id": ev_id, "txid": txid}
+    db.main.connection.execute(RETRY["id"].encode(), names)
+    assert db.main.finish(batch) == 1
+    task = db.open()
+    task.begin()
+    opened = open_stage(task, epoch=2)
+    assert task.one("select pgq.maint_retry_events()") == 1
+    task.insert("waits")
+    if late:
+        db.main.insert("meanwhile")  # so the tick lists the task among those in progress
+        assert db.main.deliver() == ["meanwhile"]
+    task.commit()
+    assert db.main.deliver() == ["a"]
+    assert opened is not None
+    commit_stage(db.main, opened, epoch=2)
+    assert db.main.deliver() == ["waits"]
 
 
 def test_staged_events_are_set_aside_as_a_batch(db: Database) -> None:

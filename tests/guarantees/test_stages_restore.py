@@ -134,6 +134,23 @@ def test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage(db: Data
     assert db.main.deliver() == ["since"]
 
 
+def test_retried_copies_that_a_stage_made_are_not_lost_with_it(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 1
+    assert db.main.finish(batch) == 1
+    db.main.begin()
+    open_stage(db.main)
+    assert db.main.one("select pgq.maint_retry_events()") == 1
+    db.main.insert("waits")
+    db.main.commit()
+    db.main.one(DROP, "w")
+    assert db.main.one(REPAIR) == 2
+    assert db.main.deliver() == ["a"]
+
+
 def test_transaction_with_the_id_of_a_stage_of_the_dump_is_not_that_stage(db: Database) -> None:
     db.queue()
     task = db.open()

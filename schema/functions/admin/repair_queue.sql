@@ -51,7 +51,7 @@ begin
         select e.*, case when e.ev_id > %1$L then cardinality($1)
                     else (select count(*) from unnest($1) t where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t)) end as unseen
           from %2$s e left join pgq.stage s
-            on s.stage_queue = $2 and s.stage_txid = e.ev_txid and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
+            on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
          where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, pgq.quote_fqname(q.queue_data_pfx))
         using v_snapshots, q.queue_id;
     execute format('truncate %s', pgq.quote_fqname(q.queue_data_pfx));

@@ -30,23 +30,20 @@ declare
     v_staged constant bigint[] := array(
         select stage_txid from pgq.stage
          where stage_queue = i_queue_id and (stage_txid >= v_first and stage_txid < v_end or stage_txid = any (v_late)));
-    v_ended constant bigint[] := array(select x from unnest(v_late) x where x <> all (v_staged));
     v_given bigint[];
     v_givers bigint[];
     v_select constant text := 'select ev_id, ev_time, %s, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
     v_rows constant text := pgq.quote_fqname(i_data_pfx) || ' where ' || case when i_sub_id is null
         then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %s)', i_sub_id) end;
-    v_own constant text := format(v_select, 'ev_txid') || v_rows;
+    v_own constant text := format(v_select, 'ev_txid') || v_rows || case when v_staged = '{}' then ''
+        else format(' and (ev_owner is not null or ev_txid <> all (%L))', v_staged) end;
     v_sql text := format('%s and ev_txid >= %s and ev_txid < %s', v_own, v_first, v_end);
 begin
     if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
         v_sql := v_sql || format(' and txid_visible_in_snapshot(ev_txid, %L)', i_next);
     end if;
-    if v_staged <> '{}' then
-        v_sql := v_sql || format(' and ev_txid <> all (%L)', v_staged);
-    end if;
-    if v_ended <> '{}' then
-        v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_own, v_ended);
+    if v_late <> '{}' then
+        v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_own, v_late);
     end if;
     select array_agg(stage_txid), array_agg(stage_commit) into v_given, v_givers
       from pgq.stage
@@ -54,7 +51,7 @@ begin
        and txid_visible_in_snapshot(stage_commit, i_next);
     if v_given is not null then
         v_sql := v_sql || ' union all ' || format(v_select, 'giver')
-            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), lateral (select * from %s and ev_txid = staged offset 0) e',
+            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), lateral (select * from %s and ev_owner is null and ev_txid = staged offset 0) e',
                    v_given, v_givers, v_rows);
     end if;
     return v_sql;

@@ -9,8 +9,10 @@
 -- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
---   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in REPEATABLE READ, somebody else was faster.
--- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event sequence.
+--   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in
+--   REPEATABLE READ, somebody else was faster.
+-- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
+--   sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -35,7 +37,8 @@ begin
     end if;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);
     update pgq.stage set stage_commit = txid_current()
-     where stage_queue = q.queue_id and stage_txid = any (i_stages) and stage_txid <= txid_current()
+     where stage_queue = q.queue_id and stage_txid = any (i_stages)
+       and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- not of before a restore
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch and stage_commit is null;
     get diagnostics v_found = row_count;
     if v_found <> v_wanted then
