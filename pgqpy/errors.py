@@ -232,7 +232,7 @@ class TransactionEnded(PgqError):
 class StageLost(PgqError):
     """Not all of the stages wait to be committed, so none was.
 
-    They were dropped, or opened more than a day ago, or the queue was repaired since.
+    They were dropped, or waited for more than a day, or the queue was repaired since.
 
     Data: `.queue`.
     """

@@ -141,13 +141,16 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         if row["overdue"] > ROTATION_SLACK:
             what = f"queue {row['queue_name']} should have rotated {rough(row['overdue'])} ago"
-            remedy = "pgqpy ticker run maintains; slow consumers and long transactions delay it"
+            remedy = (
+                "pgqpy ticker run maintains; slow consumers, long transactions, stages delay it"
+            )
             yield Finding("warn", "rotation", what, remedy)
 
 
 STAGES = """
     select q.queue_name, s.stage_writer as writer, count(*) as stages,
-        now() - min(s.stage_time) as waited
+        now() - min(s.stage_time) as waited,
+        format('select pgq.drop_stage(%L, %L)', q.queue_name, s.stage_writer) as drop
     from pgq.stage s join pgq.queue q on q.queue_id = s.stage_queue
     where s.stage_commit is null group by 1, 2 order by 1, 2
 """
@@ -157,13 +160,11 @@ def judge_stages(rows: list[Row]) -> Iterator[Finding]:
     """Find stages that nobody commits: rotation waits for them, a day at most."""
     for row in rows:
         if row["waited"] > STAGE_SLACK:
-            queue, writer = row["queue_name"], row["writer"]
             what = (
-                f"{row['stages']} stage(s) of {writer!r} wait to be committed, the oldest for "
-                f"{rough(row['waited'])}: queue {queue} does not rotate before"
+                f"{row['stages']} stage(s) of {row['writer']!r} wait to be committed, the oldest "
+                f"for {rough(row['waited'])}: they keep tables of queue {row['queue_name']}"
             )
-            remedy = f"if it will not come back: select pgq.drop_stage('{queue}', '{writer}')"
-            yield Finding("warn", "stage", what, remedy)
+            yield Finding("warn", "stage", what, f"if nobody will: {row['drop']}")
 
 
 RETRIES = """

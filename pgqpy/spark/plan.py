@@ -1,7 +1,8 @@
 """How a range of ticks is cut: where a micro-batch ends, and which task reads what. Pure.
 
 Numbers of events are differences of sequence values: hints, good enough to balance, never relied on
-for what is read.
+for what is read. Staged events count where they were inserted: the tick that gives them has one
+slice.
 """
 
 from __future__ import annotations

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.sink_columns import EventColumns
     from pgqpy.spark.sink_options import SinkOptions
 
 logger = logging.getLogger("pgqpy.spark")
@@ -62,7 +61,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task has."""
-        return _written(self.options, self.columns, self.writing, iterator)
+        attempt = sink_load.load(self.options, self.columns, self.writing, iterator)
+        return Written(self.writing, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Give away all that was staged."""
@@ -83,7 +83,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task of a micro-batch has."""
         writing = _epoch() if self.options.exactly_once else None
-        return _written(self.options, self.columns, writing, iterator)
+        return Written(writing, sink_load.load(self.options, self.columns, writing, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
         """Give away all that was staged for the epoch; nothing if that was done before."""
@@ -127,7 +127,7 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
     """
     told = [message for message in _told(messages) if message.attempt != sink_load.NOTHING]
     writing = told[0].writing if told else None
-    if writing is None:  # nothing was written, or it is done already
+    if writing is None:  # nothing was written, or the tasks gave it away: at least once
         return
     attempts = [message.attempt for message in told if message.attempt is not None]
     if len(attempts) < len(told):  # a task found it in the ledger
@@ -163,15 +163,6 @@ def _say_repeated(options: SinkOptions, writing: Writing) -> None:
         writing.epoch,
         writing.writer,
     )
-
-
-def _written(
-    options: SinkOptions,
-    columns: EventColumns,
-    writing: Writing | None,
-    batches: Iterator[pa.RecordBatch],
-) -> Written:
-    return Written(writing, sink_load.load(options, columns, writing, batches))
 
 
 def _told(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:

@@ -65,6 +65,9 @@ def load(
 
     Returns:
         None if the epoch is committed already.
+
+    Raises:
+        ConnectionFailed, InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded.
     """
     some = pieces(batches)
     first = next(some, None)
@@ -72,32 +75,35 @@ def load(
         return NOTHING
     with connected(options) as client, client.transaction():
         stage = client.open_stage(options.queue, *writing) if writing else None
-        if writing and stage is None:
-            for _ in some:  # Spark wants its rows read to the end
-                pass
-            return None
-        return Attempt(stage, _copy(client, options, columns, chain([first], some)))
+        if stage is not None or not writing:
+            return Attempt(stage, _copy(client, options, columns, first, some))
+    for _ in some:  # Spark wants its rows read to the end
+        pass
+    return None
 
 
 def _copy(
     client: Client,
     options: SinkOptions,
     columns: EventColumns,
-    batches: Iterator[pa.RecordBatch],
+    first: pa.RecordBatch,
+    rest: Iterator[pa.RecordBatch],
 ) -> int:
     """Insert batches and return how many events they were."""
-    events, limit = 0, _limit(client, options.queue)
+    limit = _limit(client, options.queue)
     table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
-    first = next(batches)
-    found = fields(columns, first)
-    statement = _statement(table, ", ".join(names_of(found)))
-    with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
+    names = ", ".join(names_of(fields(columns, first)))
+    events = 0
+    with (
+        _refusing(options.queue),
+        client.connection.cursor().copy(_statement(table, names)) as copy,
+    ):
         copy.write(binary.START)
-        for batch in chain([first], batches):
+        for batch in chain([first], rest):
             events += batch.num_rows
             if limit is not None and events > limit:
                 raise _too_many(options.queue, limit)
-            found = fields(columns, batch) if batch is not first else found
+            found = fields(columns, batch)
             copy.write(binary.rows([column for column in found if column is not None]))
         copy.write(binary.END)
     return events

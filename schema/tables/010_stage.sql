@@ -1,8 +1,10 @@
 -- State, version 10: a stage is a transaction whose events wait.
 --
--- Up to version 9 a writer's tasks filled a table of their own, and one session copied a million events out of it: twice
--- the work, and the second half by one core. Now tasks write into the queue as any producer does, and the row here says
--- that nobody is given their events yet. Committing writes down whose turn it is: see open_stage.
+-- A writer's tasks insert into the queue as any producer does, side by side, and a row here says that nobody is given their
+-- events yet; committing writes down by which transaction they are given. So nothing is written twice, as it would be
+-- if they filled a table of their own and one session copied it: see open_stage.
+--
+-- What was staged in such tables is written again: commit_stage does not find it. Who commits locks pgq.stage before them.
 do $migration$
 declare
     v_table regclass;
@@ -11,9 +13,9 @@ begin
         return;
     end if;
 
-    drop function if exists pgq.open_stage(text, text, bigint), pgq.commit_stage(text, text, bigint, uuid[], bigint),
-        pgq.create_stage(int), pgq.clear_stage(int, boolean), pgq.range_sql(text, txid_snapshot, txid_snapshot, int);
-    for v_table in  -- what was staged in them is written again: commit_stage does not find it
+    lock table pgq.stage in access exclusive mode;
+    drop function if exists pgq.open_stage(text, text, bigint);  -- it returns something else now
+    for v_table in
         select oid::regclass from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^stage_[0-9]+$'
     loop
         execute format('drop table %s', v_table);

@@ -109,12 +109,12 @@ def test_stage_that_nobody_commits(
 ) -> None:
     client.create_queue("orders")
     with client.transaction():
-        client.open_stage("orders", "nightly")
+        client.open_stage("orders", "Joe's")
     assert "stage" not in examine()[1]
     connection.execute("update pgq.stage set stage_time = now() - interval '3 hours'")
     worst = examine()[1]
     assert worst["stage"][0] == "warn"
-    assert "nightly" in worst["stage"][1]
+    assert "select pgq.drop_stage('orders', 'Joe''s')" in worst["stage"][1]
 
 
 def test_transaction_that_holds_xmin_back(examine: Examine, connect: Connect) -> None:

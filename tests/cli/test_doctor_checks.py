@@ -209,13 +209,13 @@ def test_overdue_rotation_retries_and_dead_events() -> None:
 
 def test_a_stage_that_nobody_commits_is_named() -> None:
     rows = [
-        {"queue_name": "q", "writer": "w", "stages": 2, "waited": waited}
+        {"queue_name": "q", "writer": "w", "stages": 2, "waited": waited, "drop": "select x"}
         for waited in (MINUTE, 2 * HOUR)
     ]
     found = only(flow.judge_stages(rows))
     assert found.level == "warn"
     assert "2 stage(s) of 'w' wait to be committed, the oldest for 2 h" in found.what
-    assert "pgq.drop_stage('q', 'w')" in found.remedy
+    assert "select x" in found.remedy
 
 
 def retries(**change: object) -> dict[str, object]:

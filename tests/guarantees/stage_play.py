@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 WRITERS = ("v", "w")
+AGED = """
+    update pgq.stage set stage_time = '1999-01-01' where stage_writer = %s and stage_epoch = %s"""
 
 
 @dataclass
@@ -249,12 +251,13 @@ class Play:
             self.waiting[writer].clear()
 
     def give_up(self) -> None:
-        """Let a day pass for a stage that waits."""
+        """Let a day pass for the stages of a writer's epoch."""
         writer = self.random.choice(WRITERS)
-        for stage in [*self.waiting[writer]][:1] if writer not in self.giving else ():
-            aged = (
-                "update pgq.stage set stage_time = '1999-01-01' where stage_txid = %s returning 1"
-            )
-            assert self.db.main.one(aged, stage) == 1
-            del self.waiting[writer][stage]
-            self.maint()
+        waiting = self.waiting[writer]
+        if not waiting or writer in self.giving:
+            return
+        epoch = min(epoch for epoch, _ in waiting.values())
+        self.db.main.connection.execute(AGED, (writer, epoch))
+        for stage in [stage for stage, (each, _) in waiting.items() if each == epoch]:
+            del waiting[stage]
+        self.maint()

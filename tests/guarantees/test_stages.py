@@ -183,7 +183,7 @@ def test_commit_that_rolled_back_is_said_again_and_done_once(db: Database) -> No
 
 
 def test_ticker_learns_of_a_commit(db: Database) -> None:
-    db.queue(ticker_max_lag="0", ticker_idle_period="1 day")
+    db.queue(ticker_max_count="1", ticker_max_lag="1 hour")
     opened = stage(db.main, "a")
     assert db.main.deliver() == []
     assert db.main.one("select pgq.ticker()") == 0

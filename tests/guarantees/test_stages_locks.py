@@ -21,6 +21,7 @@ from tests.guarantees.stages import (
 from tests.guarantees.test_faults_drop import DROP as DROP_QUEUE
 from tests.guarantees.test_faults_drop import GONE
 from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,9 +194,5 @@ def test_drop_of_a_queue_and_who_stages_do_not_wait_for_each_other(
 
 def _settled(db: Database, session: Session, call: Any) -> None:
     """Wait until a call waits for a lock, or is done."""
-    while not call.done():
-        try:
-            wait_until_blocked(db.main.connection, session.pid, 0.2)
-        except AssertionError:
-            continue
-        return
+    blocked = "select cardinality(pg_blocking_pids(%s)) > 0"
+    eventually(lambda: call.done() or db.main.one(blocked, session.pid))

@@ -1,4 +1,4 @@
-"""The step to version 8 beside sessions that use the queues: they wait for it, nobody deadlocks."""
+"""Steps of the schema beside sessions that use the queues: they wait for it, nobody deadlocks."""
 
 from __future__ import annotations
 
@@ -71,3 +71,26 @@ def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
     assert _ask(background, maker, READ_POSITION).result(timeout=30) == (0,)
     maker.execute("commit")
     assert upgrade.result(timeout=30) == manifest.shipped_version()
+
+
+def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
+    cluster: EmbeddedServer,
+    database: str,
+    admin: Connection,
+    connect: Callable[..., Connection],
+    background: ThreadPoolExecutor,
+) -> None:
+    install_older(admin, 9)
+    for number in (1, 2):
+        admin.execute(f"create table pgq.stage_{number} (attempt uuid)".encode())
+    task, committer, upgrader = (connect(cluster.dsn(database)) for _ in range(3))
+    task.execute("begin; insert into pgq.stage_2 values (gen_random_uuid())")
+    committer.execute("begin; select count(*) from pgq.stage")  # as commit_stage of version 9
+    upgrade = background.submit(install.install, upgrader)
+    wait_until_blocked(admin, _pid(upgrader))
+    assert _ask(background, committer, "select count(*) from pgq.stage_1").result(timeout=30)
+    committer.execute("commit")
+    task.execute("commit")
+    assert upgrade.result(timeout=30) == manifest.shipped_version()
+    found = admin.execute("select relname from pg_class where relname ~ '^stage_[0-9]+$'")
+    assert found.fetchall() == []

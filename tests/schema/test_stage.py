@@ -73,6 +73,16 @@ def test_maintenance_gives_up_what_was_opened_a_day_ago(stage, sql, rows):
     assert rows(STATES) == [("old", 1, GIVEN_UP), ("young", 1, WAITING)]
 
 
+@pytest.mark.parametrize("epoch", [1, None])
+def test_maintenance_keeps_what_a_writer_began_long_ago_and_still_writes(stage, sql, rows, epoch):
+    first = stage("w", epoch, "a")
+    sql(AGE, "25 hours", "w")
+    second = stage("w", epoch, "b")
+    stage("w", 9, "c")
+    sql("select pgq.maint_stages()")
+    assert sql(COMMIT, "w", epoch, [first, second], 2) == 1
+
+
 @pytest.mark.parametrize(("epoch", "next_one"), [(1, 2), (None, None)])
 def test_maintenance_gives_up_what_others_have_written(stage, sql, rows, epoch, next_one):
     stage("w", epoch, "of a task that failed later")

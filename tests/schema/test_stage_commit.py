@@ -121,6 +121,19 @@ def test_commit_with_an_old_snapshot_fails_and_says_nothing_twice(stage, sql, gi
     assert given() == ["a"]
 
 
+def test_commit_with_a_snapshot_older_than_the_stages_is_to_be_repeated(stage, given, connect):
+    old = connect(autocommit=False)
+    old.execute("set transaction isolation level repeatable read")
+    old.execute("select 1 from pgq.queue")
+    one = stage("w", 1, "a")
+    with pytest.raises(psycopg.errors.SerializationFailure, match="snapshot"):
+        old.execute(COMMIT, ("w", 1, [one], 1))
+    old.rollback()
+    old.execute(COMMIT, ("w", 1, [one], 1))
+    old.commit()
+    assert given() == ["a"]
+
+
 def test_a_disabled_queue_refuses_and_takes_the_epoch_later(stage, sql, given):
     one = stage("w", 1, "a")
     sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")

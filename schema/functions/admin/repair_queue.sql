@@ -7,8 +7,9 @@
 -- K be the ticks that a subscription refers to (used_ticks), and the last one, in their order. Tick number j gets the
 -- snapshot that sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3
 -- are PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
--- go. The rows are written anew into the first table, so that no dead row stays behind. Events that waited for
--- commit_stage go too: what committed theirs, or would have, finds none of them, and says so.
+-- go. The rows are written anew into the first table, so that no dead row stays behind. Events that wait for
+-- commit_stage go too: it says PQ018 when it comes. Beyond the last tick, events of a stage are told from those that were
+-- inserted since by ev_time, which is the time of their transaction unless the producer chose another.
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids.

@@ -5,7 +5,8 @@
 --
 -- A copy whose xids have meanwhile grown past the last tick looks fine by its snapshots. So once after a move to
 -- another cluster (the system identifier tells) the events are looked at: one with an id that the last tick had
--- not reached but with a txid that it takes for seen was written in between. A clean move (pg_upgrade, a restore
+-- not reached but with a txid that it takes for seen was written in between; and stages of transactions still to come
+-- were opened elsewhere. A clean move (pg_upgrade, a restore
 -- where xids are larger) passes and goes on by itself.
 --
 -- Raises: PQ012.
@@ -21,6 +22,8 @@ begin
     if not v_damaged and v_system is distinct from q.queue_system_id then
         execute format('select exists (select from %s where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2))',
             pgq.quote_fqname(q.queue_data_pfx)) into v_damaged using last.tick_event_seq, last.tick_snapshot;
+        v_damaged := v_damaged or exists (
+            select from pgq.stage where stage_queue = q.queue_id and stage_txid >= txid_snapshot_xmax(txid_current_snapshot()));
         if not v_damaged then
             update pgq.queue set queue_system_id = v_system where queue_id = q.queue_id;
         end if;

@@ -1,7 +1,7 @@
 -- Function: pgq.lock_current(q pgq.queue)
 --
--- Locks the table that a producer would insert into, as a producer does. Whoever gives stages away or up takes it before
--- their rows, so that drop_queue and repair_queue, which begin with the event tables, wait for all of it or for none.
+-- Locks the table that a producer would insert into, as a producer does. commit_stage and drop_stage take it before
+-- the stages' rows, so that drop_queue and repair_queue, which begin with the event tables, wait for all of it or for none.
 --
 -- Raises: 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table.

@@ -51,8 +51,8 @@ begin
        and txid_visible_in_snapshot(stage_commit, i_next);
     if v_given is not null then
         v_sql := v_sql || ' union all ' || format(v_select, 'giver')
-            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), lateral (select * from %s and ev_owner is null and ev_txid = staged offset 0) e',
-                   v_given, v_givers, v_rows);
+            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_given, v_givers)
+            || format('lateral (select * from %s and ev_owner is null and ev_txid = staged offset 0) e', v_rows);
     end if;
     return v_sql;
 end

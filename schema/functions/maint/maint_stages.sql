@@ -1,13 +1,13 @@
 -- Function: pgq.maint_stages()
 --
--- Gives up stages that wait in vain: their epoch was committed by others, or they were opened a day ago. Forgets those
--- whose events are gone: no table has any of so old a transaction. Forgets writers too: those that write once after a
+-- Gives up stages that wait in vain: their epoch was committed by others, or their writer opened none of that epoch for a
+-- day. Forgets those whose events are gone: no table has any of so old a transaction. Forgets writers too: those that write once after a
 -- day, others when they were silent for 90 days. A writer that comes back later than that, with an epoch it has
 -- committed, would commit it again.
 --
 -- The order of locks is drop_queue's: event tables, then stages. What is looked at and what is deleted is one statement,
 -- for a stage may end its waiting at any time. What somebody is just committing is passed over: the other order, stages
--- and then the ledger, would deadlock with commit_stage.
+-- and then the ledger, would deadlock with commit_stage. So is a queue whose tables somebody holds.
 --
 -- Returns: 0, done.
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
@@ -21,19 +21,22 @@ begin
         select * from pgq.queue where queue_id in (select stage_queue from pgq.stage) order by queue_id
     loop
         begin
+            execute format('lock table %s in access share mode nowait', pgq.quote_fqname(q.queue_data_pfx));
             execute format($sql$
                 delete from pgq.stage
                  where stage_queue = $1 and stage_commit is not null
                    and stage_txid < coalesce((select min(ev_txid) from %s), 9223372036854775807)$sql$, pgq.quote_fqname(q.queue_data_pfx))
                 using q.queue_id;
-        exception when undefined_table then
-            continue;  -- dropped meanwhile
+        exception when undefined_table or lock_not_available then
+            continue;  -- dropped meanwhile, or the next turn will do
         end;
         update pgq.stage set stage_commit = 0
          where stage_queue = q.queue_id and stage_txid in (
-                select stage_txid from pgq.stage
+                select stage_txid from pgq.stage s
                  where stage_queue = q.queue_id and stage_commit is null
-                   and (stage_time < now() - interval '1 day'
+                   and (not exists (select from pgq.stage y
+                                     where y.stage_queue = s.stage_queue and y.stage_writer = s.stage_writer
+                                       and y.stage_epoch is not distinct from s.stage_epoch and y.stage_time > now() - interval '1 day')
                         or exists (select from pgq.ledger where ledger_queue = stage_queue and ledger_writer = stage_writer
                                       and (ledger_epoch >= stage_epoch) is not false))
                    for update skip locked);

@@ -10,7 +10,7 @@
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
 --   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in
---   REPEATABLE READ, somebody else was faster.
+--   REPEATABLE READ, somebody else was faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
 --   sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
@@ -41,10 +41,13 @@ begin
        and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- not of before a restore
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch and stage_commit is null;
     get diagnostics v_found = row_count;
-    if v_found <> v_wanted then
+    if v_found <> v_wanted and current_setting('transaction_isolation') <> 'read committed' then
+        raise exception 'the stages changed after this transaction''s snapshot was taken'
+            using errcode = '40001', hint = 'roll back and call again';
+    elsif v_found <> v_wanted then
         raise exception '% of these % stages wait to be committed', v_found, v_wanted using errcode = 'PQ018',
             detail = format('queue %s, writer %s, epoch %s', i_queue_name, i_writer, i_epoch),
-            hint = 'they were dropped, or opened more than a day ago, or the queue was repaired: write the events again';
+            hint = 'they were dropped, or waited for more than a day, or the queue was repaired: write the events again';
     end if;
     perform nextval(q.queue_event_seq::regclass);
     return 1;

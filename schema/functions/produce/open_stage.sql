@@ -1,7 +1,8 @@
 -- Function: pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 --
 -- Makes the transaction a stage: what it inserts into the queue, before this call or after it and in whatever way, waits
--- until commit_stage names it. If nobody ever does, nobody gets it, and it leaves by rotation as everything does.
+-- until commit_stage names it. If nobody ever does, nobody gets it, and it leaves by rotation as everything does. Rolled back
+-- to a savepoint before the call, the transaction is an ordinary one again.
 --
 -- So tasks that write side by side become one: each stages its part and commits its own transaction, as large as it
 -- likes, at the speed of any producer; one short call gives all of it away. A task that is tried again is another stage.

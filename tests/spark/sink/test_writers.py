@@ -68,6 +68,21 @@ def test_empty_tasks_and_epochs_do_nothing(epoch, stored, connection):
     assert stored() == ["a", "b"]
 
 
+def test_rows_of_a_committed_epoch_are_read_to_the_end_outside_a_transaction(epoch, connection):
+    epoch(1).commit(epoch(1).task("a"))
+    states = "select state from pg_stat_activity where application_name = 'pgqpy spark q'"
+    seen = []
+
+    def rows() -> Any:
+        for batch in batches("a", "b", "c"):
+            yield batch
+            seen.append(connection.execute(states).fetchall())
+
+    epoch(1).write(rows())
+    assert len(seen) == 3
+    assert ("idle in transaction",) not in [state for states in seen for state in states]
+
+
 def test_of_two_drivers_with_one_epoch_one_wins(epoch, stored, caplog):
     one, other = epoch(1), epoch(1)
     messages = one.task("one"), other.task("other")
