@@ -88,9 +88,11 @@ def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
     committer.execute("begin; select count(*) from pgq.stage")  # as commit_stage of version 9
     upgrade = background.submit(install.install, upgrader)
     wait_until_blocked(admin, _pid(upgrader))
-    assert _ask(background, committer, "select count(*) from pgq.stage_1").result(timeout=30)
+    try:
+        assert _ask(background, committer, "select count(*) from pgq.stage_1").result(timeout=10)
+    finally:
+        task.execute("commit")
     committer.execute("commit")
-    task.execute("commit")
     assert upgrade.result(timeout=30) == manifest.shipped_version()
     found = admin.execute("select relname from pg_class where relname ~ '^stage_[0-9]+$'")
     assert found.fetchall() == []
