@@ -10,7 +10,6 @@ import pytest
 from tests.guarantees import test_stages as stages
 from tests.guarantees import test_stages_consume as consume
 from tests.guarantees import test_stages_locks as locks
-from tests.guarantees import test_stages_restore as restore
 from tests.guarantees import test_stages_rotation as rotation
 from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.stages import DROP
@@ -227,65 +226,11 @@ MUTATIONS = {
         "delete from pgq.ledger where ledger_queue = q.queue_id; execute format('drop table",
         no_deadlock(locks.CALLS["insert"], locks.CALLS["commit"]),
     ),
-    "commit in a queue that waits for repair": Mutation(
-        "commit_stage",
-        "perform pgq.check_restored(q);",
-        "",
-        restore.test_stage_is_not_committed_where_the_last_tick_would_take_that_for_seen,
-    ),
-    "stage in a queue that waits for repair": Mutation(
-        "open_stage",
-        "perform pgq.check_restored(q);",
-        "",
-        restore.test_stages_of_before_the_restore_are_lost_and_new_ones_wait_for_the_repair,
-    ),
-    "commit a stage that is still to come": Mutation(
-        "commit_stage",
-        "txid_snapshot_xmax(txid_current_snapshot())",
-        "9223372036854775807",
-        restore.test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come,
-    ),
     "commit only what is older": Mutation(
         "commit_stage",
         "txid_snapshot_xmax(txid_current_snapshot())",
         "0",
         stages.test_stage_may_be_committed_by_a_transaction_older_than_it,
-    ),
-    "take a stage of the dump for one's own": Mutation(
-        "open_stage",
-        "and stage_time = now()",
-        "",
-        restore.test_transaction_with_the_id_of_a_stage_of_the_dump_is_not_that_stage,
-    ),
-    "repair by who staged": Mutation(
-        "repair_queue",
-        "coalesce(s.stage_commit, e.ev_txid)",
-        "e.ev_txid",
-        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
-    ),
-    "repair what waits": Mutation(
-        "repair_queue",
-        "where s.stage_txid is null or s.stage_commit > 0",
-        "",
-        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
-    ),
-    "repair by ids alone": Mutation(
-        "repair_queue",
-        "or e.ev_time = s.stage_time",
-        "or true",
-        restore.test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage,
-    ),
-    "drop retried copies in a repair": Mutation(
-        "repair_queue",
-        "and e.ev_owner is null",
-        "",
-        restore.test_retried_copies_that_a_stage_made_are_not_lost_with_it,
-    ),
-    "keep stages over a repair": Mutation(
-        "repair_queue",
-        "delete from pgq.stage where stage_queue = q.queue_id;",
-        "",
-        restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),
 }
 

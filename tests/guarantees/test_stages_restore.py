@@ -113,6 +113,35 @@ def test_stage_is_not_committed_where_the_last_tick_would_take_that_for_seen(db:
     assert db.main.deliver() == []
 
 
+def test_transaction_that_the_last_tick_takes_for_seen_commits_no_stage(db: Database) -> None:
+    db.queue()
+    opened = stage(db.main, "a")
+    giver = db.open()
+    giver.begin()
+    giver.one("select txid_current()")
+    db.main.insert("another, so that ids are beyond the giver's")
+    db.main.tick()
+    # As if the tick had come with the dump, and the cluster's ids had grown up to it since.
+    db.main.run("""
+        update pgq.tick set tick_snapshot =
+            format('%1$s:%1$s:', txid_snapshot_xmax(tick_snapshot))::txid_snapshot""")
+    with refused("PQ012"):
+        commit_stage(giver, opened)
+
+
+def test_stages_of_ids_still_to_come_are_noticed_at_the_first_tick(db: Database) -> None:
+    db.queue()
+    stage(db.main, "a")
+    db.main.tick()
+    db.main.run("update pgq.stage set stage_txid = stage_txid + 1000000")
+    db.main.tick()
+    db.main.run("update pgq.queue set queue_system_id = 1")
+    with refused("PQ012"):
+        db.main.tick()
+    db.main.one(REPAIR)
+    db.main.tick()
+
+
 def test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come(db: Database) -> None:
     db.queue()
     opened = stage(db.main, "a")
