@@ -9,6 +9,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from pgqpy.spark.source import PgqSource
 from pgqpy.spark.stream import StreamReader
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import pgqpy
     from pgqpy.spark.batch import BatchReader
 
+READERS = """
+    select count(*) from pg_locks join pg_class on oid = relation and relname ~ '^event_[0-9]'
+     where database = (select oid from pg_database where datname = current_database())
+       and pid <> pg_backend_pid()"""
 QUEUE = "orders"
 CONSUMER = "lake"
 
@@ -42,8 +47,14 @@ class Feed:
         assert tick is not None
         return tick.tick_id
 
-    def rotate(self) -> None:
-        """Let every table that can be truncated be truncated."""
+    def rotate(self, *, beside_reader: bool = False) -> None:
+        """Let every table that can be truncated be truncated.
+
+        The server's side of a connection that was closed ends a moment later, so it is waited for,
+        unless somebody is to be reading.
+        """
+        if not beside_reader:
+            eventually(lambda: self.client.connection.execute(READERS).fetchone() == (0,))
         self.client.set_queue_config(self.queue, "rotation_period", "1 microsecond")
         for _ in range(4):
             self.client.maint_rotate_tables_step1(self.queue)

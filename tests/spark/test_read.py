@@ -102,7 +102,7 @@ def test_rotation_waits_for_who_reads(feed, client, way):
     (partition,) = reader.partitions()
     batches = reader.read(partition)
     count = next(batches).num_rows
-    feed.rotate()
+    feed.rotate(beside_reader=True)
     count += sum(batch.num_rows for batch in batches)
     assert count == 20_000
     feed.rotate()
