@@ -146,12 +146,17 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
 
 
 def drop(options: SinkOptions, writing: Writing | None) -> None:
-    """Give the stages up. Those that cannot be reached now are left to maint_stages."""
+    """Give the stages up. Those that cannot be reached now are left to maint_stages.
+
+    A batch write never comes back: what a task of it stages later is of an epoch that is done.
+    """
     if writing is None:
         return
     try:
         with connected(options) as client:
             client.drop_stage(options.queue, writing.writer)
+            if writing.epoch is None:
+                client.commit_stage(options.queue, *writing, [], 0)
     except (PgqError, psycopg.Error) as exc:
         logger.warning("the stages of %s are left to maintenance: %s", writing.writer, exc)
 

@@ -14,7 +14,7 @@ from pgqpy.calls.produce import table_to_load
 from pgqpy.client._translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
 from pgqpy.spark import sink_binary as binary
-from pgqpy.spark.connect import patiently
+from pgqpy.spark.connect import check_schema, patiently
 from pgqpy.spark.sink_fields import fields, names_of, pieces
 
 if TYPE_CHECKING:
@@ -67,19 +67,26 @@ def load(
         None if the epoch is committed already.
 
     Raises:
-        ConnectionFailed, InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded.
+        ConnectionFailed, SchemaMissing, NotSupported: no stages here.
+        InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded: nothing was inserted.
     """
     some = pieces(batches)
     first = next(some, None)
     if first is None:
         return NOTHING
     with connected(options) as client, client.transaction():
-        stage = client.open_stage(options.queue, *writing) if writing else None
+        stage = _stage(client, options.queue, writing) if writing else None
         if stage is not None or not writing:
             return Attempt(stage, _copy(client, options, columns, first, some))
     for _ in some:  # Spark wants its rows read to the end
         pass
     return None
+
+
+def _stage(client: Client, queue: str, writing: Writing) -> int | None:
+    """Stage the transaction; on an older schema, its events would be given away at once."""
+    check_schema(client)
+    return client.open_stage(queue, *writing)
 
 
 def _copy(

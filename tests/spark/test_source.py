@@ -160,7 +160,7 @@ def test_a_database_without_the_schema_or_with_an_older_one(frame, empty_dsn, co
     with pytest.raises(PySparkException, match="run pgqpy schema install"):
         frame(dsn=empty_dsn)
     client.connection.execute("update pgq.installation set version = 7")
-    with pytest.raises(PySparkException, match="is version 7, Spark needs 9 or later"):
+    with pytest.raises(PySparkException, match="is version 7, Spark needs 10 or later"):
         frame()
 
 

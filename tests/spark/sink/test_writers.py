@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.errors import ConnectionFailed, StageLost
+from pgqpy.errors import ConnectionFailed, SchemaMissing, StageLost
 from pgqpy.spark import connect as patience
 from pgqpy.spark.sink import Written, batch_writer
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
@@ -179,6 +179,31 @@ def test_an_aborted_batch_write_leaves_nothing(options, stored, connection):
     pickle.loads(pickle.dumps(writer)).abort([None])
     assert stored() == []
     assert connection.execute(WAITING).fetchone() == (0,)
+
+
+def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
+    options, stored, connection, connect
+):
+    writer = batch_writer(options, SCHEMA, overwrite=False)
+    task = connect(autocommit=False)
+    task.execute("select pgq.open_stage('q', %s, null)", [writer.writing.writer])
+    task.execute("select pgq.insert_event('q', 't', 'late')")
+    writer.abort([None])
+    task.commit()
+    writer.write(iter(batches("later still")))
+    assert connection.execute(WAITING).fetchone() == (1,)
+    connection.execute("select pgq.maint_stages()")
+    assert connection.execute(WAITING).fetchone() == (0,)
+    assert stored() == []
+
+
+def test_a_schema_without_such_stages_is_refused_before_anything_is_inserted(
+    epoch, stored, connection
+):
+    connection.execute("update pgq.installation set version = 9")
+    with pytest.raises(SchemaMissing, match="pgqpy schema upgrade"):
+        epoch(1).task("a")
+    assert stored() == []
 
 
 def test_at_least_once_stages_nothing_and_has_a_transaction_for_each_task(
