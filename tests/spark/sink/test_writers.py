@@ -185,6 +185,7 @@ def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
     options, stored, connection, connect
 ):
     writer = batch_writer(options, SCHEMA, overwrite=False)
+    assert writer.writing is not None
     task = connect(autocommit=False)
     task.execute("select pgq.open_stage('q', %s, null)", [writer.writing.writer])
     task.execute("select pgq.insert_event('q', 't', 'late')")
