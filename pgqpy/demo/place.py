@@ -51,7 +51,7 @@ def own_place(clients: int, say: Callable[[str], None]) -> Iterator[Place]:
             install(client.connection)
             guest.make_schema(client.connection)
             version = client.connection.info.parameter_status("server_version")
-        say(f"PostgreSQL {version} runs in {server.directory}, with fsync and its default settings")
+        say(f"PostgreSQL {version} runs, with fsync and its default settings")
         yield Place(dsn, server.bin_dir, server.directory)
     say("PostgreSQL is stopped, its directory is removed")
 

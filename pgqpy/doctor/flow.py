@@ -157,7 +157,7 @@ STAGES = """
 
 
 def judge_stages(rows: list[Row]) -> Iterator[Finding]:
-    """Find stages that nobody commits: rotation waits for them, a day at most."""
+    """Find stages that nobody commits: rotation waits for them until maint_stages gives them up."""
     for row in rows:
         if row["waited"] > STAGE_SLACK:
             what = (

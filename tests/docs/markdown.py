@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d[\d,.]*(?: (?:ms|s)\b)?")
-PLACE = re.compile(r"/\S*/pgqpy-\w+")
 WHO = re.compile(r"(?<=\brole )\w+(?= may)")
 
 
@@ -57,6 +56,6 @@ def codes(cell: str) -> list[str]:
 
 
 def shape(output: str) -> list[str]:
-    """Return the lines without what differs from run to run: numbers, times, widths, places."""
-    masked = WHO.sub("NAME", NUMBER.sub("N", PLACE.sub("PLACE", output))).replace("─", "")
+    """Return the lines without what differs from run to run: numbers, times, widths."""
+    masked = WHO.sub("NAME", NUMBER.sub("N", output)).replace("─", "")
     return [" ".join(line.split()) for line in masked.splitlines() if line.strip()]

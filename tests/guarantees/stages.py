@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.schema.stages import OPEN
+
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Session
 
-OPEN = "select pgq.open_stage('q', %s, %s)"
-COMMIT = "select pgq.commit_stage('q', %s, %s, %s, %s)"
 DROP = "select pgq.drop_stage('q', %s)"
 MAINT = "select pgq.maint_stages()"
 WAITING = "select count(*) from pgq.stage where stage_commit is null"

@@ -10,7 +10,6 @@ import pytest
 
 from tests.guarantees.sessions import refused
 from tests.guarantees.stages import (
-    COMMIT,
     DROP,
     MAINT,
     age,
@@ -20,6 +19,7 @@ from tests.guarantees.stages import (
 )
 from tests.guarantees.test_faults_drop import DROP as DROP_QUEUE
 from tests.guarantees.test_faults_drop import GONE
+from tests.schema.stages import COMMIT
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 

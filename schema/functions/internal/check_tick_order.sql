@@ -6,8 +6,7 @@
 -- A copy whose xids have meanwhile grown past the last tick looks fine by its snapshots. So once after a move to
 -- another cluster (the system identifier tells) the events are looked at: one with an id that the last tick had
 -- not reached but with a txid that it takes for seen was written in between; and stages of transactions still to come
--- were opened elsewhere. A clean move (pg_upgrade, a restore
--- where xids are larger) passes and goes on by itself.
+-- were opened elsewhere. A clean move (pg_upgrade, a restore where xids are larger) passes and goes on by itself.
 --
 -- Raises: PQ012.
 -- Writes: update pgq.queue, once after a move.

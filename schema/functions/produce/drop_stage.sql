@@ -3,8 +3,8 @@
 -- Gives up what a writer staged and did not commit: nobody gets it, and rotation needn't wait for it. A task that ends
 -- later leaves a stage that waits for a day: see maint_stages.
 --
--- Raises: 42P01 the queue was dropped meanwhile.
 -- Returns: how many stages that were.
+-- Raises: 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
 returns int language plpgsql

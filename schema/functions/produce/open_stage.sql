@@ -7,7 +7,8 @@
 -- So tasks that write side by side become one: each stages its part and commits its own transaction, as large as it
 -- likes, at the speed of any producer; one short call gives all of it away. A task that is tried again is another stage.
 --
--- Rotation does not truncate a table with events that wait, for a day at most: see maint_stages.
+-- Rotation does not truncate a table with events that wait, until a day after the writer's last stage of the epoch: see
+-- maint_stages.
 --
 -- Parameters: i_writer: names what is written once: a Spark query, say. i_epoch: the part of it that is written now: they
 --   go up, gaps are allowed; null: the writer writes once, and never comes back.
