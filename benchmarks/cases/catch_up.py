@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,11 +30,14 @@ RATE, CLIENTS = 2000, 8
 SCRIPT = f"select pgq.insert_event('{QUEUE}', 'event', '{DATA}');"
 SLOWER, SPARE = 2.5, 3.0  # producers run for so many times the unloaded catch-up, and seconds more
 LEAD = 1.0  # seconds for which producers run before the consumer starts
+BUSY = (sys.executable, "-c", "while True: pass")
 NOTES = """
 A Consumer with a no-op handler reads a backlog of events of 200 bytes, in ticks of 1,000, from its
 first event to its last; the ticker runs. Then again while pgbench inserts 2,000 events/s, one a
 transaction, from 8 connections. A producer's latency counts from when the insert was due;
-p99 "with" is of the time in which the consumer catches up. Count and sum of ids are checked.
+p99 "beside the consumer" is of the time in which it catches up. "Beside a busy loop" is the
+control: a process that counts for nothing but one core, and knows no database. Count and sum of
+ids are checked.
 """
 
 
@@ -43,7 +47,8 @@ class Round(NamedTuple):
     calm: float  # consumer alone
     loaded: float  # consumer beside producers
     alone: float  # producers' p99 without the consumer
-    beside: float  # producers' p99 while it catches up
+    busy: float  # producers' p99 beside a process that only keeps a core busy
+    beside: float  # producers' p99 while the consumer catches up
 
 
 def run(bench: Bench) -> Section:
@@ -55,7 +60,9 @@ def run(bench: Bench) -> Section:
         for number in range(bench.rounds):
             bench.say(f"round {number + 1} of {bench.rounds}, {size:,} events behind")
             found.append(measure(bench, dsn, f"reader{number}"))
-    calm, loaded, alone, beside = (Figure(list(values)) for values in zip(*found, strict=True))
+    calm, loaded, alone, busy, beside = (
+        Figure(list(values)) for values in zip(*found, strict=True)
+    )
     return Section(
         "catch_up",
         TITLE,
@@ -69,7 +76,11 @@ def run(bench: Bench) -> Section:
             Table(
                 f"Producers' p99 at {RATE:,} events/s",
                 ["", "p99", "ratio"],
-                [["alone", alone, ""], ["beside the consumer", beside, ratio(beside, alone)]],
+                [
+                    ["alone", alone, ""],
+                    ["beside a busy loop", busy, ratio(busy, alone)],
+                    ["beside the consumer", beside, ratio(beside, alone)],
+                ],
                 unit="ms",
             ),
         ],
@@ -95,8 +106,11 @@ def prepare(bench: Bench, size: int) -> str:
 def measure(bench: Bench, dsn: str, name: str) -> Round:
     """Run one round."""
     calm = catch_up(dsn, name, behind(dsn))
-    with producing(bench, dsn, bench.pick(smoke=3.0, default=8.0, long=30.0)) as producers:
+    seconds = bench.pick(smoke=3.0, default=8.0, long=30.0)
+    with producing(bench, dsn, seconds) as producers:
         alone = producers.result().latencies()
+    with child(*BUSY), producing(bench, dsn, seconds) as producers:
+        busy = producers.result().latencies()
     wanted = behind(dsn)
     with producing(bench, dsn, SLOWER * calm.seconds + SPARE) as producers:
         time.sleep(LEAD)
@@ -108,6 +122,7 @@ def measure(bench: Bench, dsn: str, name: str) -> Round:
         calm=calm.events / calm.seconds,
         loaded=loaded.events / loaded.seconds,
         alone=percentile(alone, 99),
+        busy=percentile(busy, 99),
         beside=percentile(beside, 99),
     )
 
