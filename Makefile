@@ -14,7 +14,7 @@ COMPOSE ?= docker compose
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-slow check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,6 +35,10 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)  ## Run pgbench against a queue, kill the consumer in the middle, compare every balance
 	@$(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
+
+postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; it prints what to export
+	@echo "postgres: paste this line where you try things; Ctrl-C here ends the server, and nothing is kept"
+	@$(BIN)/python tools/postgres.py
 
 test: $(STAMP)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
 	@$(PYTEST) -m "not slow" $(COVERAGE) $(TESTS) \
