@@ -154,6 +154,17 @@ class TickInfo(NamedTuple):
     events: int | None
 
 
+class TickStage(NamedTuple):
+    """A stage whose events a range of ticks gives, as `get_tick_stages` lists it.
+
+    `stage_commit` is the transaction that gave them away, their txid; `events` hints at how many.
+    """
+
+    stage: int
+    stage_commit: int
+    events: int
+
+
 class NextTick(NamedTuple):
     """The tick that `find_tick_helper` would end a batch at."""
 

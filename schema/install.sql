@@ -22,6 +22,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/008_pins.sql
 \ir tables/009_sink.sql
 \ir tables/010_stage.sql
+\ir tables/011_share.sql
 \ir setup/retire.sql
 
 -- What the rest is made of
@@ -125,6 +126,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/find_range.sql
 \ir functions/internal/lock_events.sql
 \ir functions/consume/tick_event_sql.sql
+\ir functions/consume/get_tick_stages.sql
 \ir functions/consume/get_tick_events.sql
 \ir functions/internal/lock_subscription.sql
 \ir functions/internal/refuse_moved.sql

@@ -9,10 +9,10 @@ from psycopg import sql
 from pgqpy.calls import _check as check
 from pgqpy.calls import read
 from pgqpy.calls._call import Call, records, value
-from pgqpy.records import TickInfo
+from pgqpy.records import TickInfo, TickStage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _TICK_INFO = """
     select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
@@ -29,10 +29,21 @@ def get_tick_info(
     return Call("get_tick_info", _TICK_INFO, params, records(TickInfo), about, beside=True)
 
 
-def tick_event_sql(queue: str, from_tick: int, to_tick: int) -> Call[str]:
-    """Return the SELECT that reads the events between two ticks."""
+def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
+    """List the stages whose events came between two ticks."""
     params = _range(queue, from_tick, to_tick)
-    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
+    text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
+    about = {"queue": queue}
+    return Call("get_tick_stages", text, params, records(TickStage), about, beside=True)
+
+
+def tick_event_sql(
+    queue: str, from_tick: int, to_tick: int, stages: Iterable[int] | None = None
+) -> Call[str]:
+    """Return the SELECT that reads the events between two ticks, of all or of some stages."""
+    wanted = None if stages is None else [check.big("stage", stage) for stage in stages]
+    params = (*_range(queue, from_tick, to_tick), wanted)
+    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
     return Call("tick_event_sql", text, params, value, {"queue": queue}, beside=True)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections import abc
 
     from pgqpy.calls.read import Statement
-    from pgqpy.records import Event, TickInfo
+    from pgqpy.records import Event, TickInfo, TickStage
 
 
 class AsyncTickReading(AsyncBase):
@@ -46,15 +46,33 @@ class AsyncTickReading(AsyncBase):
         """
         return await self._run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
 
-    async def tick_event_sql(self, queue: str, from_tick: int, to_tick: int) -> str:
-        """Return the SELECT that reads the events after one tick, up to another, in no order.
-
-        Run it in the transaction that asked for it: only so long is rotation kept away.
+    async def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
+        """List the stages whose events came after one tick, up to another: see commit_stage.
 
         Raises:
             QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
         """
-        return await self._run(calls.ticks.tick_event_sql(queue, from_tick, to_tick))
+        return await self._run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
+
+    async def tick_event_sql(
+        self, queue: str, from_tick: int, to_tick: int, stages: abc.Iterable[int] | None = None
+    ) -> str:
+        """Return the SELECT that reads the events after one tick, up to another, in no order.
+
+        Run it in the transaction that asked for it: only so long is rotation kept away.
+
+        Args:
+            queue: the queue's name.
+            from_tick: the tick that the events came after …
+            to_tick: … and the one that sees all of them.
+            stages: only the events of these, of those that get_tick_stages lists; none: only those
+                of no stage; None: all.
+
+        Raises:
+            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`;
+            InvalidArgument: a stage is not one of the range's.
+        """
+        return await self._run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
 
     async def get_tick_events(
         self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE

@@ -28,7 +28,7 @@ logger = logging.getLogger("pgqpy.spark")
 
 PATIENCE = 30.0  # seconds for a server to come back
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
-SCHEMA_VERSION = 10  # the first with what this package calls
+SCHEMA_VERSION = 11  # the first with what this package calls
 
 
 def patiently(action: Callable[[], T], lost: tuple[type[Exception], ...], place: Place) -> T:

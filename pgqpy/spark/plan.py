@@ -1,18 +1,17 @@
 """How a range of ticks is cut: where a micro-batch ends, and which task reads what. Pure.
 
-Numbers of events are differences of sequence values: hints, good enough to balance, never relied on
-for what is read. Staged events count where they were inserted: the tick that gives them has one
-slice.
+Numbers of events are hints, good enough to balance, never relied on for what is read: differences
+of sequence values, and what commit_stage was told.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 PARTITION_EVENTS = 500_000  # events of one partition at most, unless ticks promise too few
 AT_THE_MARK = -1  # no event has this id
@@ -26,73 +25,151 @@ class Mark(NamedTuple):
     seq: int
 
 
+class Gift(NamedTuple):
+    """A stage, the tick that is the first to give its events, and how many they are."""
+
+    tick: int
+    stage: int
+    events: int
+
+
 class Slice(NamedTuple):
     """The events after one tick up to another, of them those with low <= ev_id < high.
 
     None is open: ids that the sequence does not promise are in the first or the last slice.
+    `stages` is what tick_event_sql takes.
     """
 
     from_tick: int
     to_tick: int
     low: int | None = None
     high: int | None = None
+    stages: tuple[int, ...] | None = None
 
 
-def partitions(marks: Sequence[Mark], least: int | None = None) -> list[tuple[Slice, ...]]:
+def partitions(
+    marks: Sequence[Mark], least: int | None = None, gifts: Iterable[Gift] = ()
+) -> list[tuple[Slice, ...]]:
     """Cut a range into partitions of about equal numbers of events.
 
     A partition starts and ends at ticks; inside a tick that is much larger than a partition, at
-    event ids: those are as immutable as ticks, unlike the places of rows.
+    event ids: those are as immutable as ticks, unlike the places of rows. A stage stays whole: it
+    was one task's, and a search for some of its ids would read all of it.
 
     Args:
         marks: the ticks of the range, ordered; the first is where it starts.
         least: how many partitions at least (option minPartitions), as far as there are events.
+        gifts: the stages that the range gives.
     """
     if len(marks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
-    total = marks[-1].seq - marks[0].seq
-    wanted = max(-(-total // PARTITION_EVENTS), least or 1)
-    count = max(1, min(wanted, total))
-    cuts = _cuts(marks, total, count)
-    return [tuple(_slices(marks, *pair)) for pair in pairwise(cuts)]
+    parts = list(_parts(marks, gifts))
+    sums = list(accumulate((part.events for part in parts), initial=0))
+    wanted = max(-(-sums[-1] // PARTITION_EVENTS), least or 1)
+    count = max(1, min(wanted, sums[-1]))
+    cuts = _cuts(parts, sums, count)
+    return [tuple(_slices(parts, *pair)) for pair in pairwise(cuts)]
+
+
+class _Part(NamedTuple):
+    """What one tick brings: all of it, or a stage of it (`stages`), or all but stages (none)."""
+
+    before: Mark
+    after: Mark
+    events: int
+    stages: tuple[int, ...] | None = None
+
+    def event(self, number: int) -> int:
+        """Return about the id of one of the events, counted from 0."""
+        ids = self.after.seq - self.before.seq
+        return self.before.seq + 1 + number * ids // self.events
+
+    def slice(self, low: int | None, high: int | None) -> Slice:
+        """Return the events with ids between two."""
+        return Slice(self.before.tick, self.after.tick, low, high, self.stages)
+
+
+def _parts(marks: Sequence[Mark], gifts: Iterable[Gift]) -> Iterator[_Part]:
+    given: dict[int, list[Gift]] = {}
+    for gift in gifts:
+        given.setdefault(gift.tick, []).append(gift)
+    plain = [max(0, after.seq - before.seq) for before, after in pairwise(marks)]
+    for place, mark in enumerate(marks[1:]):
+        _take(plain, place, sum(gift.events for gift in given.get(mark.tick, ())))
+    for (before, after), events in zip(pairwise(marks), plain, strict=True):
+        if after.tick not in given:
+            yield _Part(before, after, events)
+            continue
+        yield _Part(before, after, events, ())
+        for gift in given[after.tick]:
+            yield _Part(before, after, gift.events, (gift.stage,))
+
+
+def _take(plain: list[int], place: int, staged: int) -> None:
+    """Take the ids of staged events from where they count: the newest before they were given."""
+    while staged and place >= 0:
+        taken = min(staged, plain[place])
+        plain[place] -= taken
+        staged -= taken
+        place -= 1
 
 
 class _Cut(NamedTuple):
-    """A place in a range: at a mark, or after it, before an event of the tick that follows."""
+    """A place in a range: before a part, or in it, before an event."""
 
     place: int
     event: int = AT_THE_MARK
 
 
-def _cuts(marks: Sequence[Mark], total: int, count: int) -> list[_Cut]:
-    seqs = [mark.seq for mark in marks]
-    cuts, last = [_Cut(0)], _Cut(len(marks) - 1)
+def _cuts(parts: Sequence[_Part], sums: Sequence[int], count: int) -> list[_Cut]:
+    cuts, last = [_Cut(0)], _Cut(len(parts))
     for number in range(1, count):
-        cut = _cut(seqs, seqs[0] + total * number // count, total / count * SNAP)
+        cut = _cut(parts, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
         if cuts[-1] < cut < last:
             cuts.append(cut)
     return [*cuts, last]
 
 
-def _cut(seqs: Sequence[int], wanted: int, near: float) -> _Cut:
-    place = max(bisect_left(seqs, wanted), 1)
-    before, after = wanted - seqs[place - 1], seqs[place] - wanted
-    if min(before, after) > near:
-        return _Cut(place - 1, wanted + 1)
+def _cut(parts: Sequence[_Part], sums: Sequence[int], wanted: int, near: float) -> _Cut:
+    place = max(bisect_left(sums, wanted), 1)
+    part = parts[place - 1]
+    before, after = wanted - sums[place - 1], sums[place] - wanted
+    if min(before, after) > near and not part.stages:
+        return _Cut(place - 1, part.event(before))
     return _Cut(place if after <= before else place - 1)
 
 
-def _slices(marks: Sequence[Mark], start: _Cut, end: _Cut) -> Iterator[Slice]:
+def _slices(parts: Sequence[_Part], start: _Cut, end: _Cut) -> Iterator[Slice]:
     """Yield the slices between two cuts: a rest of a tick, whole ticks, a beginning of a tick."""
-    place = start.place
-    if start.event != AT_THE_MARK:
-        same = end.place == place
-        high = end.event if same else None
-        yield Slice(marks[place].tick, marks[place + 1].tick, start.event, high)
-        if same:
-            return
-        place += 1
-    if end.place > place:
-        yield Slice(marks[place].tick, marks[end.place].tick)
-    if end.event != AT_THE_MARK:
-        yield Slice(marks[end.place].tick, marks[end.place + 1].tick, None, end.event)
+    whole: list[_Part] = []
+    places = range(start.place, end.place + (end.event != AT_THE_MARK))
+    for _tick, found in groupby(places, lambda place: parts[place].after):
+        mine = list(found)
+        cut = [each for each in (start, end) if each.event != AT_THE_MARK and each.place in mine]
+        if not cut and _all_of_tick(parts, mine):
+            whole += [parts[place] for place in mine]
+            continue
+        yield from _joined(whole)
+        whole = []
+        if not parts[mine[0]].stages:
+            low, high = (at.event if at in cut else None for at in (start, end))
+            yield parts[mine[0]].slice(low, high)
+        yield from _given([parts[place] for place in mine])
+    yield from _joined(whole)
+
+
+def _all_of_tick(parts: Sequence[_Part], places: Sequence[int]) -> bool:
+    around = (places[0] - 1, places[-1] + 1)
+    tick = parts[places[0]].after
+    return all(not 0 <= place < len(parts) or parts[place].after != tick for place in around)
+
+
+def _given(parts: Sequence[_Part]) -> Iterator[Slice]:
+    stages = tuple(stage for part in parts for stage in part.stages or ())
+    if stages:
+        yield parts[0]._replace(stages=stages).slice(None, None)
+
+
+def _joined(whole: Sequence[_Part]) -> Iterator[Slice]:
+    if whole:
+        yield Slice(whole[0].before.tick, whole[-1].after.tick)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.spark.partition import EventPartition
-from pgqpy.spark.plan import Mark, partitions
+from pgqpy.spark.plan import Gift, Mark, partitions
 from pgqpy.spark.ticks_of import TickFinder
 
 if TYPE_CHECKING:
@@ -39,13 +39,22 @@ def plan(
     """
     ticks = client.get_tick_info(queue.name, start, end)
     marks = [Mark(tick.tick_id, tick.tick_event_seq) for tick in ticks]
-    found = [
+    gifts = _gifts(client, queue, ticks, start, end) if start < end else []
+    return [
         _partition(client, queue, slices, ticks, projection, conditions)
-        for slices in partitions(marks, least)
+        for slices in partitions(marks, least, gifts)
     ]
-    if start < end and (not marks or (marks[0].tick, marks[-1].tick) != (start, end)):
-        client.tick_event_sql(queue.name, start, end)  # raises what is the matter
-    return found
+
+
+def _gifts(
+    client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
+) -> list[Gift]:
+    stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is not there
+    if not stages:
+        return []
+    givers = [each.stage_commit for each in stages]
+    seen_by = _finder(ticks, start, end).find(givers).tolist()
+    return [Gift(tick, each.stage, each.events) for tick, each in zip(seen_by, stages, strict=True)]
 
 
 def _partition(
@@ -59,7 +68,7 @@ def _partition(
     start, end = slices[0].from_tick, slices[-1].to_tick
     queries = [
         _query(
-            client.tick_event_sql(queue.name, each.from_tick, each.to_tick),
+            client.tick_event_sql(queue.name, each.from_tick, each.to_tick, each.stages),
             each,
             projection,
             conditions,

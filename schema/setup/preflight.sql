@@ -5,7 +5,7 @@
 -- Writes: nothing.
 do $preflight$
 declare
-    shipped constant int := 10;  -- the highest number in tables/
+    shipped constant int := 11;  -- the highest number in tables/
     installed int;
 begin
     if current_setting('server_version_num')::int < 140000 then

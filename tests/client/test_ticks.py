@@ -49,6 +49,23 @@ async def test_ticks_are_listed_with_what_they_know(orders: Any) -> None:
     assert caught.value.queue == "nope"
 
 
+async def test_a_range_can_be_shared_by_its_stages(orders: Any) -> None:
+    (first,) = await filled(orders, 0)
+    async with orders.transaction():
+        stage = await orders.open_stage("orders", "nightly", 1)
+        await orders.insert_events("orders", [("t", "staged")] * 2)
+    await orders.insert_event("orders", "t", "plain")
+    await orders.commit_stage("orders", "nightly", 1, [stage], 2)
+    _, last = await filled(orders, 1, 0)
+    (found,) = await orders.get_tick_stages("orders", first, last)
+    assert (found.stage, found.events) == (stage, 2)
+    for stages, datas in (([stage], {"staged"}), ([], {"plain"}), (None, {"staged", "plain"})):
+        query = await orders.tick_event_sql("orders", first, last, stages)
+        assert {data for (data,) in await sql(orders, f"select ev_data from ({query}) e")} == datas
+    with pytest.raises(InvalidArgument, match="not all of these stages"):
+        await orders.tick_event_sql("orders", first, last, [stage, 1])
+
+
 @pytest.mark.parametrize("fetch_size", [1, 4, 6, 100])
 async def test_events_of_a_range_come_by_id_whatever_the_fetch_size(
     orders: Any, fetch_size: int

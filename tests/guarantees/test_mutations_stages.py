@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 interplay = partial(stages.test_consumers_get_what_was_committed_once_whatever_overlaps, seed=0)
+sharing = partial(stages.test_those_who_share_a_range_by_its_stages_read_all_of_it_once, seed=9)
 dropped: dict[str, Any] = {"call": DROP, "args": ("w",)}
 
 
@@ -28,6 +29,39 @@ def no_deadlock(first: Any, then: Any) -> partial[None]:
 
 
 MUTATIONS = {
+    "forget which stages a share is of": Mutation(
+        "range_sql", "and (i_stages is null or stage_txid = any (i_stages))", "", sharing
+    ),
+    "read what was not staged in each share": Mutation(
+        "range_sql",
+        "case when i_stages is null then v_sql ||",
+        "case when true then v_sql ||",
+        sharing,
+    ),
+    "list stages that the range does not see yet": Mutation(
+        "get_tick_stages",
+        "and txid_visible_in_snapshot(s.stage_commit, r.to_snapshot)",
+        "",
+        sharing,
+    ),
+    "list stages of before the range": Mutation(
+        "get_tick_stages",
+        "and not txid_visible_in_snapshot(s.stage_commit, r.from_snapshot)",
+        "",
+        sharing,
+    ),
+    "list stages from xmax on": Mutation(
+        "get_tick_stages",
+        "s.stage_commit >= txid_snapshot_xmin(r.from_snapshot)",
+        "s.stage_commit >= txid_snapshot_xmax(r.from_snapshot)",
+        stages.test_stage_given_by_a_transaction_older_than_a_tick_is_shared_after_it,
+    ),
+    "let a share be empty without a word": Mutation(
+        "range_sql",
+        "i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_given), 0)",
+        "false",
+        stages.test_share_of_a_stage_that_is_not_of_the_range_is_refused,
+    ),
     "give staged events at once": Mutation(
         "range_sql",
         "or ev_txid <> all (%L)",
@@ -81,7 +115,7 @@ MUTATIONS = {
     ),
     "name the transaction that staged": Mutation(
         "range_sql",
-        "format(v_select, 'giver')",
+        "format(v_select, 'giver as ev_txid')",
         "format(v_select, 'ev_txid')",
         stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
     ),

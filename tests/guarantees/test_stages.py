@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.ranges import EVENTS, ticks
+from tests.guarantees.ranges import EVENTS, SHARE, STAGES, shared, ticks
+from tests.guarantees.sessions import refused
 from tests.guarantees.stage_play import Play
 from tests.guarantees.stages import commit_stage, open_stage, read, stage
 
@@ -54,6 +55,18 @@ def test_ranges_with_stages_are_the_batches_at_any_time(db: Database, seed: int)
         first, last = sorted(play.random.sample(whole, 2))
         between = [e for a, b, events in ranges if first <= a and b <= last for e in events]
         assert db.main.all(EVENTS, first, last) == sorted(between)
+
+
+@pytest.mark.parametrize("seed", range(9, 12))
+def test_those_who_share_a_range_by_its_stages_read_all_of_it_once(db: Database, seed: int) -> None:
+    db.queue(consumers=("c", "keeper"))
+    play = Play(db, seed, ("c",))
+    play.run(300)
+    whole = ticks(db.main)
+    for _ in range(10):
+        first, last = sorted(play.random.sample(whole, 2))
+        assert shared(db.main, first, last) == db.main.all(EVENTS, first, last)
+    assert len(db.main.all(STAGES, whole[0], whole[-1])) >= 3
 
 
 def test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them(db: Database) -> None:
@@ -112,6 +125,31 @@ def test_commit_in_progress_over_ticks_gives_all_when_it_is_done(db: Database) -
     assert db.main.finish(batches[-1]) == 1
     db.main.tick()
     assert [event[1:] for event in read(db.main, db.main.next())] == [(txid, "a"), (txid, "b")]
+
+
+def test_stage_given_by_a_transaction_older_than_a_tick_is_shared_after_it(db: Database) -> None:
+    db.queue()
+    opened = stage(db.main, "a")
+    giver = db.open()
+    giver.begin()
+    commit_stage(giver, opened)
+    db.main.insert("plain")  # so the tick lists the giver among those in progress
+    before = db.main.tick()
+    giver.commit()
+    after = db.main.tick()
+    assert db.main.all(STAGES, before, after) == [(opened,)]
+    assert shared(db.main, before, after) == db.main.all(EVENTS, before, after)
+
+
+def test_share_of_a_stage_that_is_not_of_the_range_is_refused(db: Database) -> None:
+    db.queue()
+    first, opened = db.main.tick(), stage(db.main, "a")
+    commit_stage(db.main, opened)
+    second, third = db.main.tick(), db.main.tick()
+    assert db.main.one(SHARE, first, second, [opened])
+    for share in ([opened], [opened, None], [4711]):
+        with refused("PQ009"):
+            db.main.one(SHARE, second, third, share)
 
 
 def test_stage_opened_in_a_savepoint_that_rolled_back_is_none(db: Database) -> None:

@@ -10,6 +10,8 @@ import pytest
 from tests.schema.stages import COMMIT, INSERT, OPEN, state
 from tests.support.waiting import eventually
 
+STAGES = "select * from pgq.get_tick_stages('q', %s, %s)"
+TICK = "select tick_id from pgq.tick_queue('q')"
 BATCH = "select ev_data, ev_txid from pgq.get_batch_events(%s)"
 
 
@@ -36,6 +38,19 @@ def test_stages_that_are_not_named_are_left_out(stage, sql, given):
     assert sql(COMMIT, "w", 1, [good], 1) == 1
     assert sql(COMMIT, "w", 2, [stage("w", 2, "next")], 1) == 1
     assert given() == ["good", "next"]
+
+
+def test_stages_of_a_range_are_listed_with_a_share_of_the_events(stage, sql, rows):
+    one, other, late = stage("w", 1, "a", "b"), stage("w", 1, "c"), stage("v", 1, "d")
+    first = sql(TICK)
+    giver = sql("select txid_current() from pgq.commit_stage('q', 'w', 1, %s, 4)", [one, other])
+    sql(COMMIT, "w", 2, [], 0)
+    second = sql(TICK)
+    sql(COMMIT, "v", 1, [late], 1)
+    assert rows(STAGES, first, second) == [(one, giver, 2), (other, giver, 2)]
+    assert rows(STAGES, first, first) == []
+    assert state(sql, STAGES, first, second + 1) == "PQ005"
+    assert state(sql, "select pgq.get_tick_stages('nope', 1, 2)") == "PQ001"
 
 
 def test_an_epoch_is_committed_once(stage, sql, given):

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgqpy.spark import plan
-from pgqpy.spark.plan import Mark, Slice, partitions
+from pgqpy.spark.plan import Gift, Mark, Slice, partitions
 
 sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
+stages = st.lists(st.tuples(st.integers(0, 29), st.integers(0, 3000)), max_size=8)
 
 
 def marks_of(sizes):
@@ -22,22 +23,37 @@ def pieces(found):
     return [piece for partition in found for piece in partition]
 
 
-@given(sizes, st.integers(1, 12))
-def test_every_event_is_in_exactly_one_partition(sizes, least):
+def gifts_of(marks, stages):
+    """Let stages be given by some of the ticks after the first."""
+    ticks = [mark.tick for mark in marks[1:]]
+    return [
+        Gift(ticks[place % len(ticks)], 100 + number, events)
+        for number, (place, events) in enumerate(stages)
+    ]
+
+
+def holds(piece, before, after, event, stage):
+    """Say whether a slice holds an event of a tick: of a stage, or of none."""
+    return (
+        piece.from_tick <= before.tick
+        and after.tick <= piece.to_tick
+        and (piece.low is None or piece.low <= event)
+        and (piece.high is None or event < piece.high)
+        and (piece.stages is None or stage in (piece.stages or (None,)))
+    )
+
+
+@given(sizes, st.integers(1, 12), stages)
+def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
     marks = marks_of(sizes)
-    cut = pieces(partitions(marks, least))
+    gifts = gifts_of(marks, stages)
+    cut = pieces(partitions(marks, least, gifts))
     for before, after in pairwise(marks):
+        mine = [gift.stage for gift in gifts if gift.tick == after.tick]
         # an event of this tick with any id, those that the sequence does not promise too
         for event in (0, before.seq, before.seq + 1, after.seq, after.seq + 1, 10**9):
-            holders = [
-                piece
-                for piece in cut
-                if piece.from_tick <= before.tick
-                and after.tick <= piece.to_tick
-                and (piece.low is None or piece.low <= event)
-                and (piece.high is None or event < piece.high)
-            ]
-            assert len(holders) == 1
+            for stage in (None, *mine):
+                assert sum(holds(piece, before, after, event, stage) for piece in cut) == 1
 
 
 @given(sizes, st.integers(1, 12))
@@ -77,6 +93,30 @@ def test_a_huge_tick_among_small_ones_shares_its_partitions_with_them():
     ]
 
 
+def test_stages_of_one_tick_are_shared_out_and_their_ids_count_where_they_are_given():
+    marks = [Mark(1, 0), Mark(2, 500), Mark(3, 1000), Mark(4, 1001)]
+    gifts = [Gift(4, stage, 250) for stage in (7, 8, 9, 10)]
+    assert partitions(marks, 2, gifts) == [
+        (Slice(1, 3), Slice(3, 4, stages=()), Slice(3, 4, stages=(7, 8))),
+        (Slice(3, 4, stages=(9, 10)),),
+    ]
+
+
+def test_a_tick_with_stages_that_is_read_by_one_task_is_read_whole():
+    marks = [Mark(1, 0), Mark(2, 10), Mark(3, 20)]
+    assert partitions(marks, 1, [Gift(2, 7, 5), Gift(3, 8, 5)]) == [(Slice(1, 3),)]
+
+
+def test_a_stage_larger_than_its_share_stays_whole():
+    found = partitions([Mark(1, 0), Mark(2, 1000)], 4, [Gift(2, 7, 900)])
+    assert found == [(Slice(1, 2, stages=()),), (Slice(1, 2, stages=(7,)),)]
+
+
+def test_ids_of_staged_events_are_taken_from_the_newest_ticks():
+    marks = [Mark(1, 0), Mark(2, 1000), Mark(3, 1500), Mark(4, 2000)]
+    assert partitions(marks, 2, [Gift(4, 7, 1000)]) == [(Slice(1, 2),), (Slice(2, 4),)]
+
+
 def test_without_a_wish_partitions_hold_half_a_million_events():
     assert len(partitions([Mark(1, 0), Mark(2, 1_600_000)])) == 4
     assert len(partitions([Mark(1, 0), Mark(2, 400_000)])) == 1
@@ -84,7 +124,7 @@ def test_without_a_wish_partitions_hold_half_a_million_events():
 
 def test_a_range_that_promises_nothing_is_read_all_the_same():
     assert partitions([Mark(1, 5), Mark(2, 5)], 8) == [(Slice(1, 2),)]
-    assert partitions([Mark(1, 5), Mark(2, 0), Mark(3, 2)], 8) == [(Slice(1, 3),)]
+    assert partitions([Mark(1, 5), Mark(2, 0), Mark(3, 0)], 8) == [(Slice(1, 3),)]
 
 
 def test_an_empty_range_has_no_partition():

@@ -163,6 +163,28 @@ def test_partitions_are_the_whole_range_once(feed, client):
     assert datas(rows_of(reader, partitions)) == whole
 
 
+def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed, way):
+    feed.insert("plain")
+    stages = []
+    for task in range(4):
+        with feed.client.transaction():
+            stages.append(feed.client.open_stage(feed.queue, "w", 1))
+            events = (("t", f"{task} of {number}") for number in range(100))
+            feed.client.insert_events(feed.queue, events)
+        feed.tick()
+    feed.client.commit_stage(feed.queue, "w", 1, stages, 400)
+    given = feed.tick()
+    feed.insert("after")
+    reader = feed.batch(minPartitions=4)
+    found = [rows_of(reader, [partition]) for partition in reader.partitions()]
+    assert len(found) == 4
+    assert all(90 <= len(rows) <= 110 for rows in found)
+    rows = [row for rows in found for row in rows]
+    staged = [f"{task} of {number}" for number in range(100) for task in range(4)]
+    assert datas(rows) == sorted(["plain", "after", *staged])
+    assert {row["tick_id"] for row in rows if "of" in row["ev_data"]} == {given}
+
+
 def test_ticks_that_are_thinned_out_after_planning_are_not_missed(feed, client):
     for number in range(8):
         feed.insert(str(number))

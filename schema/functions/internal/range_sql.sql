@@ -1,4 +1,4 @@
--- Function: pgq.range_sql(i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
+-- Function: pgq.range_sql(i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
 --
 -- The query of the events that one tick's snapshot sees and an earlier one's does not.
 --
@@ -16,11 +16,12 @@
 -- OFFSET 0 makes it one index probe a stage: as a plain join, planned without statistics, a hundred stages read the whole
 -- index.
 --
--- Parameters: i_sub_id: whose retried events belong to it; null: nobody's.
+-- Parameters: i_sub_id: whose retried events belong to it; null: nobody's. i_stages: as in tick_event_sql.
 -- Returns: SQL text, in no order.
+-- Raises: PQ009 a stage is not given in this range: a part of it would be silently empty.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
-    i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int)
+    i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
 returns text language plpgsql
 set enable_seqscan = off as $$
 declare
@@ -48,13 +49,17 @@ begin
     select array_agg(stage_txid), array_agg(stage_commit) into v_given, v_givers
       from pgq.stage
      where stage_queue = i_queue_id and (stage_commit >= v_first and stage_commit < v_end or stage_commit = any (v_late))
-       and txid_visible_in_snapshot(stage_commit, i_next);
+       and txid_visible_in_snapshot(stage_commit, i_next) and (i_stages is null or stage_txid = any (i_stages));
+    if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_given), 0) then
+        raise exception 'not all of these stages were given in this range' using errcode = 'PQ009', detail = format('stages %s', i_stages),
+            hint = 'name stages that pgq.get_tick_stages lists, each once';
+    end if;
     if v_given is not null then
-        v_sql := v_sql || ' union all ' || format(v_select, 'giver')
+        v_sql := case when i_stages is null then v_sql || ' union all ' else '' end || format(v_select, 'giver as ev_txid')
             || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_given, v_givers)
             || format('lateral (select * from %s and ev_owner is null and ev_txid = staged offset 0) e', v_rows);
     end if;
     return v_sql;
 end
 $$;
-comment on function pgq.range_sql(int, text, txid_snapshot, txid_snapshot, int) is 'The query of the events between two snapshots.';
+comment on function pgq.range_sql(int, text, txid_snapshot, txid_snapshot, int, bigint[]) is 'The query of the events between two snapshots.';

@@ -6,7 +6,8 @@
 -- To consumers it is as if this transaction had inserted all of them: they are in the batch that sees it, with its id as
 -- their ev_txid. Only ev_id and ev_time are older. nextval tells tickers that there is something to see.
 --
--- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit.
+-- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit and
+--   for readers that share them out.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
 --   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in
@@ -36,7 +37,7 @@ begin
         return 0;
     end if;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);
-    update pgq.stage set stage_commit = txid_current()
+    update pgq.stage set stage_commit = txid_current(), stage_events = i_events / nullif(v_wanted, 0)
      where stage_queue = q.queue_id and stage_txid = any (i_stages)
        and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- not of before a restore
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch and stage_commit is null;

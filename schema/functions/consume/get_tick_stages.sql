@@ -1,0 +1,29 @@
+-- Function: pgq.get_tick_stages(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
+--
+-- The stages whose events came after one tick, up to another: see commit_stage. Who reads side by side shares them out by
+-- tick_event_sql: ids do not tell them apart from what else was inserted meanwhile, and a reader of some would read all.
+--
+-- Returns: stage: its transaction; stage_commit: the one that gave its events away, their ev_txid; events: a hint how many,
+--   an equal share of what commit_stage was told.
+-- Raises: as tick_event_sql.
+-- Writes: as check_snapshot.
+create or replace function pgq.get_tick_stages(
+    i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint, out stage_commit bigint, out events bigint)
+returns setof record language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    r record;
+begin
+    select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
+    return query
+    select s.stage_txid, s.stage_commit, coalesce(s.stage_events, 0)
+      from pgq.stage s
+      join pgq.queue q on q.queue_id = s.stage_queue
+     where q.queue_name = i_queue_name
+       and s.stage_commit >= txid_snapshot_xmin(r.from_snapshot) and s.stage_commit < txid_snapshot_xmax(r.to_snapshot)
+       and txid_visible_in_snapshot(s.stage_commit, r.to_snapshot)
+       and not txid_visible_in_snapshot(s.stage_commit, r.from_snapshot)
+     order by 2, 1;
+end
+$$;
+comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages whose events came between two ticks.';
