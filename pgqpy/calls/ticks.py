@@ -41,9 +41,11 @@ def tick_event_sql(
     queue: str, from_tick: int, to_tick: int, stages: Iterable[int] | None = None
 ) -> Call[str]:
     """Return the SELECT that reads the events between two ticks, of all or of some stages."""
-    wanted = None if stages is None else [check.big("stage", stage) for stage in stages]
-    params = (*_range(queue, from_tick, to_tick), wanted)
-    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
+    params: tuple[object, ...] = _range(queue, from_tick, to_tick)
+    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
+    if stages is not None:
+        params = (*params, [check.big("stage", stage) for stage in stages])
+        text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
     return Call("tick_event_sql", text, params, value, {"queue": queue}, beside=True)
 
 

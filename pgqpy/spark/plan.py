@@ -7,13 +7,14 @@ of sequence values, and what commit_stage was told.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-PARTITION_EVENTS = 500_000  # events of one partition at most, unless ticks promise too few
+PARTITION_EVENTS = 500_000  # events of one partition at most, as far as hints go and stages allow
 AT_THE_MARK = -1  # no event has this id
 SNAP = 0.2  # of a partition; a boundary so near to a tick moves there
 
@@ -26,11 +27,15 @@ class Mark(NamedTuple):
 
 
 class Gift(NamedTuple):
-    """A stage, the tick that is the first to give its events, and how many they are."""
+    """A stage, the tick that is the first to give its events, and how many they are.
+
+    `counted` is the tick by which their ids were taken; None: before the range.
+    """
 
     tick: int
     stage: int
     events: int
+    counted: int | None
 
 
 class Slice(NamedTuple):
@@ -90,12 +95,13 @@ class _Part(NamedTuple):
 
 
 def _parts(marks: Sequence[Mark], gifts: Iterable[Gift]) -> Iterator[_Part]:
-    given: dict[int, list[Gift]] = {}
+    given: dict[int, list[Gift]] = defaultdict(list)
+    staged: dict[int, int] = defaultdict(int)
     for gift in gifts:
-        given.setdefault(gift.tick, []).append(gift)
-    plain = [max(0, after.seq - before.seq) for before, after in pairwise(marks)]
-    for place, mark in enumerate(marks[1:]):
-        _take(plain, place, sum(gift.events for gift in given.get(mark.tick, ())))
+        given[gift.tick].append(gift)
+        if gift.counted is not None:
+            staged[gift.counted] += gift.events
+    plain = _not_staged(marks, staged)
     for (before, after), events in zip(pairwise(marks), plain, strict=True):
         if after.tick not in given:
             yield _Part(before, after, events)
@@ -105,13 +111,22 @@ def _parts(marks: Sequence[Mark], gifts: Iterable[Gift]) -> Iterator[_Part]:
             yield _Part(before, after, gift.events, (gift.stage,))
 
 
-def _take(plain: list[int], place: int, staged: int) -> None:
-    """Take the ids of staged events from where they count: the newest before they were given."""
-    while staged and place >= 0:
-        taken = min(staged, plain[place])
-        plain[place] -= taken
-        staged -= taken
-        place -= 1
+def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
+    """Return how many ids each tick brings, without the newest ones by the end of each stage."""
+    plain: list[int] = []
+    some: list[int] = []  # places with ids that are left
+    for place, (before, after) in enumerate(pairwise(marks)):
+        plain.append(max(0, after.seq - before.seq))
+        if plain[place]:
+            some.append(place)
+        wanted = staged.get(after.tick, 0)
+        while wanted and some:
+            taken = min(wanted, plain[some[-1]])
+            wanted -= taken
+            plain[some[-1]] -= taken
+            if not plain[some[-1]]:
+                some.pop()
+    return plain
 
 
 class _Cut(NamedTuple):
@@ -122,21 +137,24 @@ class _Cut(NamedTuple):
 
 
 def _cuts(parts: Sequence[_Part], sums: Sequence[int], count: int) -> list[_Cut]:
-    cuts, last = [_Cut(0)], _Cut(len(parts))
+    cuts, reached = [_Cut(0)], 0
     for number in range(1, count):
-        cut = _cut(parts, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
-        if cuts[-1] < cut < last:
+        cut, events = _cut(parts, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
+        if reached < events < sums[-1]:
             cuts.append(cut)
-    return [*cuts, last]
+            reached = events
+    return [*cuts, _Cut(len(parts))]
 
 
-def _cut(parts: Sequence[_Part], sums: Sequence[int], wanted: int, near: float) -> _Cut:
+def _cut(parts: Sequence[_Part], sums: Sequence[int], wanted: int, near: float) -> tuple[_Cut, int]:
+    """Return the cut that is best for so many events before it, and how many these are."""
     place = max(bisect_left(sums, wanted), 1)
     part = parts[place - 1]
     before, after = wanted - sums[place - 1], sums[place] - wanted
     if min(before, after) > near and not part.stages:
-        return _Cut(place - 1, part.event(before))
-    return _Cut(place if after <= before else place - 1)
+        return _Cut(place - 1, part.event(before)), wanted
+    place -= before < after
+    return _Cut(place), sums[place]
 
 
 def _slices(parts: Sequence[_Part], start: _Cut, end: _Cut) -> Iterator[Slice]:

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from pgqpy.spark.partition import EventPartition
 from pgqpy.spark.plan import Gift, Mark, partitions
-from pgqpy.spark.ticks_of import TickFinder
+from pgqpy.spark.ticks_of import TickFinder, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +52,14 @@ def _gifts(
     stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is not there
     if not stages:
         return []
-    givers = [each.stage_commit for each in stages]
-    seen_by = _finder(ticks, start, end).find(givers).tolist()
-    return [Gift(tick, each.stage, each.events) for tick, each in zip(seen_by, stages, strict=True)]
+    finder = _finder(ticks, start, end)
+    given = finder.find([each.stage_commit for each in stages]).tolist()
+    counted = finder.find([each.stage for each in stages]).tolist()
+    before = read_snapshot(ticks[0].tick_snapshot)
+    return [
+        Gift(tick, each.stage, each.events, None if before.sees(each.stage) else by)
+        for tick, by, each in zip(given, counted, stages, strict=True)
+    ]
 
 
 def _partition(

@@ -18,6 +18,10 @@ class Snapshot(NamedTuple):
     xmax: int
     in_progress: frozenset[int]
 
+    def sees(self, txid: int) -> bool:
+        """Say whether a transaction had ended."""
+        return txid < self.xmax and txid not in self.in_progress
+
 
 def read_snapshot(text: str) -> Snapshot:
     """Read `xmin:xmax:xid,xid,…`."""

@@ -14,6 +14,7 @@ from pgqpy import (
     RangeExpired,
     SubscriptionMoved,
     TickNotFound,
+    calls,
 )
 from tests.client.either import sql
 
@@ -64,6 +65,11 @@ async def test_a_range_can_be_shared_by_its_stages(orders: Any) -> None:
         assert {data for (data,) in await sql(orders, f"select ev_data from ({query}) e")} == datas
     with pytest.raises(InvalidArgument, match="not all of these stages"):
         await orders.tick_event_sql("orders", first, last, [stage, 1])
+
+
+def test_an_older_schema_is_asked_for_ranges_as_it_knows_them() -> None:
+    assert calls.ticks.tick_event_sql("orders", 1, 2).params == ("orders", 1, 2)
+    assert calls.ticks.tick_event_sql("orders", 1, 2, ()).params == ("orders", 1, 2, [])
 
 
 @pytest.mark.parametrize("fetch_size", [1, 4, 6, 100])

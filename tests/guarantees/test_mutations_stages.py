@@ -46,15 +46,27 @@ MUTATIONS = {
     ),
     "list stages of before the range": Mutation(
         "get_tick_stages",
-        "and not txid_visible_in_snapshot(s.stage_commit, r.from_snapshot)",
-        "",
+        "s.stage_commit >= txid_snapshot_xmax(r.from_snapshot)",
+        "s.stage_commit > 0",
         sharing,
     ),
-    "list stages from xmax on": Mutation(
+    "list only stages given by who began after the range did": Mutation(
         "get_tick_stages",
-        "s.stage_commit >= txid_snapshot_xmin(r.from_snapshot)",
-        "s.stage_commit >= txid_snapshot_xmax(r.from_snapshot)",
+        "or s.stage_commit = any (array(select txid_snapshot_xip(r.from_snapshot)))",
+        "",
         stages.test_stage_given_by_a_transaction_older_than_a_tick_is_shared_after_it,
+    ),
+    "forget stages without events at once": Mutation(
+        "maint_stages",
+        "(stage_commit = 0 or txid_visible_in_snapshot(",
+        "(true or txid_visible_in_snapshot(",
+        stages.test_stage_without_events_is_known_as_long_as_its_range_can_be_read,
+    ),
+    "keep stages without events for good": Mutation(
+        "maint_stages",
+        "(stage_commit = 0 or txid_visible_in_snapshot(",
+        "(stage_commit = 0 and txid_visible_in_snapshot(",
+        stages.test_stage_without_events_is_known_as_long_as_its_range_can_be_read,
     ),
     "let a share be empty without a word": Mutation(
         "range_sql",

@@ -10,7 +10,7 @@ import pytest
 from tests.guarantees.ranges import EVENTS, SHARE, STAGES, shared, ticks
 from tests.guarantees.sessions import refused
 from tests.guarantees.stage_play import Play
-from tests.guarantees.stages import commit_stage, open_stage, read, stage
+from tests.guarantees.stages import MAINT, commit_stage, open_stage, read, stage
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -150,6 +150,22 @@ def test_share_of_a_stage_that_is_not_of_the_range_is_refused(db: Database) -> N
     for share in ([opened], [opened, None], [4711]):
         with refused("PQ009"):
             db.main.one(SHARE, second, third, share)
+
+
+def test_stage_without_events_is_known_as_long_as_its_range_can_be_read(db: Database) -> None:
+    db.queue()
+    first, opened = db.main.tick(), stage(db.main)
+    commit_stage(db.main, opened)
+    last = db.main.tick()
+    db.main.run(MAINT)
+    assert db.main.all(STAGES, first, last) == [(opened,)]
+    db.main.all("select pgq.unregister_consumer('q', 'c')")
+    for _ in range(4):
+        db.main.insert("later")
+        db.main.tick()
+        db.main.rotate()
+    db.main.run(MAINT)
+    assert db.main.all("select from pgq.stage") == []
 
 
 def test_stage_opened_in_a_savepoint_that_rolled_back_is_none(db: Database) -> None:

@@ -7,8 +7,11 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +32,9 @@ def test_the_line_to_export_leads_to_a_server_that_ends_with_ctrl_c(
         tables = connection.execute("select count(*) from pg_stat_user_tables").fetchone()
         assert tables == (0,)
     directory = Path(str(conninfo_to_dict(dsn)["host"]))
-    assert directory.is_dir()
+    postmaster = int((directory / "data/postmaster.pid").read_text().split()[0])
+    assert psutil.pid_exists(postmaster)
     process.signal(signal.SIGINT)
     assert process.popen.wait(timeout=30) == 0
     assert not directory.exists()
+    eventually(lambda: not psutil.pid_exists(postmaster))

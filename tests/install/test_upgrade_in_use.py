@@ -73,6 +73,27 @@ def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
     assert upgrade.result(timeout=30) == manifest.shipped_version()
 
 
+def test_upgrade_waits_for_an_open_stage_which_goes_on(
+    cluster: EmbeddedServer,
+    database: str,
+    admin: Connection,
+    connect: Callable[..., Connection],
+    background: ThreadPoolExecutor,
+) -> None:
+    install_older(admin, 10)
+    stage = "insert into pgq.stage (stage_queue, stage_txid, stage_writer) values (1, {}, 'w')"
+    task, upgrader = (connect(cluster.dsn(database)) for _ in range(2))
+    task.execute(f"begin; {stage.format(1)}".encode())  # as open_stage of version 10
+    upgrade = background.submit(install.install, upgrader)
+    wait_until_blocked(admin, _pid(upgrader))
+    task.execute(stage.format(2).encode())
+    assert _ask(background, task, READ_POSITION).result(timeout=30) == (0,)
+    task.execute("commit")
+    assert upgrade.result(timeout=30) == manifest.shipped_version()
+    found = admin.execute("select stage_txid, stage_events from pgq.stage order by 1").fetchall()
+    assert found == [(1, None), (2, None)]
+
+
 def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
     cluster: EmbeddedServer,
     database: str,

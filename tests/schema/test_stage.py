@@ -103,6 +103,7 @@ def test_maintenance_forgets_stages_when_no_event_of_theirs_can_be_there(stage, 
     sql("select pgq.maint_stages()")
     assert rows(STATES) == [("there", 1, GIVEN), ("waits", 1, WAITING)]
     sql("truncate pgq.event_1_0")
+    sql("update pgq.queue set queue_low_tick = tick_id from pgq.tick_queue('q')")  # as rotation
     sql("select pgq.maint_stages()")
     assert rows(STATES) == [("waits", 1, WAITING)]
 

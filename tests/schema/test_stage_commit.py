@@ -53,6 +53,12 @@ def test_stages_of_a_range_are_listed_with_a_share_of_the_events(stage, sql, row
     assert state(sql, "select pgq.get_tick_stages('nope', 1, 2)") == "PQ001"
 
 
+def test_a_negative_number_of_events_is_refused(stage, sql):
+    one = stage("w", 1, "a")
+    assert state(sql, COMMIT, "w", 1, [one], -1) == "PQ009"
+    assert sql(COMMIT, "w", 1, [one], 1) == 1
+
+
 def test_an_epoch_is_committed_once(stage, sql, given):
     one = stage("w", 5, "a")
     assert sql(COMMIT, "w", 5, [one], 1) == 1

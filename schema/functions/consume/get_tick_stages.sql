@@ -4,8 +4,9 @@
 -- tick_event_sql: ids do not tell them apart from what else was inserted meanwhile, and a reader of some would read all.
 --
 -- Returns: stage: its transaction; stage_commit: the one that gave its events away, their ev_txid; events: a hint how many,
---   an equal share of what commit_stage was told.
--- Raises: as tick_event_sql.
+--   an equal share of what commit_stage was told. They are those of tick_event_sql in the same transaction; this alone keeps
+--   no rotation away.
+-- Raises: as find_range.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_stages(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint, out stage_commit bigint, out events bigint)
@@ -20,9 +21,9 @@ begin
       from pgq.stage s
       join pgq.queue q on q.queue_id = s.stage_queue
      where q.queue_name = i_queue_name
-       and s.stage_commit >= txid_snapshot_xmin(r.from_snapshot) and s.stage_commit < txid_snapshot_xmax(r.to_snapshot)
+       and (s.stage_commit >= txid_snapshot_xmax(r.from_snapshot) and s.stage_commit < txid_snapshot_xmax(r.to_snapshot)
+            or s.stage_commit = any (array(select txid_snapshot_xip(r.from_snapshot))))
        and txid_visible_in_snapshot(s.stage_commit, r.to_snapshot)
-       and not txid_visible_in_snapshot(s.stage_commit, r.from_snapshot)
      order by 2, 1;
 end
 $$;

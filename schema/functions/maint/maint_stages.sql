@@ -1,7 +1,8 @@
 -- Function: pgq.maint_stages()
 --
 -- Gives up stages that wait in vain: their epoch was committed by others, or their writer opened none of that epoch for a
--- day. Forgets those whose events are gone: no table has any of so old a transaction. Forgets writers too: those that
+-- day. Forgets those whose events are gone: no table has any of so old a transaction, and no tick that is left comes before
+-- the transaction that gave them. Forgets writers too: those that
 -- write once after a day, others when they were silent for 90 days. A writer that comes back later than that, with an
 -- epoch it has committed, would commit it again.
 --
@@ -25,8 +26,11 @@ begin
             execute format($sql$
                 delete from pgq.stage
                  where stage_queue = $1 and stage_commit is not null
-                   and stage_txid < coalesce((select min(ev_txid) from %s), 9223372036854775807)$sql$, pgq.quote_fqname(q.queue_data_pfx))
-                using q.queue_id;
+                   and stage_txid < coalesce((select min(ev_txid) from %s), 9223372036854775807)
+                   and (stage_commit = 0 or txid_visible_in_snapshot(stage_commit,
+                            (select tick_snapshot from pgq.tick where tick_queue = $1 and tick_id >= $2 order by tick_id limit 1)))$sql$,
+                pgq.quote_fqname(q.queue_data_pfx))
+                using q.queue_id, q.queue_low_tick;
         exception when undefined_table or lock_not_available then
             continue;  -- dropped meanwhile, or the next turn will do
         end;

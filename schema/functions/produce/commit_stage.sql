@@ -9,7 +9,7 @@
 -- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit and
 --   for readers that share them out.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
--- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL;
+-- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL, or negative;
 --   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in
 --   REPEATABLE READ, somebody else was faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
@@ -24,6 +24,8 @@ declare
 begin
     if i_stages is null or i_events is null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009', hint = 'give the stages and the number of their events';
+    elsif i_events < 0 then
+        raise exception 'negative number of events: %', i_events using errcode = 'PQ009', hint = 'give the number of the stages'' events';
     end if;
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
@@ -37,7 +39,7 @@ begin
         return 0;
     end if;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);
-    update pgq.stage set stage_commit = txid_current(), stage_events = i_events / nullif(v_wanted, 0)
+    update pgq.stage set stage_commit = txid_current(), stage_events = (i_events + v_wanted - 1) / nullif(v_wanted, 0)
      where stage_queue = q.queue_id and stage_txid = any (i_stages)
        and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- not of before a restore
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch and stage_commit is null;
