@@ -1,7 +1,7 @@
 """Columns of Arrow as PostgreSQL's binary COPY, put together by Arrow without a loop over rows.
 
-Measured with a million events of 250 octets, into an unlogged table: 0.46 s, and 0.59 s by
-adbc_ingest, which needs one more package and one more connection.
+The ready-made way, adbc_ingest, took a quarter longer for a million events of 250 octets, and has a
+connection of its own, which is not the stage's transaction.
 """
 
 from __future__ import annotations
