@@ -12,6 +12,7 @@ import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument
 from pgqpy.install import install
 from pgqpy.spark import finish
+from pgqpy.spark.connect import SCHEMA_VERSION
 from tests.spark.feed import CONSUMER, Feed
 from tests.support.waiting import eventually
 
@@ -160,7 +161,7 @@ def test_a_database_without_the_schema_or_with_an_older_one(frame, empty_dsn, co
     with pytest.raises(PySparkException, match="run pgqpy schema install"):
         frame(dsn=empty_dsn)
     client.connection.execute("update pgq.installation set version = 7")
-    with pytest.raises(PySparkException, match="is version 7, Spark needs 10 or later"):
+    with pytest.raises(PySparkException, match=f"is version 7, Spark needs {SCHEMA_VERSION}"):
         frame()
 
 
