@@ -12,10 +12,11 @@ FROM build AS build-spark
 RUN /opt/pgqpy/bin/pip install --no-cache-dir ".[spark]"
 
 FROM python:3.12-slim AS base
-RUN useradd --system --uid 10001 --no-create-home pgqpy
+# /state is for what a container notes of itself: it may be lost with it.
+RUN useradd --system --uid 10001 --no-create-home pgqpy && install --directory --owner=pgqpy /state
 COPY tools/docker-entrypoint.sh /usr/local/bin/pgqpy-entrypoint
 COPY examples/compose /demo
-ENV PATH=/opt/pgqpy/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+ENV PATH=/opt/pgqpy/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 ALIVE_FILE=/state/alive
 WORKDIR /demo
 ENTRYPOINT ["pgqpy-entrypoint"]
 CMD ["pgqpy", "--help"]
@@ -27,7 +28,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && install --directory --owner=pgqpy /lake
 COPY --from=build-spark /opt/pgqpy /opt/pgqpy
-ENV PYSPARK_PYTHON=/opt/pgqpy/bin/python SPARK_WORKER_DIR=/tmp/spark
+ENV PYSPARK_PYTHON=python SPARK_WORKER_DIR=/state/spark
 USER pgqpy
 
 FROM base
