@@ -32,7 +32,7 @@ grant execute on function
     pgq.event_dead(bigint, bigint[], bigint[], text[]), pgq.get_dead_events(text, text),
     pgq.revive_dead_events(text, text, bigint[]), pgq.delete_dead_events(text, text, bigint[]),
     pgq.force_tick(text), pgq.finish_batch(bigint),
-    pgq.tick_event_sql(text, bigint, bigint), pgq.tick_event_sql(text, bigint, bigint, bigint[]),
+    pgq.tick_event_sql(text, bigint, bigint, bigint[]),
     pgq.get_tick_stages(text, bigint, bigint), pgq.get_tick_events(text, bigint, bigint),
     pgq.pin_range(text, text, bigint, bigint), pgq.advance_subscription(text, text, bigint, bigint)
 to pgq_reader;

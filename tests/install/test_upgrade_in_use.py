@@ -23,14 +23,20 @@ LOCK_QUEUES = "select pg_advisory_xact_lock(7366513, 2)"  # as create_queue and 
 
 
 @pytest.fixture
-def sessions(
-    cluster: EmbeddedServer, database: str, admin: Connection, connect: Callable[..., Connection]
-) -> list[Connection]:
+def session(
+    cluster: EmbeddedServer, database: str, connect: Callable[..., Connection]
+) -> Callable[[], Connection]:
+    """Open one more session of the database."""
+    return lambda: connect(cluster.dsn(database))
+
+
+@pytest.fixture
+def sessions(admin: Connection, session: Callable[[], Connection]) -> list[Connection]:
     """Three sessions of a database at version 7, with the view that it had."""
     install_older(admin, 7)
     (view,) = [each for each in manifest.server_pieces() if each.file == "views/subscription.sql"]
     admin.execute(view.text.encode())
-    return [connect(cluster.dsn(database)) for _ in range(3)]
+    return [session() for _ in range(3)]
 
 
 @pytest.fixture
@@ -74,15 +80,11 @@ def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
 
 
 def test_upgrade_waits_for_an_open_stage_which_goes_on(
-    cluster: EmbeddedServer,
-    database: str,
-    admin: Connection,
-    connect: Callable[..., Connection],
-    background: ThreadPoolExecutor,
+    admin: Connection, session: Callable[[], Connection], background: ThreadPoolExecutor
 ) -> None:
     install_older(admin, 10)
     stage = "insert into pgq.stage (stage_queue, stage_txid, stage_writer) values (1, {}, 'w')"
-    task, upgrader = (connect(cluster.dsn(database)) for _ in range(2))
+    task, upgrader = session(), session()
     task.execute(f"begin; {stage.format(1)}".encode())  # as open_stage of version 10
     upgrade = background.submit(install.install, upgrader)
     wait_until_blocked(admin, _pid(upgrader))
@@ -95,16 +97,12 @@ def test_upgrade_waits_for_an_open_stage_which_goes_on(
 
 
 def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
-    cluster: EmbeddedServer,
-    database: str,
-    admin: Connection,
-    connect: Callable[..., Connection],
-    background: ThreadPoolExecutor,
+    admin: Connection, session: Callable[[], Connection], background: ThreadPoolExecutor
 ) -> None:
     install_older(admin, 9)
     for number in (1, 2):
         admin.execute(f"create table pgq.stage_{number} (attempt uuid)".encode())
-    task, committer, upgrader = (connect(cluster.dsn(database)) for _ in range(3))
+    task, committer, upgrader = session(), session(), session()
     task.execute("begin; insert into pgq.stage_2 values (gen_random_uuid())")
     committer.execute("begin; select count(*) from pgq.stage")  # as commit_stage of version 9
     upgrade = background.submit(install.install, upgrader)

@@ -11,7 +11,7 @@
 -- Returns: SQL text with the columns of get_tick_events, in no order.
 -- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001 as lock_events, check_snapshot.
 -- Writes: as lock_events, check_snapshot.
-create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[])
+create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -23,10 +23,3 @@ begin
 end
 $$;
 comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[]) is 'The query of the events between two ticks, of all or of some stages.';
-
-create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
-returns text language sql
-security definer set search_path = pg_catalog, pg_temp as $$
-    select pgq.tick_event_sql(i_queue_name, i_from_tick, i_to_tick, null);
-$$;
-comment on function pgq.tick_event_sql(text, bigint, bigint) is 'The query of the events between two ticks.';

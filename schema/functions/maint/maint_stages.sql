@@ -2,9 +2,8 @@
 --
 -- Gives up stages that wait in vain: their epoch was committed by others, or their writer opened none of that epoch for a
 -- day. Forgets those whose events are gone: no table has any of so old a transaction, and no tick that is left comes before
--- the transaction that gave them. Forgets writers too: those that
--- write once after a day, others when they were silent for 90 days. A writer that comes back later than that, with an
--- epoch it has committed, would commit it again.
+-- the transaction that gave them. Forgets writers too: those that write once after a day, others when they were silent for
+-- 90 days. A writer that comes back later than that, with an epoch it has committed, would commit it again.
 --
 -- The order of locks is drop_queue's: event tables, then stages. What is looked at and what is deleted is one statement,
 -- for a stage may end its waiting at any time. What somebody is just committing is passed over: the other order, stages
