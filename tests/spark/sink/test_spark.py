@@ -120,6 +120,7 @@ def test_a_write_is_all_or_nothing(spark, save, stored, connection):
         return connection.execute(WAITING).fetchone() == (0,)
 
     eventually(nothing_waits)
+    assert stored() == []
 
 
 def test_an_empty_dataframe_is_no_write(spark, save, stored):
