@@ -29,6 +29,7 @@ NEW_EVENTS = "pgq_new_events"
 CONSUMER_LAG = "pgq_consumer_lag_seconds"
 CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
 PENDING_EVENTS = "pgq_pending_events"
+NOTIFY_QUEUE = "pgq_notify_queue_usage"
 
 
 class QueueReading(NamedTuple):
@@ -54,6 +55,7 @@ class Reading(NamedTuple):
 
     queues: Sequence[QueueReading]
     consumers: Sequence[ConsumerReading]
+    notify_queue: float = 0.0  # used part of the server's NOTIFY queue, 0 to 1
 
 
 class TickerMetrics:
@@ -129,6 +131,12 @@ class Readings:
         """Yield the gauges (prometheus-client calls this at every scrape)."""
         readings = list(self._by_database.items())
         yield from self._queue_gauges(readings)
+        usage = GaugeMetricFamily(
+            NOTIFY_QUEUE, "Used part of the server's NOTIFY queue, 0 to 1.", labels=["database"]
+        )
+        for database, reading in readings:
+            usage.add_metric([database], reading.notify_queue)
+        yield usage
         yield from self._consumer_gauges(readings)
 
     def _queue_gauges(self, readings: list[tuple[str, Reading]]) -> Iterator[GaugeMetricFamily]:

@@ -49,7 +49,9 @@ def _maint(report: Report, stopping: Event, client: Client) -> None:
 
 
 def _gauges(report: Report, health: Health, client: Client) -> None:
-    report.metrics.readings.put(report.database, gauges(client))
+    reading = gauges(client)
+    report.metrics.readings.put(report.database, reading)
+    report.notify_queue(reading.notify_queue)
     # The loop may have lost its session, and forgotten the readings, just before.
     if health.role != "active":
         report.metrics.readings.forget(report.database)

@@ -32,7 +32,13 @@ def gauges(client: Client) -> Reading:
         )
         for info in client.get_consumer_info()
     ]
-    return Reading(queues, consumers)
+    return Reading(queues, consumers, notify_queue=notify_queue_usage(client))
+
+
+def notify_queue_usage(client: Client) -> float:
+    """Return the used part of the server's NOTIFY queue, 0 to 1."""
+    row = client.connection.execute("select pg_notification_queue_usage()").fetchone()
+    return float(row[0]) if row else 0.0
 
 
 def seconds(interval: timedelta | None) -> float:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LOCKED = "55P03"  # lock_not_available
 LOCKED_TIMES = 4  # in a row: a rotation holds the queue's row too, and soon lets go of it
+NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; from there on pgq.insert_tick announces no tick
 REPEAT_AFTER = 60.0  # seconds until the same complaint is worth another line
 
 
@@ -52,6 +53,19 @@ class Report:
         self.metrics.retried_events.labels(self.database).inc(moved)
         if moved:
             self.log.debug("events retried", events=moved)
+
+    def notify_queue(self, usage: float) -> None:
+        """Say that ticks are not announced, and when they are again; `usage` is 0 to 1."""
+        if usage < NOTIFY_LIMIT:
+            if self.forget("notify queue"):
+                self.log.info("ticks are announced again", usage=round(usage, 3))
+        elif self.is_news("notify queue", "full"):
+            remedy = (
+                "consumers find ticks by polling meanwhile; the server's log names the session "
+                "whose open transaction keeps the notifications: end it"
+            )
+            usage = round(usage, 3)
+            self.log.warning("NOTIFY queue full, ticks not announced", usage=usage, remedy=remedy)
 
     def maintained(self, done: Maintained) -> None:
         """Say which queues were rotated, and which operations failed."""
