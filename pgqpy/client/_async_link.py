@@ -92,10 +92,7 @@ class AsyncLink:
             async with self.connection.transaction(), self.cursor() as cursor:
                 await cursor.execute(calls.read.PLAN, (batch_id,))
                 query = (await cursor.fetchall())[0][-1]
-                if query is None:  # the batch is not open: the server finds the words
-                    await cursor.execute(calls.read.short(1), (batch_id,))
-                else:
-                    await cursor.execute(calls.read.declare_held(name, query), prepare=False)
+                await cursor.execute(calls.read.declare_held(name, query), prepare=False)
 
     async def close_cursor(self, name: str) -> None:
         """Close a server-side cursor."""

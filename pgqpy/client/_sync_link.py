@@ -92,10 +92,7 @@ class Link:
             with self.connection.transaction(), self.cursor() as cursor:
                 cursor.execute(calls.read.PLAN, (batch_id,))
                 query = (cursor.fetchall())[0][-1]
-                if query is None:  # the batch is not open: the server finds the words
-                    cursor.execute(calls.read.short(1), (batch_id,))
-                else:
-                    cursor.execute(calls.read.declare_held(name, query), prepare=False)
+                cursor.execute(calls.read.declare_held(name, query), prepare=False)
 
     def close_cursor(self, name: str) -> None:
         """Close a server-side cursor."""

@@ -115,7 +115,9 @@ CONSUMERS = """
 def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
     """Name the consumers further behind than a rotation period: they keep old tables."""
     blocking = [
-        row for row in rows if row["pending_events"] and row["lag"] > row["rotation_period"]
+        row
+        for row in rows
+        if row["pending_events"] and row["lag"] > max(row["rotation_period"], ROTATION_SLACK)
     ]
     for row in blocking:
         queue, consumer = row["queue_name"], row["consumer_name"]

@@ -42,7 +42,7 @@ begin
         queue_system_id bigint,
         constraint ntables check (queue_ntables between 2 and 64),
         -- up to a century: what is infinite or beyond overflows timestamps, here and in clients that list all queues
-        constraint rotation_period check (queue_rotation_period > '0' and queue_rotation_period <= '100 years'),
+        constraint rotation_period check (queue_rotation_period between '0' and '100 years'),
         constraint ticker_max_count check (queue_ticker_max_count > 0),
         constraint ticker_max_lag check (queue_ticker_max_lag between '0' and '100 years'),
         constraint ticker_idle_period check (queue_ticker_idle_period between '0' and '100 years'),

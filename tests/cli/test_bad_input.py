@@ -92,7 +92,7 @@ def test_bad_payload(run: Run, run_json: RunJson, payload: bytes, word: str) -> 
         "ticker_max_count=99999999999",
         "ticker_max_lag=-1 s",
         "ticker_idle_period=soon",
-        "rotation_period=0",
+        "rotation_period=-1 s",
         "ticker_paused=perhaps",
         "per_tx_limit=-1",
         "ntables=1",

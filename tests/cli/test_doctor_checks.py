@@ -199,6 +199,11 @@ def test_a_consumer_further_behind_than_a_rotation_blocks_it(
         assert "pgqpy consumer unregister orders billing" in found.remedy
 
 
+def test_a_consumer_seconds_behind_blocks_no_queue_that_rotates_all_the_time() -> None:
+    row = {"lag": SECOND, "pending_events": 5, "rotation_period": 0 * SECOND}
+    assert only(flow.judge_consumers([row])).level == "ok"
+
+
 def test_overdue_rotation_retries_and_dead_events() -> None:
     rotation = [{"queue_name": "q", "overdue": overdue} for overdue in (-HOUR, MINUTE, HOUR)]
     assert levels(flow.judge_rotation(rotation)) == ["warn"]

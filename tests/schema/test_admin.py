@@ -91,10 +91,11 @@ def test_every_parameter_is_settable(sql, param, value, column):
 
 
 @pytest.mark.parametrize("param", ["ticker_max_lag", "ticker_idle_period", "rotation_period"])
-def test_every_period_is_settable(sql, param):
+@pytest.mark.parametrize("value", ["7 minutes", "0"])
+def test_every_period_is_settable(sql, param, value):
     sql("select pgq.create_queue('q')")
-    assert sql("select pgq.set_queue_config('q', %s, '7 minutes')", param) == 1
-    assert sql(f"select queue_{param} = interval '7 minutes' from pgq.queue")
+    assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
+    assert sql(f"select queue_{param} = %s::interval from pgq.queue", value)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ def test_every_period_is_settable(sql, param):
         ("ticker_idle_period", "soon"),
         ("ticker_max_lag", "101 years"),
         ("ticker_idle_period", "300000 years"),
-        ("rotation_period", "0"),
+        ("rotation_period", "-1 s"),
         ("rotation_period", "300000 years"),
         ("per_tx_limit", "-1"),
         ("ntables", "2"),

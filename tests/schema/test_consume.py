@@ -155,7 +155,7 @@ def test_unknown_batch_is_an_error_or_a_warning(queue, sql, connection):
     assert state(sql, "select pgq.event_retry(99, '{1}', '{1}', '{1s}')") == "PQ003"
     assert state(sql, "select pgq.event_dead(99, '{1}', '{1}', '{x}')") == "PQ003"
     assert state(sql, "select pgq.get_batch_cursor(99, 'c', 1)") == "PQ003"
-    assert sql("select pgq.batch_event_sql(99)") is None
+    assert state(sql, "select pgq.batch_event_sql(99)") == "PQ003"
     assert sql("select queue_name from pgq.get_batch_info(99)") is None
     assert sql("select pgq.finish_batch(99)") == 0
     assert notices == ["WARNING"]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 
 class Step(NamedTuple):
@@ -34,6 +35,11 @@ CONSUMER_INFO = (
 )
 RAW = "select pgq.insert_event_raw('q', %s, now(), null, null, 't', 'd', null, null, null, null)"
 TICK = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
+ROTATE = [
+    Step("select pgq.set_queue_config('q', 'rotation_period', '0')"),
+    Step("select pgq.maint_rotate_tables_step1('q')"),
+    Step("select pgq.maint_rotate_tables_step2()"),
+]
 STEPS = [
     Step("select pgq.create_queue('q')"),
     Step("select pgq.create_queue('q')"),
@@ -70,6 +76,11 @@ STEPS = [
     Step("select pgq.get_batch_cursor(999, 'cur', 10)"),
     Step("select * from pgq.get_batch_info(999)"),
     Step("select pgq.batch_event_tables(999)"),
+    Step("select pgq.batch_event_sql(999)"),
+    Step("select pgq.batch_event_sql(null)"),
+    Step("select pgq.get_batch_events(null)"),
+    Step("select pgq.get_batch_cursor(null, 'cur', 10)"),
+    Step("select pgq.get_batch_cursor(null, 'cur', 10, null)"),
     Step("select pgq.maint_retry_events()"),
     Step("select pgq.maint_retry_events()"),
     Step(TICK),
@@ -111,8 +122,15 @@ STEPS = [
     Step("select pgq.unregister_consumer('q', 'c')"),
     Step("select pgq.grant_perms('nope')"),
     Step("select pgq.tune_storage('nope')"),
+    Step("select pgq.tune_storage(null)"),
+    *ROTATE,
+    *ROTATE,
+    Step("select queue_rotation_period::text, queue_cur_table from pgq.queue"),
+    Step("select pgq.drop_queue(null)"),
+    Step("select pgq.drop_queue(null, false)"),
     Step("select pgq.drop_queue('q')"),
     Step("select pgq.quote_fqname('a.b.c')"),
+    Step("select pgq.quote_fqname(null)"),
     Step("select pgq.upgrade_schema() is not null"),
     Step("select substr(pgq.version(), 1, 3)"),
 ]
@@ -167,12 +185,35 @@ def test_view_of_positions_has_the_columns_of_the_table(connect, dsn, extension_
     assert found == connect(dsn=extension_dsn).execute(statement).fetchall()
 
 
-def test_every_function_of_the_extension_is_there(connect, dsn, extension_dsn):
-    statement = (
-        "select p.proname::text, p.proargtypes::regtype[]::text[] from pg_proc p"
-        " join pg_namespace n on n.oid = p.pronamespace"
-        " where nspname = 'pgq' and prorettype <> 'trigger'::regtype and proname not like '\\_%'"
-    )
-    ours = {(name, tuple(types)) for name, types in connect(dsn=dsn).execute(statement)}
-    theirs = {(name, tuple(types)) for name, types in connect(dsn=extension_dsn).execute(statement)}
-    assert theirs - ours == set()
+# What a caller can see of a function: how it is called, what it returns, what it does with NULL.
+SIGNATURES = """
+    select p.oid::regprocedure::text as name, pg_get_function_arguments(p.oid) as arguments,
+        pg_get_function_result(p.oid) as result, proisstrict as strict,
+        case provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end
+            as volatility
+    from pg_proc p
+    where pronamespace = 'pgq'::regnamespace and proname not like '\\_%'
+"""
+TRIGGERS = ("jsontriga", "logutriga", "sqltriga")  # missing, as docs/sql.md says
+WANTED = {
+    ("find_tick_helper", "volatility"): "stable: it would search with the caller's snapshot",
+    ("quote_fqname", "strict"): "strict: it would not be inlined; it answers NULL all the same",
+}
+
+
+def signatures(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Any]]:
+    """Return what can be seen of each function, by its name with the types of its arguments."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return {row["name"]: row for row in cursor.execute(SIGNATURES)}
+
+
+def test_functions_are_called_by_the_same_names_and_types(connect, dsn, extension_dsn):
+    ours, theirs = signatures(connect(dsn=dsn)), signatures(connect(dsn=extension_dsn))
+    assert {theirs.pop(f"pgq.{name}()")["result"] for name in TRIGGERS} == {"trigger"}
+    different = {
+        (name.removeprefix("pgq.").partition("(")[0], key)
+        for name, expected in theirs.items()
+        for key, value in expected.items()
+        if ours.get(name, {}).get(key) != value
+    }
+    assert different == WANTED.keys()

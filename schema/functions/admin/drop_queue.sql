@@ -6,7 +6,7 @@
 -- commit_stage and maint_stages: event tables, the ledger, stages. So who is in the middle of a transaction is waited
 -- for, not deadlocked with. Before all of them comes the one that keeps tickers away (may_look_at).
 --
--- Returns: 1.
+-- Returns: 1; null of null, without x_force.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.
 -- Writes: advisory locks; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences; create function.
@@ -44,7 +44,7 @@ $$;
 comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
 
 create or replace function pgq.drop_queue(x_queue_name text)
-returns int language sql
+returns int language sql strict
 security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.drop_queue(x_queue_name, false)
 $$;

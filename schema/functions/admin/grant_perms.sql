@@ -1,4 +1,4 @@
--- Function: pgq.grant_perms(i_queue_name text)
+-- Function: pgq.grant_perms(x_queue_name text)
 --
 -- Gives the roles their rights on a queue's sequences and tables: those of pgq.event_template, copied, and for
 -- pgq_writer on the rotating tables what a COPY needs: the columns that a producer may choose, and no other. So a
@@ -7,7 +7,7 @@
 -- Returns: 1.
 -- Raises: PQ001 Queue not found.
 -- Writes: grant.
-create or replace function pgq.grant_perms(i_queue_name text)
+create or replace function pgq.grant_perms(x_queue_name text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -15,9 +15,9 @@ declare
     v_table regclass;
     v_acl record;
 begin
-    select * into q from pgq.queue where queue_name = i_queue_name;
+    select * into q from pgq.queue where queue_name = x_queue_name;
     if not found then
-        raise exception 'Queue not found' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+        raise exception 'Queue not found' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
     end if;
     execute format('grant select on sequence %s, %s to public', q.queue_tick_seq, q.queue_event_seq);
     execute format('grant usage on sequence %s to pgq_admin, pgq_writer', q.queue_event_seq);

@@ -3,10 +3,10 @@
 -- Sets the storage of a queue's event tables: full pages, because rows never change, and no autovacuum, because
 -- TRUNCATE is what cleans them.
 --
--- Returns: 1 done, 0 no such queue.
+-- Returns: 1 done, 0 no such queue, null of null.
 -- Writes: alter table.
 create or replace function pgq.tune_storage(i_queue_name text)
-returns int language plpgsql
+returns int language plpgsql strict
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_table regclass;

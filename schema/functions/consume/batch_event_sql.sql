@@ -2,8 +2,8 @@
 --
 -- The query of a batch: events that the current tick sees and the last tick does not. See range_sql.
 --
--- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice); null when the batch is not open.
--- Raises: 40001 as check_snapshot.
+-- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice).
+-- Raises: PQ003 batch not found; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text language plpgsql
@@ -13,7 +13,7 @@ declare
 begin
     select * into b from pgq.find_batch(x_batch_id);
     if not found then
-        return null;
+        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     return pgq.range_sql(b.queue_id, b.data_pfx, b.last_snapshot, b.next_snapshot, b.sub_id, null) || ' order by 1, 3';
 end

@@ -47,9 +47,6 @@ declare
     v_sql text := pgq.batch_event_sql(x_batch_id);
     v_txid bigint;
 begin
-    if v_sql is null then
-        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
-    end if;
     execute format('select ev_txid from (%s) e where ev_id = $1', v_sql) into v_txid using x_event_id;
     if v_txid is null then
         raise exception 'event not found' using errcode = 'PQ004', detail = format('event %s, batch %s', x_event_id, x_batch_id);

@@ -14,13 +14,8 @@ create or replace function pgq.get_batch_events(
     out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
 returns setof record language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
-declare
-    v_sql text := pgq.batch_event_sql(x_batch_id);
 begin
-    if v_sql is null then
-        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
-    end if;
-    return query execute v_sql;
+    return query execute pgq.batch_event_sql(x_batch_id);
 end
 $$;
 comment on function pgq.get_batch_events(bigint) is 'The events of an open batch, ordered by id.';

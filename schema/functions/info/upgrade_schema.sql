@@ -5,6 +5,6 @@
 -- Returns: 0, nothing to do.
 -- Writes: nothing.
 create or replace function pgq.upgrade_schema()
-returns int language sql immutable
+returns int language sql
 return 0;
 comment on function pgq.upgrade_schema() is 'Nothing to do: the installer upgrades.';

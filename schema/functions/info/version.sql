@@ -4,6 +4,6 @@
 --
 -- Writes: nothing.
 create or replace function pgq.version()
-returns text language sql immutable
+returns text language sql
 return '3.5';
 comment on function pgq.version() is 'The version of the PGQ contract kept here.';

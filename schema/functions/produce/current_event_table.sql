@@ -1,4 +1,4 @@
--- Function: pgq.current_event_table(queue_name text)
+-- Function: pgq.current_event_table(x_queue_name text)
 --
 -- The table that a COPY writes into. Use it in the transaction that asked, on the columns ev_time, ev_type, ev_data,
 -- ev_extra1..4; the rest has defaults. Nothing is lost if the queue rotates in between (G1): consumers read all tables of
@@ -7,17 +7,17 @@
 -- Returns: the qualified, quoted name.
 -- Raises: PQ001 Event queue not found; PQ006 Writing to queue disabled.
 -- Writes: nothing.
-create or replace function pgq.current_event_table(queue_name text)
+create or replace function pgq.current_event_table(x_queue_name text)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
 begin
-    select * into q from pgq.queue where queue.queue_name = current_event_table.queue_name;
+    select * into q from pgq.queue where queue_name = x_queue_name;
     if not found then
-        raise exception 'Event queue not found' using errcode = 'PQ001', detail = format('queue %s', current_event_table.queue_name);
+        raise exception 'Event queue not found' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
     elsif q.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
-        raise exception 'Writing to queue disabled' using errcode = 'PQ006', detail = format('queue %s', current_event_table.queue_name);
+        raise exception 'Writing to queue disabled' using errcode = 'PQ006', detail = format('queue %s', x_queue_name);
     end if;
     return pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table);
 end
