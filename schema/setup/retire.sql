@@ -7,7 +7,7 @@ declare
 begin
     for v_name in
         select p.oid::regprocedure from pg_proc p
-         where p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^event_\d+_insert$'
+         where p.pronamespace = 'pgq'::regnamespace and p.proname ~ '^event_[0-9]+_insert$'
         union all
         select to_regprocedure(old) from unnest(array[
             'pgq.build_queue_insert(int)', 'pgq.build_insert_path()', 'pgq.build_insert_tree(int[], text)', 'pgq.build_insert_event(text, int[])',

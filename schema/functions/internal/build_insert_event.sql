@@ -41,7 +41,7 @@ begin
 end
 $body$, v_tree, v_values);
     if i_anew or v_body is distinct from (select prosrc from pg_proc where oid = to_regprocedure(
-            format('pgq.insert_event(text, %s)', regexp_replace(i_columns, '\w+', 'text', 'g')))) then
+            format('pgq.insert_event(text, %s)', regexp_replace(i_columns, '[a-z0-9_]+', 'text', 'g')))) then
         execute format('create or replace function pgq.insert_event(queue_name text, %s) returns bigint language plpgsql '
             'security definer set search_path = pg_catalog, pg_temp as %L', v_texts, v_body);
     end if;

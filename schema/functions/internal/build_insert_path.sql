@@ -19,7 +19,7 @@ declare
     c_few constant int := 64;  -- queues that insert_event serves by itself
     v_groups int[];
     v_known int[] := array(select substr(proname, 14)::int from pg_proc
-                            where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_\d+$');
+                            where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_[0-9]+$');
 begin
     if (select count(*) > c_few from pgq.queue) then
         v_groups := array(select distinct queue_id / 64 from pgq.queue order by 1);
