@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,7 @@ LIST = {
     "pending events": "pending_events",
     "retry": "retry_events",
     "dead": "dead_events",
+    "runs": "runs",
 }
 
 
@@ -80,7 +81,9 @@ def unregister(target: Target, queue: str, name: str) -> None:
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all.
 
-    Retry and dead count the events set aside: - where this role may not see them.
+    Retry and dead count the events set aside: - where this role may not see them. Runs names the
+    session of a running Consumer. A program that calls the SQL functions itself shows as no: see
+    when it was last seen.
 
     Example: pgqpy consumer list orders
     """
@@ -90,8 +93,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
         if queue is not None:
             queries.queue_info(client, queue)  # an unknown queue is an error, not an empty list
         infos = client.get_consumer_info(queue)
-        rows = queries.with_set_aside(client.connection, infos, queue, None)
-    show_rows(rows, LIST, as_json=as_json)
+        rows = queries.with_details(client.connection, infos, queue, None)
+    show_rows(rows if as_json else map(_told, rows), LIST, as_json=as_json)
 
 
 @consumer.command()
@@ -108,8 +111,17 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
-        (row,) = queries.with_set_aside(client.connection, [info], queue, name)
-    show_row(row, as_json=as_json)
+        (row,) = queries.with_details(client.connection, [info], queue, name)
+    show_row(row if as_json else _told(row), as_json=as_json)
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """Write who runs a consumer in one line: process, host, application."""
+    session = row["runs"]
+    if session is None:
+        return {**row, "runs": "no"}
+    known = [session[name] for name in ("host", "application") if session[name]]
+    return {**row, "runs": ", ".join([f"pid {session['pid']}", *known])}
 
 
 @consumer.command()

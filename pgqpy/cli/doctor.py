@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgqpy.doctor import Finding
 
 COLUMNS = {"level": "level", "check": "check", "what, and what to do": "what"}
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red"}
+STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"}
 
 
 @click.command()
@@ -35,7 +35,8 @@ def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_js
     """Say what is wrong with the queues of a database, and what to do.
 
     Looks at the schema, rights, ticker, consumers, rotation, retry and dead events, and at what
-    holds xmin back. Exit code 1 if anything fails; warnings leave it 0.
+    holds xmin back. Exit code 1 if anything fails; warnings leave it 0. A check is skipped where
+    this role may not look: one with pgq_admin and pg_read_all_stats may look at everything.
 
     Example: pgqpy doctor --json
     """
@@ -62,4 +63,4 @@ def _folded(found: Finding) -> dict[str, str]:
 def _show_lines(findings: list[Finding]) -> None:
     for found in findings:
         remedy = f"; {found.remedy}" if found.remedy else ""
-        click.echo(f"{found.level:<4}  {found.check:<11}  {found.what}{remedy}")
+        click.echo(f"{found.level:<7}  {found.check:<11}  {found.what}{remedy}")

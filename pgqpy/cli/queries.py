@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import errors
 from psycopg.rows import dict_row, tuple_row
 
+from pgqpy.doctor.running import SESSIONS
 from pgqpy.errors import ConsumerNotFound, QueueNotFound
 
 if TYPE_CHECKING:
@@ -64,10 +65,11 @@ def one(connection: Connection[Any], query: LiteralString, params: list[Any]) ->
         return cursor.execute(query, params).fetchone() or {}
 
 
-def with_set_aside(
+def with_details(
     connection: Connection[Any], infos: list[ConsumerInfo], queue: str | None, name: str | None
 ) -> list[dict[str, Any]]:
-    """Add to each consumer how many events it has in the retry queue and how many dead ones."""
+    """Add to each consumer its retry and dead events, counted, and the session that runs it."""
+    runs = _sessions(connection)
     retry = _counts_if_allowed(connection, RETRY, [queue, name])
     dead = _counts_if_allowed(connection, DEAD, [queue, name])
 
@@ -77,9 +79,19 @@ def with_set_aside(
             "retry_events": None if retry is None else retry.get(key, 0),
             "dead_events": None if dead is None else dead.get(key, 0),
         }
-        return {**info._asdict(), **set_aside}
+        return {**info._asdict(), **set_aside, "runs": runs.get(key)}
 
     return [row(info) for info in infos]
+
+
+def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return who runs which consumer; host and application are None where this role may not see."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(SESSIONS).fetchall()
+    return {
+        (queue, consumer): {"pid": pid, "host": host, "application": application}
+        for queue, consumer, pid, application, host in rows
+    }
 
 
 def _counts_if_allowed(

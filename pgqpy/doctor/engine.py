@@ -40,11 +40,10 @@ def judge_schema(found: Status) -> Iterator[Finding]:
             "rename or drop it, then pgqpy schema install",
         ),
         "extension": Finding(
-            "fail",
+            "ok",
             "extension",
-            f"the extension pgq {found.extension} is here instead of pgqpy's engine",
-            "pgqpy's client and consumers work with it; for our engine: drop extension pgq cascade "
-            "(its queues are lost), then pgqpy schema install",
+            f"the extension pgq {found.extension} is here instead of pgqpy's engine: pgqpy's "
+            "client and consumers work with it, PGQ's own pgqd ticks",
         ),
     }
     yield says[found.state]

@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import engine, flow, horizon
+from pgqpy.doctor import engine, flow, horizon, running
 from pgqpy.doctor.finding import Check, Finding
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def examine(
     yield from engine.judge_schema(found)
     if found.state in WITHOUT_ENGINE:
         return
-    for check in (*engine.CHECKS, *flow.CHECKS, *horizon.checks(long_transaction)):
+    for check in (*engine.CHECKS, *flow.CHECKS, running.CHECK, *horizon.checks(long_transaction)):
         yield from _run(connection, check)
 
 
@@ -41,7 +41,9 @@ def _run(connection: Connection[Any], check: Check) -> Iterator[Finding]:
         with connection.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(check.query).fetchall()
     except errors.InsufficientPrivilege as exc:
-        yield Finding("ok", check.name, f"not looked at: {exc.diag.message_primary}")
+        what = f"not looked at: {exc.diag.message_primary}"
+        remedy = f'grant pgq_admin to "{connection.info.user}" lets it look'
+        yield Finding("skipped", check.name, what, remedy)
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction):
         return  # the real extension, or an older schema, has no such thing
     else:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 Row = dict[str, Any]
-Level = Literal["ok", "warn", "fail"]
+Level = Literal["ok", "skipped", "warn", "fail"]
 Judge = Callable[[list[Row]], Iterator["Finding"]]
 
 

@@ -28,7 +28,8 @@ TICKS = """
         (select l.pid from pg_locks l
             where l.locktype = 'advisory' and l.granted and l.classid = 7366513 and l.objid = 0
                 and l.database = (select oid from pg_database where datname = current_database())
-            limit 1) as leader
+            limit 1) as leader,
+        exists (select from pg_extension where extname = 'pgq') as extension
     from (select) as one left join pgq.get_queue_info() i on true
     order by 1
 """
@@ -52,6 +53,8 @@ def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
         yield Finding(
             "ok", "ticker", f"a ticker runs (session pid {leader}), every queue is ticked in time"
         )
+    elif ours and ours[0]["extension"]:
+        yield Finding("ok", "ticker", "the last ticks are recent: a ticker of PGQ's, pgqd, runs")
     elif ours:
         yield Finding(
             "warn",
@@ -82,7 +85,8 @@ def _waits(row: Row) -> str:
 def _no_ticker(late: list[Row]) -> Finding:
     what = "no ticker is running: " + "; ".join(_waits(row) for row in late[:5])
     more = f"; and {len(late) - 5} more queue(s)" if len(late) > 5 else ""  # noqa: PLR2004  # as above
-    return Finding("fail", "ticker", what + more, "pgqpy ticker run")
+    remedy = "start PGQ's pgqd" if late[0]["extension"] else "pgqpy ticker run"
+    return Finding("fail", "ticker", what + more, remedy)
 
 
 SWITCHES = """

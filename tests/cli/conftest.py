@@ -11,9 +11,11 @@ from click.testing import CliRunner, Result
 
 import pgqpy
 from pgqpy.cli.app import app
-from tests.cli.support import Run
+from tests.cli.support import Examine, Run
 from tests.support.databases import new_database
 from tests.support.servers import Server
+
+LEVELS = ("ok", "skipped", "warn", "fail")
 
 
 @pytest.fixture(scope="module")
@@ -61,3 +63,20 @@ def run_json(run: Run) -> Callable[..., Any]:
         return json.loads(result.stdout)
 
     return runner
+
+
+@pytest.fixture
+def examine(run: Run) -> Examine:
+    """Run the doctor; return its exit code and of each check: its worst level, all it said."""
+
+    def examiner(*args: str) -> tuple[int, dict[str, tuple[str, str]]]:
+        result = run("doctor", "--json", *args)
+        assert result.stderr == ""
+        worst: dict[str, tuple[str, str]] = {}
+        for found in json.loads(result.stdout):
+            level, said = worst.get(found["check"], ("ok", ""))
+            level = max(level, found["level"], key=LEVELS.index)
+            worst[found["check"]] = (level, f"{said}{found['what']}; {found['remedy']}\n")
+        return result.exit_code, worst
+
+    return examiner

@@ -14,6 +14,7 @@ Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
 Run = Callable[..., Result]
 RunJson = Callable[..., Any]
+Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]
 Spawn = Callable[..., PythonProcess]
 
 

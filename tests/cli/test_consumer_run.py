@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pgqpy
-from tests.cli.support import Run, failed_with
+from tests.cli.support import Run, RunJson, failed_with
 from tests.support.waiting import eventually
 
 _numbers = itertools.count(1)
@@ -127,6 +127,16 @@ def test_a_second_run_is_refused_while_the_first_lives(
     assert last.startswith("error: ")
     assert "billing" in last
     assert first.poll() is None
+
+
+def test_consumer_list_names_the_session_of_a_consumer_that_runs(
+    module: Module, start: Start, client: pgqpy.Client, run_json: RunJson
+) -> None:
+    client.create_queue("orders")
+    start(module(BILLING.format(base="Consumer", kind="")) + ":Billing")
+    eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
+    (listed,) = run_json("consumer", "list")
+    assert listed["runs"]["application"] == "pgqpy consumer billing"
 
 
 def test_a_handler_that_stops_it_is_one_line(

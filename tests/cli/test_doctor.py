@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connect, Connection, Run
-
-Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]
+from tests.cli.support import Connect, Connection, Examine, Run
 
 GUEST = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
-
-
-@pytest.fixture
-def examine(run: Run) -> Callable[..., tuple[int, dict[str, tuple[str, str]]]]:
-    """Run the doctor; return its exit code and of each check: its worst level, all it said."""
-
-    def examiner(*args: str) -> tuple[int, dict[str, tuple[str, str]]]:
-        result = run("doctor", "--json", *args)
-        assert result.stderr == ""
-        worst: dict[str, tuple[str, str]] = {}
-        for found in json.loads(result.stdout):
-            level, said = worst.get(found["check"], ("ok", ""))
-            level = max(level, found["level"], key=("ok", "warn", "fail").index)
-            worst[found["check"]] = (level, f"{said}{found['what']}; {found['remedy']}\n")
-        return result.exit_code, worst
-
-    return examiner
 
 
 def test_healthy_database_is_fine(examine: Examine) -> None:
@@ -55,7 +35,7 @@ def test_missing_schema(bare_run: Run, empty_dsn: str) -> None:
 
 def test_extension(bare_run: Run, extension_dsn: str) -> None:
     result = bare_run("--dsn", extension_dsn, "doctor")
-    assert result.exit_code == 1
+    assert result.exit_code == 0
     assert "the extension pgq 3.5" in result.stdout
     assert "consumer" in result.stdout
 
@@ -164,7 +144,9 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert result.exit_code == 0
     assert "may insert events, not:" in result.stdout
     refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
-    assert [line.split()[1] for line in refused] == ["stage", "retry", "dead"]
+    assert [line.split()[:2] for line in refused] == [
+        ["skipped", check] for check in ("stage", "retry", "dead")
+    ]
     (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
     assert f"no long transaction among role {GUEST}'s own" in told
     assert f"grant pg_read_all_stats to {GUEST}" in told

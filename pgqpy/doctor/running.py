@@ -1,0 +1,80 @@
+"""The check of consumers that nobody runs, and the query of who runs which."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy.doctor.finding import Check, Finding, rough
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import LiteralString
+
+    from pgqpy.doctor.finding import Level, Row
+
+QUIET = timedelta(minutes=1)
+GONE = timedelta(minutes=10)
+
+# A running Consumer holds a session advisory lock on its subscription: consumers/_async_lock.py.
+SESSIONS: LiteralString = """
+    select q.queue_name, c.co_name as consumer_name, l.pid, a.application_name as application,
+        coalesce(a.client_hostname, host(a.client_addr)) as host
+    from pgq.subscription s
+        join pgq.queue q on q.queue_id = s.sub_queue
+        join pgq.consumer c on c.co_id = s.sub_consumer
+        join pg_locks l on l.locktype = 'advisory' and l.granted and l.objsubid = 2
+            and l.database = (select oid from pg_database where datname = current_database())
+            and l.classid = 7366514 and l.objid = s.sub_id::bigint::oid
+        left join pg_stat_activity a on a.pid = l.pid
+"""
+
+# waited: the age of the first tick with events after the position. Where the tick of the position
+# is gone, the check of positions speaks.
+RUNNING: LiteralString = f"""
+    select i.queue_name, i.consumer_name, i.pending_events, i.last_seen, i.current_batch as batch,
+        (select now() - t.tick_time from pgq.tick t
+            where t.tick_queue = q.queue_id and t.tick_id > i.last_tick
+                and t.tick_event_seq > done.tick_event_seq
+            order by t.tick_id limit 1) as waited,
+        r.pid is not null as runs
+    from pgq.get_consumer_info() i
+        join pgq.queue q on q.queue_name = i.queue_name
+        join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = i.last_tick
+        left join ({SESSIONS}) r
+            on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
+    order by 1, 2
+"""  # noqa: S608  # our own query within our own
+
+
+def judge_running(rows: list[Row]) -> Iterator[Finding]:
+    """Name the consumers that leave events waiting and that nobody runs.
+
+    A program that calls the SQL functions itself holds no lock: it runs if it was seen lately.
+    """
+    idle = [row for row in rows if not row["runs"] and _forgotten(row) > QUIET]
+    for row in idle:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        seen = f"last seen {rough(row['last_seen'])} ago"
+        batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
+        what = (
+            f"nobody runs consumer {consumer} of queue {queue}: {row['pending_events']} event(s) "
+            f"wait, the oldest for {rough(row['waited'])}; {batch} {seen}"
+        )
+        # A long batch of a program without the lock, or a slow stream, looks the same for a while.
+        level: Level = "fail" if _forgotten(row) > GONE else "warn"
+        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        yield Finding(level, "running", what, remedy)
+    if not idle:
+        count = sum(row["runs"] for row in rows)
+        what = f"{count} of {len(rows)} consumer(s) run, no events wait for the others"
+        yield Finding("ok", "running", what)
+
+
+def _forgotten(row: Row) -> timedelta:
+    """Return for how long events have waited and nobody has come."""
+    return timedelta(0) if row["waited"] is None else min(row["waited"], row["last_seen"])
+
+
+CHECK = Check("running", RUNNING, judge_running)

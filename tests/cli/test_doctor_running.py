@@ -1,0 +1,163 @@
+"""The doctor on consumers that nobody runs, and on what it may not look at."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import pgqpy
+from tests.cli.support import Connect, Connection, Examine, Run, RunJson
+
+VISITOR = f"pgqpy_test_visitor_{os.getpid()}"  # roles belong to the whole cluster
+LOCK = "select pg_advisory_lock(7366514, sub_id) from pgq.subscription"
+
+
+@pytest.fixture
+def waiting(client: pgqpy.Client, connection: Connection) -> None:
+    """Three events have waited for consumer billing of queue orders for 16 minutes."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_events("orders", [("type", "data")] * 3)
+    client.tick_queue("orders")
+    age(connection, "16 minutes")
+    client.tick_queue("orders")
+
+
+def age(connection: Connection, span: str) -> None:
+    """Move the ticks and the last calls of the consumers into the past."""
+    connection.execute("update pgq.tick set tick_time = now() - %s::interval", [span])
+    connection.execute("update pgq.position set pos_active = now() - %s::interval", [span])
+
+
+@pytest.mark.usefixtures("waiting")
+def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine: Examine) -> None:
+    code, worst = examine()
+    assert code == 1
+    assert worst["running"][0] == "fail"
+    told = "nobody runs consumer billing of queue orders: 3 event(s) wait, the oldest for 16 min"
+    assert told in worst["running"][1]
+    assert "pgqpy consumer unregister orders billing" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect: Connect) -> None:
+    session = connect(application_name="billing app")
+    session.execute(LOCK)
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (0, "ok")
+    assert "1 of 1" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_reader_without_a_lock_that_was_just_seen_runs(
+    examine: Examine, connection: Connection
+) -> None:
+    connection.execute("update pgq.position set pos_active = now() - interval '50 s'")
+    assert examine()[1]["running"][0] == "ok"
+
+
+def test_events_that_have_waited_for_less_than_a_minute_are_no_failure(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    age(connection, "16 minutes")
+    client.insert_event("orders", "type", "data")
+    client.tick_queue("orders")
+    assert examine()[1]["running"][0] == "ok"
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize(("seen", "level"), [("5 minutes", "warn"), ("16 minutes", "fail")])
+def test_the_open_batch_of_a_dead_process_is_named(
+    examine: Examine, client: pgqpy.Client, connection: Connection, seen: str, level: str
+) -> None:
+    batch = client.next_batch("orders", "billing")
+    connection.execute("update pgq.position set pos_active = now() - %s::interval", [seen])
+    worst = examine()[1]
+    assert worst["running"][0] == level
+    assert (
+        f"its batch {batch.id if batch else 0} is open, last seen {seen[:-4]}"
+        in (worst["running"][1])
+    )
+
+
+@pytest.mark.usefixtures("waiting")
+def test_consumer_list_says_which_run(run: Run, run_json: RunJson, connect: Connect) -> None:
+    client = pgqpy.Client(connect())
+    client.register_consumer("orders", "idle")
+    session = connect(application_name="billing app")
+    session.execute(
+        f"{LOCK} natural join (select co_id from pgq.consumer where co_name = 'billing')"
+        " as c where sub_consumer = co_id"
+    )
+    pid = session.info.backend_pid
+    shown = run("consumer", "list").stdout
+    assert f"pid {pid}" in shown.splitlines()[1]
+    assert "billing app" in shown.splitlines()[1]
+    assert shown.splitlines()[2].endswith("  no")
+    runs = {row["consumer_name"]: row["runs"] for row in run_json("consumer", "list")}
+    assert runs["idle"] is None
+    assert runs["billing"]["pid"] == pid
+    assert runs["billing"]["application"] == "billing app"
+    assert set(runs["billing"]) == {"pid", "host", "application"}
+    assert run_json("consumer", "show", "orders", "billing")["runs"]["pid"] == pid
+    assert "billing app" in run("consumer", "show", "orders", "billing").stdout
+
+
+@pytest.fixture
+def visitor(connection: Connection, dsn: str) -> Iterator[str]:
+    connection.execute(f"create role {VISITOR} login".encode())
+    yield make_conninfo(dsn, user=VISITOR)
+    connection.execute(f"drop role {VISITOR}".encode())
+
+
+def skipped(bare_run: Run, dsn: str) -> dict[str, str]:
+    """Return the checks that the doctor skipped, and what it said of each."""
+    found = json.loads(bare_run("--dsn", dsn, "doctor", "--json").stdout)
+    refused = ("may not", "permission denied", "not looked at", "cannot see")
+    quiet = [
+        each
+        for each in found
+        if each["level"] == "ok" and any(words in each["what"] for words in refused)
+    ]
+    assert quiet == []
+    return {
+        each["check"]: f"{each['what']}; {each['remedy']}"
+        for each in found
+        if each["level"] == "skipped"
+    }
+
+
+def test_what_the_role_may_not_look_at_is_skipped_and_the_named_roles_skip_nothing(
+    bare_run: Run, visitor: str, connection: Connection
+) -> None:
+    connection.execute(f"grant pgq_writer to {VISITOR}".encode())
+    told = skipped(bare_run, visitor)
+    assert set(told) == {"stage", "retry", "dead", "transaction"}
+    assert f'grant pgq_admin to "{VISITOR}"' in told["stage"]
+    assert f"grant pg_read_all_stats to {VISITOR}" in told["transaction"]
+    connection.execute(f"grant pgq_admin, pg_read_all_stats to {VISITOR}".encode())
+    assert skipped(bare_run, visitor) == {}
+
+
+def test_the_doctor_fails_nothing_that_the_extension_supports(
+    bare_run: Run, extension_dsn: str
+) -> None:
+    with pgqpy.connect(extension_dsn) as client, psycopg.connect(extension_dsn) as connection:
+        client.create_queue("orders")
+        client.register_consumer("orders", "billing")
+        client.insert_event("orders", "type", "data")
+        client.force_tick("orders")
+        connection.execute("select pgq.ticker()")
+        connection.commit()
+    result = bare_run("--dsn", extension_dsn, "doctor")
+    assert result.exit_code == 0, result.stdout
+    assert "the extension pgq 3.5" in result.stdout
+    assert "fail" not in [line.split()[0] for line in result.stdout.splitlines()]
+    assert "pgqpy ticker run" not in result.stdout
