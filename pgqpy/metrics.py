@@ -29,6 +29,8 @@ NEW_EVENTS = "pgq_new_events"
 CONSUMER_LAG = "pgq_consumer_lag_seconds"
 CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
 PENDING_EVENTS = "pgq_pending_events"
+RETRY_EVENTS = "pgq_retry_events"
+DEAD_EVENTS = "pgq_dead_events"
 NOTIFY_QUEUE = "pgq_notify_queue_usage"
 
 
@@ -41,13 +43,15 @@ class QueueReading(NamedTuple):
 
 
 class ConsumerReading(NamedTuple):
-    """One subscription, as get_consumer_info tells."""
+    """One subscription, as get_consumer_info and get_consumer_counts tell."""
 
     queue: str
     consumer: str
     lag: float  # seconds: age of its last finished tick
     last_seen: float  # seconds since it last asked for or finished a batch
     pending_events: int  # after its position; a hint, as event sequences are
+    retry_events: int  # in the retry queue, counted up to 10,000
+    dead_events: int  # as retry_events
 
 
 class Reading(NamedTuple):
@@ -156,12 +160,16 @@ class Readings:
         lag = GaugeMetricFamily(CONSUMER_LAG, "Age of the last finished tick.", labels=labels)
         seen = GaugeMetricFamily(CONSUMER_LAST_SEEN, "Since its last batch.", labels=labels)
         pending = GaugeMetricFamily(PENDING_EVENTS, "Events after the position.", labels=labels)
+        retry = GaugeMetricFamily(
+            RETRY_EVENTS, "Events in the retry queue, counted up to 10000.", labels=labels
+        )
+        dead = GaugeMetricFamily(DEAD_EVENTS, "Dead events, counted up to 10000.", labels=labels)
         for database, reading in readings:
             for consumer in reading.consumers:
                 names = [database, consumer.queue, consumer.consumer]
                 lag.add_metric(names, consumer.lag)
                 seen.add_metric(names, consumer.last_seen)
                 pending.add_metric(names, consumer.pending_events)
-        yield lag
-        yield seen
-        yield pending
+                retry.add_metric(names, consumer.retry_events)
+                dead.add_metric(names, consumer.dead_events)
+        yield from (lag, seen, pending, retry, dead)

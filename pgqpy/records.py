@@ -116,6 +116,15 @@ class ConsumerInfo(NamedTuple):
     pending_events: int | None
 
 
+class ConsumerCounts(NamedTuple):
+    """How many events of a consumer are set aside, each counted up to the limit asked for."""
+
+    queue_name: str
+    consumer_name: str
+    retry_events: int
+    dead_events: int
+
+
 class DeadEvent(NamedTuple):
     """An event that a consumer gave up on, kept with its reason."""
 

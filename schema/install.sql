@@ -136,6 +136,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 -- Everybody: what is going on
 \ir functions/info/get_queue_info.sql
 \ir functions/info/get_consumer_info.sql
+\ir functions/info/get_consumer_counts.sql
 \ir functions/info/get_tick_info.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql

@@ -22,6 +22,7 @@ def gauges(client: Client) -> Reading:
         )
         for info in client.get_queue_info()
     ]
+    counts = {row[:2]: row for row in client.get_consumer_counts()}
     consumers = [
         ConsumerReading(
             queue=info.queue_name,
@@ -29,8 +30,11 @@ def gauges(client: Client) -> Reading:
             lag=seconds(info.lag),
             last_seen=seconds(info.last_seen),
             pending_events=info.pending_events or 0,
+            retry_events=counts[info[:2]].retry_events,
+            dead_events=counts[info[:2]].dead_events,
         )
         for info in client.get_consumer_info()
+        if info[:2] in counts  # registered in between: shown next time
     ]
     return Reading(queues, consumers, notify_queue=notify_queue_usage(client))
 

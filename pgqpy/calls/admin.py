@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, records, value
-from pgqpy.records import ConsumerInfo, QueueInfo
+from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
 
 if TYPE_CHECKING:
     from typing_extensions import LiteralString
@@ -92,6 +92,15 @@ def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[Cons
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
     about = {"queue": queue, "consumer": consumer}
     return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), about)
+
+
+def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
+    """Count the events of each consumer that are set aside, each number up to a limit."""
+    sql = """
+        select queue_name, consumer_name, retry_events, dead_events
+          from pgq.get_consumer_counts(%s::integer)"""
+    params: Row = (check.count("limit", limit),)
+    return Call("get_consumer_counts", sql, params, records(ConsumerCounts), beside=True)
 
 
 def quote_fqname(text: str) -> Call[str]:

@@ -9,7 +9,7 @@ from pgqpy.client._async_base import AsyncBase
 
 if TYPE_CHECKING:
     from pgqpy.calls import Setting
-    from pgqpy.records import ConsumerInfo, QueueInfo
+    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
 
 
 class AsyncManaging(AsyncBase):
@@ -72,6 +72,13 @@ class AsyncManaging(AsyncBase):
         PGQ get_consumer_info, pgq-contract 1.8.
         """
         return await self._run(calls.admin.get_consumer_info(queue, consumer))
+
+    async def get_consumer_counts(self, limit: int | None = 10_000) -> list[ConsumerCounts]:
+        """Count each consumer's events in the retry queue, and its dead events.
+
+        Each number is counted up to `limit`, so a million of them cost little; None: all.
+        """
+        return await self._run(calls.admin.get_consumer_counts(limit))
 
     async def tune_storage(self, queue: str) -> int:
         """Set the storage parameters of a queue's tables: 1, 0 if it is unknown.

@@ -9,7 +9,7 @@ from pgqpy.client._sync_base import Base
 
 if TYPE_CHECKING:
     from pgqpy.calls import Setting
-    from pgqpy.records import ConsumerInfo, QueueInfo
+    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
 
 
 class Managing(Base):
@@ -72,6 +72,13 @@ class Managing(Base):
         PGQ get_consumer_info, pgq-contract 1.8.
         """
         return self._run(calls.admin.get_consumer_info(queue, consumer))
+
+    def get_consumer_counts(self, limit: int | None = 10_000) -> list[ConsumerCounts]:
+        """Count each consumer's events in the retry queue, and its dead events.
+
+        Each number is counted up to `limit`, so a million of them cost little; None: all.
+        """
+        return self._run(calls.admin.get_consumer_counts(limit))
 
     def tune_storage(self, queue: str) -> int:
         """Set the storage parameters of a queue's tables: 1, 0 if it is unknown.

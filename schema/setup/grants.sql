@@ -15,7 +15,7 @@ $grants$;
 grant execute on function
     pgq.seq_getval(text), pgq.get_queue_info(), pgq.get_queue_info(text),
     pgq.get_consumer_info(), pgq.get_consumer_info(text), pgq.get_consumer_info(text, text),
-    pgq.get_tick_info(text, bigint, bigint),
+    pgq.get_consumer_counts(int), pgq.get_tick_info(text, bigint, bigint),
     pgq.quote_fqname(text), pgq.version(), pgq.schema_version()
 to public;
 

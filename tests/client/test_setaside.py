@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument, InvalidEvent
-from pgqpy.records import DeadEvent
+from pgqpy.records import ConsumerCounts, DeadEvent
 from tests.client.conftest import next_batch
 from tests.client.either import sql
 
@@ -29,6 +29,21 @@ async def test_many_events_are_retried_each_after_its_time(orders: Any) -> None:
     assert await orders.maint_retry_events() == 2
     again = [event async for event in orders.get_batch_events(await next_batch(orders))]
     assert [(event.id, event.retry) for event in again] == [(e.id, 1) for e in events[:2]]
+
+
+async def test_what_is_set_aside_is_counted_up_to_a_limit(orders: Any) -> None:
+    await orders.register_consumer("orders", "audit")
+    batch, (first, *others) = await opened(orders, 4)
+    await orders.event_retry_many(batch, [(first, 60)])
+    await orders.event_dead(batch, [(event, "bad") for event in others])
+    assert await orders.get_consumer_counts() == [
+        ConsumerCounts("orders", "audit", 0, 0),
+        ConsumerCounts("orders", "billing", 1, 3),
+    ]
+    assert (await orders.get_consumer_counts(2))[1] == ("orders", "billing", 1, 2)
+    assert (await orders.get_consumer_counts(None))[1] == ("orders", "billing", 1, 3)
+    with pytest.raises(InvalidArgument):
+        await orders.get_consumer_counts(-1)
 
 
 async def test_moment_that_has_passed_is_now(orders: Any) -> None:

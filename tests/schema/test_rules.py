@@ -16,6 +16,7 @@ FUNCTIONS = """
     where n.nspname = 'pgq' and p.proname !~ '^insert_group_[0-9]+$'
 """
 PUBLIC = {
+    "get_consumer_counts",
     "get_consumer_info",
     "get_queue_info",
     "get_tick_info",

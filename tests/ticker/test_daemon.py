@@ -31,6 +31,8 @@ METRICS = [
     "pgq_consumer_lag_seconds",
     "pgq_consumer_last_seen_seconds",
     "pgq_pending_events",
+    "pgq_retry_events",
+    "pgq_dead_events",
     "process_cpu_seconds_total",
 ]
 

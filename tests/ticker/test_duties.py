@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from threading import Event, Thread
 from typing import Any
 
+import psycopg
 import pytest
+from prometheus_client import generate_latest
+from psycopg.conninfo import make_conninfo
 
+import pgqpy
 from pgqpy.metrics import TickerMetrics
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import logs
@@ -136,6 +141,34 @@ def test_gauges_tell_how_far_everybody_is(client, queue):
     (billing,) = reading.consumers
     assert (billing.queue, billing.consumer, billing.pending_events) == (queue, "billing", 1)
     assert billing.lag >= 0
+
+
+def test_the_ticker_counts_what_each_consumer_set_aside_and_reads_no_payload(
+    dsn, client, connection, queue
+):
+    client.register_consumer(queue, "audit")
+    client.insert_events(queue, [("t", "later"), ("t", "never"), ("t", "never")])
+    client.tick_queue(queue)
+    batch = client.next_batch(queue, "billing")
+    later, *never = client.get_batch_events(batch)
+    client.event_retry_many(batch, [(later, 60)])
+    client.event_dead(batch, [(event, "bad") for event in never])
+    ticker = f"pgqpy_test_counter_{os.getpid()}"  # roles belong to the whole cluster
+    connection.execute(f"create role {ticker} login in role pgq_ticker")
+    try:
+        with pgqpy.connect(make_conninfo(dsn, user=ticker)) as counting:
+            reading = gauges(counting)
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                counting.connection.execute("select ev_data from pgq.dead_event")
+    finally:
+        connection.execute(f"drop role {ticker}")
+    metrics = TickerMetrics()
+    metrics.readings.put("shop", reading)
+    shown = generate_latest(metrics.registry).decode()
+    for consumer, retries, dead in (("audit", 0, 0), ("billing", 1, 2)):
+        labels = f'{{consumer="{consumer}",database="shop",queue="{queue}"}}'
+        assert f"pgq_retry_events{labels} {retries}.0" in shown
+        assert f"pgq_dead_events{labels} {dead}.0" in shown
 
 
 def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
