@@ -8,8 +8,8 @@ grant usage on schema pgq to public;
 grant select on pgq.installation, pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.subscription to public;
 do $grants$  -- a dump by somebody who is not the owner locks it too
 begin
-    execute (select format('grant select on pgq.%I to public', relname) from pg_class
-              where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$');
+    execute format('grant select on pgq.%I to public', (
+        select relname from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$'));
 end
 $grants$;
 grant execute on function
@@ -51,11 +51,10 @@ grant execute on function
     pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions(), pgq.maint_stages()
 to pgq_admin, pgq_ticker;
 
-grant select, insert, update, delete on
-    pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event,
-    pgq.ledger, pgq.stage
-to pgq_admin;
-grant select, insert, truncate on pgq.event_template to pgq_admin;
+-- Administrators change state through functions. What may be set by hand is what PGQ documents, and harmless.
+grant select on pgq.retry_queue, pgq.dead_event, pgq.ledger, pgq.stage to pgq_admin;
+grant update (queue_rotation_period, queue_external_ticker, queue_disable_insert, queue_ticker_paused, queue_ticker_max_count,
+    queue_ticker_max_lag, queue_ticker_idle_period, queue_per_tx_limit) on pgq.queue to pgq_admin;
 grant execute on function
     pgq.create_queue(text), pgq.drop_queue(text), pgq.drop_queue(text, boolean), pgq.set_queue_config(text, text, text),
     pgq.insert_event_raw(text, bigint, timestamptz, int, int, text, text, text, text, text, text),

@@ -31,9 +31,10 @@ begin
         queue_ticker_max_lag interval not null default '3 seconds',
         queue_ticker_idle_period interval not null default '1 minute',
         queue_per_tx_limit int,
-        queue_data_pfx text not null,
-        queue_event_seq text not null,
-        queue_tick_seq text not null,
+        -- computed, so that no role and no mistake can make them name anything but the queue's own
+        queue_data_pfx text not null generated always as ('pgq.event_' || queue_id::text) stored,
+        queue_event_seq text not null generated always as ('pgq.event_' || queue_id::text || '_id_seq') stored,
+        queue_tick_seq text not null generated always as ('pgq.event_' || queue_id::text || '_tick_seq') stored,
         queue_extra_maint text[],
         -- ours: the last tick at the last rotation, and the first tick after which no event is truncated
         queue_switch_tick bigint not null default 0,

@@ -7,7 +7,7 @@
 -- What was staged in such tables is written again: commit_stage does not find it. Who commits locks pgq.stage before them.
 do $migration$
 declare
-    v_table regclass;
+    v_table name;
 begin
     if (select version from pgq.installation) >= 10 then
         return;
@@ -16,9 +16,9 @@ begin
     lock table pgq.stage in access exclusive mode;
     drop function if exists pgq.open_stage(text, text, bigint);  -- it returns something else now
     for v_table in
-        select oid::regclass from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^stage_[0-9]+$'
+        select relname from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^stage_[0-9]+$'
     loop
-        execute format('drop table %s', v_table);
+        execute format('drop table pgq.%I', v_table);
     end loop;
     drop table pgq.stage;
 

@@ -34,7 +34,7 @@ MUTATIONS = {
     ),
     "truncate by xmax alone": Mutation(
         "tick_sees_table",
-        "or exists (select from %1$s where ev_txid = any ($2))",
+        "or exists (select from pgq.%1$I where ev_txid = any ($2))",
         "or ($2 is null)",
         g1.test_event_in_progress_at_the_last_tick_is_not_truncated_unread,
     ),
@@ -45,9 +45,10 @@ MUTATIONS = {
         g1c.test_slow_consumer_holds_its_events_against_rotation,
     ),
     "search the current table only": Mutation(
-        "batch_event_sql",
-        "pgq.range_sql(b.queue_id, b.data_pfx,",
-        "pgq.range_sql(b.queue_id, pgq.current_event_table(b.queue_name),",
+        "range_sql",
+        "'event_' || i_queue_id)",
+        "'event_' || i_queue_id || '_' || (select queue_cur_table from pgq.queue"
+        " where queue_id = i_queue_id))",
         g1.test_copy_into_a_table_learned_before_rotations,
     ),
     "forget who was in progress": Mutation(
@@ -64,8 +65,8 @@ MUTATIONS = {
     ),
     "give retries to everybody": Mutation(
         "range_sql",
-        "(ev_owner is null or ev_owner = %s)",
-        "(ev_owner is null or %s > 0)",
+        "(ev_owner is null or ev_owner = %L)",
+        "(ev_owner is null or %L <> '')",
         g3.test_retried_event_comes_again_to_its_consumer_only,
     ),
     "leave the order to chance": Mutation(

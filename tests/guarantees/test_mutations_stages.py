@@ -127,8 +127,8 @@ MUTATIONS = {
     ),
     "name the transaction that staged": Mutation(
         "range_sql",
-        "format(v_select, 'giver as ev_txid')",
-        "format(v_select, 'ev_txid')",
+        "giver as ev_txid",
+        "ev_txid",
         stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
     ),
     "look for events by the transaction that staged": Mutation(
@@ -157,7 +157,7 @@ MUTATIONS = {
     ),
     "promise ticks that do not see the commit": Mutation(
         "maint_rotate_tables_step1",
-        "if not pgq.tick_sees_table(q.queue_id, v_low, v_table) then",
+        "if not pgq.tick_sees_table(q.queue_id, v_low, v_next) then",
         "if false then",
         rotation.test_low_tick_sees_the_commits_of_what_was_truncated,
     ),
@@ -196,8 +196,8 @@ MUTATIONS = {
     ),
     "forget it when the current table has none of it": Mutation(
         "maint_stages",
-        "pgq.quote_fqname(q.queue_data_pfx)",
-        "pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table)",
+        "'event_' || q.queue_id)\n                using",
+        "'event_' || q.queue_id || '_' || q.queue_cur_table)\n                using",
         rotation.test_what_waited_in_two_tables_is_remembered_until_both_are_emptied,
     ),
     "forget nothing": Mutation(

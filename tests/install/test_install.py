@@ -151,8 +151,7 @@ def test_upgrade_keeps_every_tick_and_position(admin: Connection) -> None:
           from pgq.tick t cross join pgq.position order by tick_id, pos_no"""
     install_older(admin, 6)
     admin.execute("""
-        insert into pgq.queue (queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq)
-        values ('q', 'pgq.event_1', 'pgq.event_1_id_seq', 'pgq.event_1_tick_seq');
+        insert into pgq.queue (queue_name) values ('q');
         insert into pgq.tick (tick_queue, tick_id, tick_event_seq)
         select 1, n, n from generate_series(1, 5) n;
         insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch)

@@ -139,7 +139,7 @@ def test_rotation_does_not_wait_for_a_transaction_that_wrote_no_event(queue, sql
 def test_rotation_asks_the_index_and_not_every_event(queue, sql, connect):
     insert(sql, 20_000)
     finish_all(sql)
-    assert sql("select pgq.tick_sees_table(1, 2, 'pgq.event_1_0')")
+    assert sql("select pgq.tick_sees_table(1, 2, 0)")
     sql("select pg_stat_force_next_flush()")
     scanned = "select seq_tup_read from pg_stat_user_tables where relname = 'event_1_0'"
     assert connect().execute(scanned).fetchone() == (0,)
@@ -187,7 +187,7 @@ def test_retries_of_a_broken_queue_do_not_stop_the_others(queue, sql, connection
     )
     sql(raw, "a")
     sql(raw, "q")
-    sql("update pgq.queue set queue_data_pfx = 'pgq.gone' where queue_name = 'q'")
+    sql("alter table pgq.event_1_0 rename to gone")
     assert sql("select pgq.maint_retry_events()") == 1
     assert notices == ["WARNING"]
     assert sql("select count(*) from pgq.retry_queue") == 1

@@ -150,7 +150,10 @@ def test_preflight_knows_the_last_migration():
         ("pgq_admin", "select pgq.drop_queue('q', true)", True),
         ("pgq_admin", "select pgq.insert_event('q', 't', 'd')", True),
         ("pgq_admin", "select pgq.next_batch('q', 'c')", True),
-        ("pgq_admin", "update pgq.queue set queue_extra_maint = null", True),
+        ("pgq_admin", "update pgq.queue set queue_ticker_paused = true", True),
+        ("pgq_admin", "update pgq.queue set queue_extra_maint = null", False),
+        ("pgq_admin", "update pgq.queue set queue_cur_table = 0", False),
+        ("pgq_admin", "delete from pgq.tick", False),
         ("pgq_admin", "select * from pgq.retry_queue", True),
         (
             "pgq_admin",

@@ -113,14 +113,14 @@ def test_ticker_counts_the_queues_and_goes_on_past_a_broken_one(queue, sql, conn
     connection.add_notice_handler(lambda notice: notices.append((notice.severity, notice.sqlstate)))
     for name in ("a", "z"):
         sql("select pgq.create_queue(%s)", name)
-    sql("update pgq.queue set queue_tick_seq = 'pgq.gone' where queue_name = 'q'")
+    sql("alter sequence pgq.event_1_tick_seq rename to gone")
     assert sql("select pgq.ticker()") == 2
     assert notices == [("WARNING", "42P01")]
 
 
 def test_queue_without_its_sequence_does_not_hide_the_others(queue, sql, rows):
     sql("select pgq.create_queue('other')")
-    sql("update pgq.queue set queue_event_seq = 'pgq.gone' where queue_name = 'q'")
+    sql("alter sequence pgq.event_1_id_seq rename to gone")
     assert sorted(rows("select * from pgq.ticker_activity()")) == [("other", 0), ("q", 0)]
     assert rows("select * from pgq.ticker_due() order by 1") == [("other",), ("q",)]
 
@@ -171,7 +171,8 @@ def test_queue_that_cannot_be_asked_is_due_and_hides_no_other(ticked, sql, rows)
         sql("select pgq.create_queue(%s)", name)
         sql("select pgq.tick_queue(%s)", name)
     assert rows("select * from pgq.ticker_due()") == []
-    sql("update pgq.queue set queue_event_seq = 'pgq.queue' where queue_name = 'broken'")
+    sql("alter sequence pgq.event_2_id_seq rename to gone")
+    sql("create table pgq.event_2_id_seq ()")
     assert rows("select * from pgq.ticker_due()") == [("broken",)]
     sql("select pgq.insert_event('other', 't', 'd')")
     sql("update pgq.queue set queue_ticker_max_lag = '0' where queue_name = 'other'")

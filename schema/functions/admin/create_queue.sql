@@ -19,14 +19,13 @@ begin
         return 0;
     end if;
     v_id := nextval('pgq.queue_queue_id_seq');
-    insert into pgq.queue (queue_id, queue_name, queue_data_pfx, queue_event_seq, queue_tick_seq, queue_system_id)
-    values (v_id, i_queue_name, 'pgq.event_' || v_id, 'pgq.event_' || v_id || '_id_seq', 'pgq.event_' || v_id || '_tick_seq',
-        pgq.system_identifier())
+    insert into pgq.queue (queue_id, queue_name, queue_system_id)
+    values (v_id, i_queue_name, pgq.system_identifier())
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
-    execute format('create sequence %s', pgq.quote_fqname(q.queue_tick_seq));
-    execute format('create sequence %s', pgq.quote_fqname(q.queue_event_seq));
-    execute format('create table %s () inherits (pgq.event_template)', pgq.quote_fqname(q.queue_data_pfx));
+    execute format('create sequence pgq.%I', 'event_' || v_id || '_tick_seq');
+    execute format('create sequence pgq.%I', 'event_' || v_id || '_id_seq');
+    execute format('create table pgq.%I () inherits (pgq.event_template)', 'event_' || v_id);
     for i in 0 .. q.queue_ntables - 1 loop
         perform pgq.create_event_table(q, i);
     end loop;

@@ -31,12 +31,12 @@ begin
             detail = format('queue %s', x_queue_name),
             hint = 'unregister them, or drop with force';
     end if;
-    execute format('drop table %s cascade', pgq.quote_fqname(q.queue_data_pfx));
+    execute format('drop table pgq.%I cascade', 'event_' || q.queue_id);
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;
-    execute format('drop sequence if exists %s, %s', pgq.quote_fqname(q.queue_tick_seq), pgq.quote_fqname(q.queue_event_seq));
+    execute format('drop sequence if exists pgq.%I, pgq.%I', 'event_' || q.queue_id || '_tick_seq', 'event_' || q.queue_id || '_id_seq');
     perform pgq.build_insert_path(q.queue_id);
     return 1;
 end

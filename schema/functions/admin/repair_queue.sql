@@ -33,7 +33,7 @@ begin
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
     end if;
     perform from pgq.registration where sub_queue = q.queue_id for update;
-    execute format('lock table %s in access exclusive mode', pgq.quote_fqname(q.queue_data_pfx));
+    execute format('lock table pgq.%I in access exclusive mode', 'event_' || q.queue_id);
 
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id), max(t.tick_event_seq)
       into v_ticks, v_snapshots, v_last_seq
@@ -51,21 +51,21 @@ begin
         create temporary table pgq_repair on commit drop as
         select e.*, case when e.ev_id > %1$L then cardinality($1)
                     else (select count(*) from unnest($1) t where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t)) end as unseen
-          from %2$s e left join pgq.stage s
+          from pgq.%2$I e left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, pgq.quote_fqname(q.queue_data_pfx))
+         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, 'event_' || q.queue_id)
         using v_snapshots, q.queue_id;
-    execute format('truncate %s', pgq.quote_fqname(q.queue_data_pfx));
+    execute format('truncate pgq.%I', 'event_' || q.queue_id);
     execute format($sql$
-        insert into %s
+        insert into pgq.%I
         select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-          from pg_temp.pgq_repair order by ev_id$sql$, pgq.quote_fqname(q.queue_data_pfx || '_0'));
+          from pg_temp.pgq_repair order by ev_id$sql$, 'event_' || q.queue_id || '_0');
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
 
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
-    update pgq.tick t set tick_snapshot = format('%s:%s:', 3 + k.j, 3 + k.j)::txid_snapshot
+    update pgq.tick t set tick_snapshot = concat(3 + k.j, ':', 3 + k.j, ':')::txid_snapshot
       from unnest(v_ticks) with ordinality k (id, j)
      where t.tick_queue = q.queue_id and t.tick_id = k.id;
     update pgq.queue

@@ -36,8 +36,8 @@ begin
     select format_type(atttypid, atttypmod) into v_type from pg_attribute
      where attrelid = 'pgq.queue'::regclass and attname = 'queue_' || x_param_name;
     begin
-        execute format('update pgq.queue set %I = nullif($1, %L)::%s where queue_name = $2', 'queue_' || x_param_name, '', v_type)
-            using x_param_value, x_queue_name;
+        execute format('update pgq.queue set %I = %L where queue_name = %L',
+            'queue_' || x_param_name, nullif(x_param_value, ''), x_queue_name);
     exception when data_exception or integrity_constraint_violation then
         raise exception 'invalid value "%" for parameter "%"', x_param_value, x_param_name using errcode = 'PQ009',
             detail = sqlerrm, hint = format('the parameter is of type %s', v_type);

@@ -9,13 +9,13 @@ create or replace function pgq.tune_storage(i_queue_name text)
 returns int language plpgsql strict
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_table regclass;
+    v_table name;
 begin
     for v_table in
-        select inhrelid::regclass from pg_inherits
-         where inhparent = (select pgq.quote_fqname(queue_data_pfx)::regclass from pgq.queue where queue_name = i_queue_name)
+        select relname from pg_inherits join pg_class on oid = inhrelid
+         where inhparent = (select to_regclass(queue_data_pfx) from pgq.queue where queue_name = i_queue_name)
     loop
-        execute format('alter table %s set (fillfactor = 100, autovacuum_enabled = off, toast.autovacuum_enabled = off)', v_table);
+        execute format('alter table pgq.%I set (fillfactor = 100, autovacuum_enabled = off, toast.autovacuum_enabled = off)', v_table);
     end loop;
     return found::int;
 end

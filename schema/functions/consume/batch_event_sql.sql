@@ -15,7 +15,7 @@ begin
     if not found then
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
-    return pgq.range_sql(b.queue_id, b.data_pfx, b.last_snapshot, b.next_snapshot, b.sub_id, null) || ' order by 1, 3';
+    return pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null) || ' order by 1, 3';
 end
 $$;
 comment on function pgq.batch_event_sql(bigint) is 'The query of a batch.';

@@ -46,7 +46,7 @@ begin
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
     update pgq.tick
-       set tick_snapshot = format('%s:%s:%s', txid_snapshot_xmin(tick_snapshot), txid_snapshot_xmax(tick_snapshot),
+       set tick_snapshot = concat(txid_snapshot_xmin(tick_snapshot), ':', txid_snapshot_xmax(tick_snapshot), ':',
                (select string_agg(x::text, ',' order by x)
                   from (select txid_snapshot_xip(tick_snapshot) union select txid_current()) xip (x)))::txid_snapshot
      where tick_queue = q.queue_id and tick_id = v_tick

@@ -19,7 +19,7 @@ declare
 begin
     perform pgq.lock_events(i_queue_name);
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
-    return pgq.range_sql((select queue_id from pgq.queue where queue_name = i_queue_name), r.data_pfx, r.from_snapshot, r.to_snapshot, null, i_stages);
+    return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages);
 end
 $$;
 comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[]) is 'The query of the events between two ticks, of all or of some stages.';

@@ -19,8 +19,8 @@ begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)
               or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot);
     if not v_damaged and v_system is distinct from q.queue_system_id then
-        execute format('select exists (select from %s where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2))',
-            pgq.quote_fqname(q.queue_data_pfx)) into v_damaged using last.tick_event_seq, last.tick_snapshot;
+        execute format('select exists (select from pgq.%I where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2))',
+            'event_' || q.queue_id) into v_damaged using last.tick_event_seq, last.tick_snapshot;
         v_damaged := v_damaged or exists (
             select from pgq.stage where stage_queue = q.queue_id and stage_txid >= txid_snapshot_xmax(txid_current_snapshot()));
         if not v_damaged then

@@ -6,12 +6,11 @@
 create or replace function pgq.create_event_table(q pgq.queue, i_number int)
 returns void language plpgsql as $$
 declare
-    v_table text := pgq.quote_fqname(q.queue_data_pfx || '_' || i_number);
+    v_table text := 'event_' || q.queue_id || '_' || i_number;
 begin
-    execute format('create table %s () inherits (%s)', v_table, pgq.quote_fqname(q.queue_data_pfx));
-    execute format('alter table %s alter ev_id set default nextval(%L)', v_table, q.queue_event_seq);
-    execute format('create index %I on %s (ev_txid)',
-        split_part(q.queue_data_pfx, '.', 2) || '_' || i_number || '_txid_idx', v_table);
+    execute format('create table pgq.%I () inherits (pgq.%I)', v_table, 'event_' || q.queue_id);
+    execute format('alter table pgq.%I alter ev_id set default nextval(%L)', v_table, q.queue_event_seq);
+    execute format('create index %I on pgq.%I (ev_txid)', v_table || '_txid_idx', v_table);
 end
 $$;
 comment on function pgq.create_event_table(pgq.queue, int) is 'Makes one of a queue''s rotating tables.';

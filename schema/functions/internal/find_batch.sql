@@ -12,7 +12,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint,
-    out sub_id int, out pos_no bigint, out queue_id int, out queue_name text, out consumer_name text, out data_pfx text,
+    out sub_id int, out pos_no bigint, out queue_id int, out queue_name text, out consumer_name text,
     out last_tick bigint, out next_tick bigint,
     out last_snapshot txid_snapshot, out next_snapshot txid_snapshot,
     out last_time timestamptz, out next_time timestamptz, out last_seq bigint, out next_seq bigint)
@@ -24,7 +24,7 @@ begin
         perform pgq.check_snapshot();
     end if;
     return query
-    select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name, q.queue_data_pfx,
+    select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name,
            last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,
            last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq
       from pgq.position p

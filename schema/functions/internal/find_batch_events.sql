@@ -27,7 +27,7 @@ begin
         select ev_id, ev_time, ev_txid, null::int, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (%s) e
          where ev_txid = any ($1) and (ev_id, ev_txid) in (select i, t from unnest($2, $1) u (i, t))$sql$,
-        pgq.range_sql(b.queue_id, b.data_pfx, b.last_snapshot, b.next_snapshot, b.sub_id, null))
+        pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null))
         using x_event_txids, x_event_ids;
     get diagnostics v_found = row_count;
     if v_found < (select count(*) from (select distinct i, t from unnest(x_event_ids, x_event_txids) u (i, t)) wanted) then

@@ -9,7 +9,7 @@
 -- Writes: as check_snapshot.
 create or replace function pgq.find_range(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint,
-    out data_pfx text, out from_snapshot txid_snapshot, out to_snapshot txid_snapshot)
+    out queue_id int, out from_snapshot txid_snapshot, out to_snapshot txid_snapshot)
 language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -26,7 +26,7 @@ begin
         raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
             hint = format('select pgq.create_queue(%L)', i_queue_name);
     end if;
-    data_pfx := q.queue_data_pfx;
+    queue_id := q.queue_id;
     select tick_snapshot into from_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_from_tick limit 1;
     select tick_snapshot into to_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_to_tick limit 1;
     if i_from_tick >= q.queue_low_tick and from_snapshot is not null and to_snapshot is not null then
@@ -35,7 +35,7 @@ begin
     v_missing := case when i_from_tick < q.queue_low_tick or from_snapshot is null then i_from_tick else i_to_tick end;
     v_first := (select min(tick_id) from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     v_last := (select max(tick_id) from pgq.tick where tick_queue = q.queue_id);
-    v_detail := format('queue %s, tick_id=%s, first_tick=%s, last_tick=%s', i_queue_name, v_missing, v_first, v_last);
+    v_detail := concat('queue ', i_queue_name, ', tick_id=', v_missing, ', first_tick=', v_first, ', last_tick=', v_last);
     if v_missing < q.queue_low_tick then
         raise exception 'events after tick % were rotated away', v_missing using errcode = 'PQ016', detail = v_detail,
             hint = format('ticks %s to %s are left', v_first, v_last);

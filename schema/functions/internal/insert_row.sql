@@ -18,11 +18,11 @@ declare
     v_id bigint;
 begin
     select * into q from pgq.queue where queue_id = i_queue_id;
-    v_table := pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table);
-    if to_regclass(v_table) is null then
+    v_table := 'event_' || q.queue_id || '_' || q.queue_cur_table;
+    if to_regclass(format('pgq.%I', v_table)) is null then
         raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue number %s was dropped', i_queue_id);
     end if;
-    execute format('insert into %s (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
+    execute format('insert into pgq.%I (ev_id, ev_time, ev_txid, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)'
         ' values (coalesce($1, nextval(%L::regclass)), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning ev_id',
         v_table, q.queue_event_seq)
         into v_id using x_id, x_time, v_txid, x_owner, x_retry, x_type, x_data, x_extra1, x_extra2, x_extra3, x_extra4;

@@ -8,7 +8,7 @@
 create or replace function pgq.lock_current(q pgq.queue)
 returns void language plpgsql as $$
 begin
-    execute format('lock table %s in row exclusive mode', pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table));
+    execute format('lock table pgq.%I in row exclusive mode', 'event_' || q.queue_id || '_' || q.queue_cur_table);
 end
 $$;
 comment on function pgq.lock_current(pgq.queue) is 'Locks the table that a producer would insert into.';

@@ -13,15 +13,15 @@
 create or replace function pgq.lock_events(i_queue_name text)
 returns void language plpgsql as $$
 declare
-    v_table text := (select pgq.quote_fqname(queue_data_pfx) from pgq.queue where queue_name = i_queue_name);
+    v_table text := (select 'event_' || queue_id from pgq.queue where queue_name = i_queue_name);
 begin
     if v_table is null then
         return;
     end if;
-    execute format('lock table %s in access share mode', v_table);
+    execute format('lock table pgq.%I in access share mode', v_table);
     if current_setting('transaction_isolation') <> 'read committed' and exists (
             select from pg_inherits join pg_class on oid = inhrelid
-             where inhparent = v_table::regclass and relfilenode <> pg_relation_filenode(oid)) then
+             where inhparent = format('pgq.%I', v_table)::regclass and relfilenode <> pg_relation_filenode(oid)) then
         raise exception 'queue % was rotated after this transaction''s snapshot was taken', i_queue_name
             using errcode = '40001', hint = 'roll back and call again';
     end if;

@@ -1,4 +1,4 @@
--- Function: pgq.range_sql(i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
+-- Function: pgq.range_sql(i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
 --
 -- The query of the events that one tick's snapshot sees and an earlier one's does not.
 --
@@ -17,11 +17,11 @@
 -- index.
 --
 -- Parameters: i_sub_id: whose retried events belong to it; null: nobody's. i_stages: as in tick_event_sql.
--- Returns: SQL text, in no order.
+-- Returns: SQL text, in no order. It means the same whatever the search_path of the session that runs it.
 -- Raises: PQ009 a stage is not given in this range: a part of it would be silently empty.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
-    i_queue_id int, i_data_pfx text, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
+    i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
 returns text language plpgsql
 set enable_seqscan = off as $$
 declare
@@ -33,18 +33,18 @@ declare
          where stage_queue = i_queue_id and (stage_txid >= v_first and stage_txid < v_end or stage_txid = any (v_late)));
     v_given bigint[];
     v_givers bigint[];
-    v_select constant text := 'select ev_id, ev_time, %s, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows constant text := pgq.quote_fqname(i_data_pfx) || ' where ' || case when i_sub_id is null
-        then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %s)', i_sub_id) end;
-    v_own constant text := format(v_select, 'ev_txid') || v_rows || case when v_staged = '{}' then ''
+    v_columns constant text := ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
+    v_rows constant text := format('pgq.%I', 'event_' || i_queue_id) || ' where ' || case when i_sub_id is null
+        then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
+    v_own constant text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows || case when v_staged = '{}' then ''
         else format(' and (ev_owner is not null or ev_txid <> all (%L))', v_staged) end;
-    v_sql text := format('%s and ev_txid >= %s and ev_txid < %s', v_own, v_first, v_end);
+    v_sql text := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
 begin
     if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
-        v_sql := v_sql || format(' and txid_visible_in_snapshot(ev_txid, %L)', i_next);
+        v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, %L::pg_catalog.txid_snapshot)', i_next);
     end if;
     if v_late <> '{}' then
-        v_sql := v_sql || format(' union all %s and ev_txid = any (%L)', v_own, v_late);
+        v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid = any (%L)', v_late);
     end if;
     select array_agg(stage_txid), array_agg(stage_commit) into v_given, v_givers
       from pgq.stage
@@ -55,11 +55,11 @@ begin
             hint = 'name stages that pgq.get_tick_stages lists, each once';
     end if;
     if v_given is not null then
-        v_sql := case when i_stages is null then v_sql || ' union all ' else '' end || format(v_select, 'giver as ev_txid')
+        v_sql := case when i_stages is null then v_sql || ' union all ' else '' end || 'select ev_id, ev_time, giver as ev_txid' || v_columns
             || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_given, v_givers)
-            || format('lateral (select * from %s and ev_owner is null and ev_txid = staged offset 0) e', v_rows);
+            || 'lateral (select * from ' || v_rows || ' and ev_owner is null and ev_txid = staged offset 0) e';
     end if;
     return v_sql;
 end
 $$;
-comment on function pgq.range_sql(int, text, txid_snapshot, txid_snapshot, int, bigint[]) is 'The query of the events between two snapshots.';
+comment on function pgq.range_sql(int, txid_snapshot, txid_snapshot, int, bigint[]) is 'The query of the events between two snapshots.';

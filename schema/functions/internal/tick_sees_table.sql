@@ -1,4 +1,4 @@
--- Function: pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table text)
+-- Function: pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
 --
 -- Whether a tick sees every event of a table. "The largest ev_txid is below the tick's xmin" would do, but xmin stands
 -- still while any transaction of the cluster is open, and rotation with it. So the events are asked for what the
@@ -7,17 +7,18 @@
 --
 -- Events that wait for commit_stage are seen when that is.
 --
--- Parameters: i_table: qualified and quoted.
+-- Parameters: i_table: the number of one of the queue's tables.
 -- Returns: false also when the tick is gone.
 -- Writes: nothing.
-create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table text)
+create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
 returns boolean language plpgsql
 set enable_seqscan = off set jit = off as $$
 declare
     v_snapshot txid_snapshot := (select tick_snapshot from pgq.tick where tick_queue = i_queue_id and tick_id = i_tick_id);
     v_unseen boolean;
 begin
-    execute format('select exists (select from %1$s where ev_txid >= $1) or exists (select from %1$s where ev_txid = any ($2))', i_table)
+    execute format('select exists (select from pgq.%1$I where ev_txid >= $1) or exists (select from pgq.%1$I where ev_txid = any ($2))',
+            'event_' || i_queue_id || '_' || i_table)
         into v_unseen using txid_snapshot_xmax(v_snapshot), array(
             select txid_snapshot_xip(v_snapshot)
             union all
@@ -27,4 +28,4 @@ begin
     return v_snapshot is not null and not v_unseen;
 end
 $$;
-comment on function pgq.tick_sees_table(int, bigint, text) is 'Whether a tick sees every event of a table.';
+comment on function pgq.tick_sees_table(int, bigint, int) is 'Whether a tick sees every event of a table.';

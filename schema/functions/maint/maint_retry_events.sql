@@ -34,9 +34,9 @@ begin
                              where ev_queue = $1 and ev_retry_after <= now()
                              order by ev_retry_after limit 10000 for update skip locked)
                     returning *)
-                insert into %s (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+                insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
                 select ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-                  from due order by ev_id$sql$, pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table)) using q.queue_id;
+                  from due order by ev_id$sql$, 'event_' || q.queue_id || '_' || q.queue_cur_table) using q.queue_id;
             get diagnostics v_moved = row_count;
             if v_moved > 0 then
                 perform nextval(q.queue_event_seq::regclass);

@@ -44,20 +44,20 @@ begin
         raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest using errcode = 'PQ015';
     end if;
     v_next := (q.queue_cur_table + 1) % q.queue_ntables;
-    v_table := pgq.quote_fqname(q.queue_data_pfx || '_' || v_next);
+    v_table := 'event_' || q.queue_id || '_' || v_next;
     begin
-        execute format('lock table %s in access exclusive mode nowait', v_table);
+        execute format('lock table pgq.%I in access exclusive mode nowait', v_table);
     exception when lock_not_available then
         return 0;
     end;
-    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_table) then
+    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
         return 0;
     end if;
     v_low := least(q.queue_switch_tick, v_slowest);
-    if not pgq.tick_sees_table(q.queue_id, v_low, v_table) then
+    if not pgq.tick_sees_table(q.queue_id, v_low, v_next) then
         v_low := v_slowest;
     end if;
-    execute format('truncate %s', v_table);
+    execute format('truncate pgq.%I', v_table);
     update pgq.queue
        set queue_cur_table = v_next, queue_switch_time = now(), queue_switch_step1 = txid_current(), queue_switch_step2 = null,
            queue_switch_tick = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id),
