@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_g7_moved as moved
 from tests.guarantees import test_stages_restore as restore
 from tests.guarantees.mutations import Mutation, expect_failure
 
@@ -13,6 +15,63 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 MUTATIONS = {
+    "tick behind the last xmax": Mutation(
+        "check_tick_order",
+        "txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)",
+        "false",
+        moved.test_ids_behind_those_of_the_last_tick_are_noticed_beside_an_old_producer,
+    ),
+    "tick behind the last xmin": Mutation(
+        "check_tick_order",
+        "or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot)",
+        "",
+        moved.test_ticker_older_than_all_that_the_last_tick_saw_is_noticed,
+    ),
+    "tick over producers that the last tick takes for done": Mutation(
+        "check_tick_order",
+        "where txid_visible_in_snapshot(x, last.tick_snapshot)",
+        "where false",
+        partial(moved.test_producer_that_the_last_tick_takes_for_done_is_noticed, told="select"),
+    ),
+    "take a producer that was in progress all along for a strange one": Mutation(
+        "check_tick_order",
+        "where txid_visible_in_snapshot(x, last.tick_snapshot)",
+        "",
+        moved.test_move_that_takes_every_id_along_goes_on_by_itself,
+    ),
+    "tick by what the last tick takes for done": Mutation(
+        "check_tick_order",
+        "or txid_visible_in_snapshot(txid_current(), $2)",
+        "",
+        moved.test_ticker_that_the_last_tick_takes_for_done_is_noticed,
+    ),
+    "tick over what was written since the restore": Mutation(
+        "check_tick_order",
+        "where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2)",
+        "where false",
+        moved.test_event_that_the_last_tick_takes_for_seen_is_noticed,
+    ),
+    "tick over events still to come": Mutation(
+        "check_tick_order",
+        "or ev_txid <> own and not txid_visible_in_snapshot(ev_txid, snapshot)",
+        "",
+        partial(
+            moved.test_event_of_the_dump_with_an_id_not_yet_used_up_here_is_noticed,
+            later=1_000_000,
+        ),
+    ),
+    "take the ticker's own events for strange": Mutation(
+        "check_tick_order",
+        "ev_txid <> own and",
+        "",
+        moved.test_move_that_takes_every_id_along_goes_on_by_itself,
+    ),
+    "let a stage of the dump hide events": Mutation(
+        "check_tick_order",
+        "and ev_time > stage_time + interval '1 minute'",
+        "and false",
+        moved.test_stage_of_the_dump_with_the_id_of_a_producer_that_is_done_is_noticed,
+    ),
     "commit in a queue that waits for repair": Mutation(
         "commit_stage",
         "perform pgq.check_restored(q);",
@@ -27,8 +86,8 @@ MUTATIONS = {
     ),
     "tick over stages still to come": Mutation(
         "check_tick_order",
-        "v_damaged or exists (",
-        "v_damaged and exists (",
+        "and not txid_visible_in_snapshot(stage_txid, snapshot)",
+        "and false",
         restore.test_stages_of_ids_still_to_come_are_noticed_at_the_first_tick,
     ),
     "stage in a queue that waits for repair": Mutation(

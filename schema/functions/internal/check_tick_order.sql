@@ -1,12 +1,19 @@
 -- Function: pgq.check_tick_order(q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
 --
--- Refuses a tick whose snapshot does not contain the last tick's. That happens when a dump was restored into a
--- cluster with smaller xids: new events would look long delivered, and be lost without a word (G7).
+-- Refuses a tick whose snapshot cannot follow the last tick's in one cluster. That happens when a dump was restored into
+-- a cluster with smaller xids: new events would look long delivered, and be lost or delivered twice without a word (G7).
+--
+-- In one cluster xmin and xmax never fall, and a transaction that was over at the last tick is over for good. So nothing
+-- that is in progress now is visible to the last tick. The transaction that ticks is not listed as in progress; xmin
+-- covers it.
 --
 -- A copy whose xids have meanwhile grown past the last tick looks fine by its snapshots. So once after a move to
--- another cluster (the system identifier tells) the events are looked at: one with an id that the last tick had
--- not reached but with a txid that it takes for seen was written in between; and stages of transactions still to come
--- were opened elsewhere. A clean move (pg_upgrade, a restore where xids are larger) passes and goes on by itself.
+-- another cluster (the system identifier tells) the rows are looked at. Damaged is a queue that has
+--   an event with an id that the last tick had not reached but with a txid that it takes for seen: written in between;
+--   an event or a stage of a transaction that is still to come, or in progress here: of another cluster;
+--   an event with the id of a stage that began a minute or more before it: the stage came with the dump, and would hide it;
+--   or that is ticked by a transaction which the last tick takes for seen: so would be what it inserts next.
+-- A clean move (pg_upgrade, a restore where xids are larger) passes and goes on by itself.
 --
 -- Raises: PQ012.
 -- Writes: update pgq.queue, once after a move.
@@ -18,11 +25,25 @@ declare
 begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)
               or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot);
+    if not v_damaged and txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot) then
+        v_damaged := exists (
+            select from txid_snapshot_xip(x_snapshot) x where txid_visible_in_snapshot(x, last.tick_snapshot));
+    end if;
     if not v_damaged and v_system is distinct from q.queue_system_id then
-        execute format('select exists (select from pgq.%I where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2))',
-            'event_' || q.queue_id) into v_damaged using last.tick_event_seq, last.tick_snapshot;
-        v_damaged := v_damaged or exists (
-            select from pgq.stage where stage_queue = q.queue_id and stage_txid >= txid_snapshot_xmax(txid_current_snapshot()));
+        execute format($sql$
+            with now as materialized (select txid_current_snapshot() as snapshot, txid_current() as own),
+            strange as (
+                select 1 from pgq.%1$I, now
+                 where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2)
+                    or ev_txid <> own and not txid_visible_in_snapshot(ev_txid, snapshot)
+                union all
+                select 1 from pgq.%1$I join pgq.stage on stage_queue = $3 and stage_txid = ev_txid
+                 where ev_id > $1 and ev_owner is null and ev_time > stage_time + interval '1 minute'
+                union all
+                select 1 from pgq.stage, now
+                 where stage_queue = $3 and stage_txid <> own and not txid_visible_in_snapshot(stage_txid, snapshot))
+            select exists (select from strange) or txid_visible_in_snapshot(txid_current(), $2)$sql$,
+            'event_' || q.queue_id) into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
         if not v_damaged then
             update pgq.queue set queue_system_id = v_system where queue_id = q.queue_id;
         end if;
@@ -36,4 +57,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq.check_tick_order(pgq.queue, pgq.tick, txid_snapshot) is 'Refuses a tick that sees less than the one before it.';
+comment on function pgq.check_tick_order(pgq.queue, pgq.tick, txid_snapshot) is 'Refuses a tick that cannot follow the one before it.';
