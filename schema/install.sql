@@ -33,6 +33,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/system_identifier.sql
 \ir functions/internal/find_subscription.sql
 \ir functions/internal/check_snapshot.sql
+\ir functions/internal/refuse_isolation.sql
 \ir functions/internal/slowest_tick.sql
 \ir functions/internal/tick_sees_table.sql
 \ir functions/internal/used_ticks.sql

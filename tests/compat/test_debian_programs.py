@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -72,6 +73,26 @@ def test_pgqd_ticks_retries_rotates_and_cleans_up(pgqd, client, connection):
     eventually(lambda: connection.execute("select min(tick_id) > 2 from pgq.tick").fetchone()[0])
     positions = "select count(*) < 20 from pgq.position"
     eventually(lambda: connection.execute(positions).fetchone()[0])
+
+
+@needs_pgqd
+def test_pgqd_ticks_once_the_isolation_is_set_that_its_log_asks_for(
+    start, connection, client, request, tmp_path
+):
+    database = connection.info.dbname
+    connection.execute(
+        f"alter database {database} set default_transaction_isolation = 'repeatable read'"
+    )
+    client.create_queue("q")
+    refused = request.getfixturevalue("pgqd")
+    log = tmp_path / "pgqd.log"
+    hint = re.compile(r"(alter role .*default_transaction_isolation = 'read committed'); then")
+    (statement, *_) = eventually(lambda: log.exists() and hint.findall(log.read_text()))
+    connection.execute(statement.encode())
+    refused.terminate()  # it would connect again, but after ten seconds
+    refused.wait(10)
+    start(*refused.args)
+    eventually(lambda: connection.execute("select count(*) > 1 from pgq.tick").fetchone()[0])
 
 
 def _next_with_events(client):

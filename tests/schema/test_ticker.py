@@ -187,6 +187,18 @@ def test_tick_needs_read_committed(queue, sql, level):
     assert state(sql, "select pgq.ticker()") == "PQ013"
 
 
+def test_tick_in_another_isolation_says_how_to_change_it(queue, connection):
+    with pytest.raises(psycopg.Error) as caught, connection.transaction():
+        connection.execute("set transaction isolation level repeatable read")
+        connection.execute("select pgq.ticker()")
+    assert "begin isolation level read committed" in str(caught.value.diag.message_hint)
+    connection.execute("set default_transaction_isolation = serializable")
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute("select pgq.ticker()")
+    user, database = connection.info.user, connection.info.dbname
+    assert f"alter role {user} in database {database} set" in str(caught.value.diag.message_hint)
+
+
 def test_force_tick_makes_the_next_ticker_tick(ticked, sql):
     assert sql("select pgq.ticker('q')") is None
     assert sql("select pgq.force_tick('q')") == 2

@@ -26,7 +26,7 @@ declare
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'a repair needs READ COMMITTED' using errcode = 'PQ013';
+        perform pgq.refuse_isolation('a repair');
     end if;
     select * into q from pgq.queue where queue_name = i_queue_name for update;
     if not found then

@@ -28,8 +28,7 @@ declare
     last pgq.tick;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'a tick needs READ COMMITTED, this transaction is %', upper(current_setting('transaction_isolation'))
-            using errcode = 'PQ013', hint = 'tick in a transaction of its own: begin isolation level read committed';
+        perform pgq.refuse_isolation('a tick');
     end if;
     select * into q from pgq.queue where queue_id = i_queue_id for no key update;
     if not found then

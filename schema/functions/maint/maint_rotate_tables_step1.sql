@@ -28,7 +28,7 @@ declare
     v_table text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'a rotation needs READ COMMITTED' using errcode = 'PQ013';
+        perform pgq.refuse_isolation('a rotation');
     end if;
     select * into q from pgq.queue where queue_name = i_queue_name for update;
     if not found then

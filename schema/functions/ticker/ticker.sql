@@ -48,8 +48,7 @@ declare
     v_ticked bigint := 0;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        raise exception 'a tick needs READ COMMITTED' using errcode = 'PQ013',
-            hint = 'tick in a transaction of its own: begin isolation level read committed';
+        perform pgq.refuse_isolation('a tick');
     end if;
     for v_name in
         select queue_name from pgq.queue where not queue_external_ticker and not queue_ticker_paused order by queue_name
