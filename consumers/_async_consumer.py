@@ -146,6 +146,8 @@ class AsyncConsumer(Definition):
             await session.register(self.queue, self.name)
         await self._lock.take(session, self._stop)
         await session.listen(self.queue)
+        if self.transactional:
+            await session.hand_over()
         again = " again: the batch that was not finished is given again" if self._worked else ""
         logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
         self._worked = True

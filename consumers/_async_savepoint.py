@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def _flag(rows: list[tuple[Any, ...]]) -> bool:
-    return bool(rows[0][0])
+    return bool(rows[0][0] == "1")
 
 
 def _nothing(_rows: list[tuple[Any, ...]]) -> None:
@@ -31,9 +31,11 @@ def _nothing(_rows: list[tuple[Any, ...]]) -> None:
 
 # A setting that ends with the transaction: gone means that a handler ended it, even if it then
 # began another one.
-MARK = Call("set_config", "select set_config('pgqpy.transaction', '1', true)", (), _nothing)
+MARK = Call(
+    "set_config", "select pg_catalog.set_config('pgqpy.transaction', '1', true)", (), _nothing
+)
 MARKED = Call(
-    "current_setting", "select current_setting('pgqpy.transaction', true) = '1'", (), _flag
+    "current_setting", "select pg_catalog.current_setting('pgqpy.transaction', true)", (), _flag
 )
 
 # Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are

@@ -146,6 +146,8 @@ class Consumer(Definition):
             session.register(self.queue, self.name)
         self._lock.take(session, self._stop)
         session.listen(self.queue)
+        if self.transactional:
+            session.hand_over()
         again = " again: the batch that was not finished is given again" if self._worked else ""
         logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
         self._worked = True

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 # disk, and the events are there sooner: should the server crash before it is written, they come
 # again in another batch. What is finished is finished: finish_batch waits, and by then everything
 # before it is on disk too. process_batch may keep ids and ticks elsewhere: it waits at both ends.
-UNHURRIED = Call("set_config", "select set_config('synchronous_commit', 'off', true)", (), bool)
+UNHURRIED = Call(
+    "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
+)
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 1.0  # seconds

@@ -9,7 +9,9 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
-from pgqpy.client import Client, _dsn
+from pgqpy.client import Client
+from pgqpy.client._sync_open import open_session
+from pgqpy.client._session import PINNED, resetting
 from pgqpy.consumers._sync_savepoint import HandlerConnection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
@@ -17,20 +19,24 @@ from pgqpy.manifest import shipped_version
 from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch, Event
 
 # Handlers may take as long as they like, whatever the role's timeouts say. The server's own
 # keepalives let it notice our death, and free the running lock for the next process.
-SET_UP = """
-    set statement_timeout = 0; set lock_timeout = 0; set idle_session_timeout = 0;
-    set idle_in_transaction_session_timeout = 0;
-    set tcp_keepalives_idle = 30; set tcp_keepalives_interval = 10; set tcp_keepalives_count = 3;
-"""
-SET_UP_17 = "set transaction_timeout = 0"
-PG_17 = 170000
+SETTINGS = {
+    "statement_timeout": "0",
+    "lock_timeout": "0",
+    "idle_session_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+    "transaction_timeout": "0",
+    "tcp_keepalives_idle": "30",  # seconds
+    "tcp_keepalives_interval": "10",  # seconds
+    "tcp_keepalives_count": "3",
+    **PINNED,
+}
 
 
 class Session:
@@ -46,29 +52,29 @@ class Session:
     @classmethod
     def open(cls, dsn: str, application: str) -> Session:
         """Connect and set up the session; ConnectionFailed if there is no way."""
-        keywords = _dsn.parameters(dsn, {})
-        if "fallback_application_name" in keywords:
-            keywords["fallback_application_name"] = application
-        try:
-            connection = HandlerConnection.connect(dsn, autocommit=True, **keywords)
-        except psycopg.OperationalError as error:
-            raise _dsn.failed(error) from error
+        connection = open_session(
+            dsn,
+            SETTINGS,
+            kind=HandlerConnection,
+            defaults={"fallback_application_name": application},
+        )
         session = cls(connection)
         try:
-            session._set_up()
+            session._check_schema()
         except BaseException:
             session.close()
             raise
         return session
 
-    def _set_up(self) -> None:
-        self.connection.execute(SET_UP)
-        if self.connection.info.server_version >= PG_17:
-            self.connection.execute(SET_UP_17)
+    def _check_schema(self) -> None:
         version = self.client.schema_version()
         self.extension = version is None
         if version is not None and version > shipped_version():
             raise SchemaTooNew(installed=version, shipped=shipped_version())
+
+    def hand_over(self) -> None:
+        """Give the role's and the database's settings back: handlers use the connection now."""
+        self.connection.execute(resetting(PINNED).encode())
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""
@@ -115,9 +121,7 @@ class Session:
         """Run the calls in one round trip; outside a transaction they are one of their own."""
         cursors = [self.connection.cursor(row_factory=tuple_row) for _ in wanted]
         try:
-            with self.connection.pipeline():
-                for call, cursor in zip(wanted, cursors, strict=True):
-                    cursor.execute(call.sql, call.params, binary=True)
+            self._send(wanted, cursors)
         except psycopg.Error as error:
             about = {key: value for call in wanted for key, value in call.about.items()}
             ours = from_database(error, wanted[0].function, about)
@@ -126,6 +130,16 @@ class Session:
             raise ours from error
         pairs = zip(wanted, cursors, strict=True)
         return [call.decode(_rows(cursor)) for call, cursor in pairs]
+
+    def _send(self, wanted: Sequence[Call[Any]], cursors: Sequence[Any]) -> None:
+        # What the end of a pipeline commits fails without a SQLSTATE. In READ COMMITTED nothing
+        # does; where handlers chose SERIALIZABLE, several calls are inside their transaction.
+        if len(wanted) == 1:
+            cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
+            return
+        with self.connection.pipeline():
+            for call, cursor in zip(wanted, cursors, strict=True):
+                cursor.execute(call.sql, call.params, binary=True)
 
     def _note(self, _notification: object) -> None:
         self._notified = True

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
-from pgqpy.client._dsn import failed, parameters
+from pgqpy.client import _sync_open
+from pgqpy.client._dsn import parameters
+from pgqpy.client._session import PINNED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,30 +31,24 @@ CONNECT_DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 10_000,  # milliseconds
 }
 
-# What a role or a database may have set otherwise, and would break the daemon: a tick is only
-# possible in READ COMMITTED, and a timeout meant for web requests would cut rotation short. The
-# server's own keepalives let it notice that our machine is gone, and free the lock for a standby.
+# What a role or a database may have set otherwise, and would break the daemon: a timeout meant for
+# web requests would cut rotation short. The server's own keepalives let it notice that our machine
+# is gone, and free the lock for a standby.
 SESSION_SETTINGS: dict[str, str] = {
+    "statement_timeout": "0",  # first: it may be too strict for the others
     "tcp_keepalives_idle": "4",  # seconds, as are the next
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10000",  # milliseconds
-    "default_transaction_isolation": "read committed",
     "default_transaction_read_only": "off",
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
     "client_min_messages": "warning",
-    "client_encoding": "UTF8",
     "plan_cache_mode": "force_generic_plan",  # planning anew takes longer than running
     "jit": "off",  # it compiles for longer than our statements run
+    **PINNED,
 }
-
-# By way of pg_settings, because not every server has every setting (transaction_timeout: 17).
-_SET = """
-    select set_config(s.name, w.value, false)
-    from unnest(%s::text[], %s::text[]) as w (name, value) join pg_settings as s using (name)
-"""
 
 
 def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
@@ -60,27 +56,8 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
 
     Raises ConnectionFailed. What the connection string says itself goes before our defaults.
     """
-    try:
-        connection = psycopg.connect(conninfo(dsn), autocommit=True)
-    except psycopg.Error as exc:
-        raise failed(exc) from exc
-    try:
-        # First and alone: the statement below takes longer than a role's strict timeout may allow.
-        connection.execute("set statement_timeout = 0")
-        wanted = SESSION_SETTINGS | settings
-        connection.execute(_SET, [list(wanted), list(wanted.values())])
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def conninfo(dsn: str) -> str:
-    """Return the connection string with what `dsn` and the environment leave open filled in."""
-    given = conninfo_to_dict(dsn)
-    if "PGCONNECT_TIMEOUT" in os.environ:
-        given.setdefault("connect_timeout", os.environ["PGCONNECT_TIMEOUT"])
-    return make_conninfo(**{**CONNECT_DEFAULTS, **given})
+    wanted = SESSION_SETTINGS | settings
+    return _sync_open.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
 
 
 def check_dsn(dsn: str) -> None:

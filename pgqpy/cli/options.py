@@ -28,11 +28,12 @@ class Target:
 
     @contextmanager
     def client(self) -> Iterator[Client]:
-        """Open a client on it (in autocommit mode), closed at the end."""
-        from pgqpy import ConnectionFailed, connect
+        """Open a client on it for SQL of ours (in autocommit mode), closed at the end."""
+        from pgqpy import ConnectionFailed
+        from pgqpy.client._sync import connect_pinned
 
         try:
-            client = connect(self.dsn)
+            client = connect_pinned(self.dsn)
         except ConnectionFailed as exc:
             if exc.__cause__ is None:  # nothing was tried: the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg import AsyncConnection
 
 from pgqpy import calls
-from pgqpy.client import _dsn
 from pgqpy.client._async_admin import AsyncManaging
 from pgqpy.client._async_consume import AsyncConsuming
 from pgqpy.client._async_maintain import AsyncMaintaining
+from pgqpy.client._async_open import open_for_application, open_session
 from pgqpy.client._async_produce import AsyncProducing
 from pgqpy.client._async_setaside import AsyncSettingAside
 from pgqpy.client._async_ticks import AsyncTickReading
+from pgqpy.client._session import PINNED
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,6 +63,9 @@ async def connect_async(
 ) -> AsyncClient:
     """Connect to a database and return a client in autocommit; `client.transaction()` opens more.
 
+    Its encoding is UTF-8 and its isolation READ COMMITTED, also where the database's default is
+    another one, unless `options` ask for it. Everything else is as the role and database say.
+
     Args:
         dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
         payload_limit: octets of each field of an event at most.
@@ -73,11 +76,25 @@ async def connect_async(
 
         client = await connect_async("postgresql://localhost/shop")
     """
-    keywords = _dsn.parameters(dsn, parameters)
-    try:
-        connection = await AsyncConnection.connect(dsn, autocommit=True, **keywords)
-    except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
-        raise _dsn.failed(exc) from exc
+    connection = await open_for_application(dsn, parameters)
+    return _owner(connection, payload_limit)
+
+
+async def connect_pinned_async(dsn: str = "", **defaults: Any) -> AsyncClient:
+    """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
+
+    Args:
+        dsn: as in connect.
+        defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
+
+    Raises:
+        ConnectionFailed: as connect does.
+    """
+    connection = await open_session(dsn, PINNED, kind=AsyncConnection, defaults=defaults)
+    return _owner(connection, calls.PAYLOAD_LIMIT)
+
+
+def _owner(connection: AsyncConnection[Any], payload_limit: int) -> AsyncClient:
     client = AsyncClient(connection, payload_limit=payload_limit)
     client._owned = True  # noqa: SLF001  # only here is the connection ours to close
     return client

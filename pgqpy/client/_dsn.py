@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy.errors import ConnectionFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # A dead peer is noticed within about a minute, whatever the system's defaults (two hours on Linux).
 KEEPALIVES = {
@@ -22,8 +26,13 @@ APPLICATION_NAME = "pgqpy"
 CONNECT_TIMEOUT = 10  # seconds, for each host
 
 
-def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
+def parameters(
+    dsn: str, given: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
     """Return the keywords for psycopg's connect: the caller's, and ours where it named none.
+
+    `defaults` go before those of this module. The encoding is always UTF-8: in any other, text of
+    other alphabets cannot pass, and in SQL_ASCII psycopg returns bytes instead of str.
 
     Raises:
         ConnectionFailed: the DSN cannot be read. Libpq's own message is withheld: it quotes the
@@ -40,9 +49,11 @@ def parameters(dsn: str, given: dict[str, Any]) -> dict[str, Any]:
         raise ConnectionFailed(_unreadable("it cannot be read")) from None
     _suspicious(named)
     ours = {"fallback_application_name": APPLICATION_NAME, **KEEPALIVES}
-    if "PGCONNECT_TIMEOUT" not in os.environ:
-        ours["connect_timeout"] = CONNECT_TIMEOUT
-    return {**{key: value for key, value in ours.items() if key not in named}, **given}
+    ours = {**ours, "connect_timeout": CONNECT_TIMEOUT, **defaults}
+    if "PGCONNECT_TIMEOUT" in os.environ:
+        del ours["connect_timeout"]
+    kept = {key: value for key, value in ours.items() if key not in named}
+    return {**kept, **given, "client_encoding": "UTF8"}
 
 
 def _suspicious(named: dict[str, Any]) -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg import Connection
 
 from pgqpy import calls
-from pgqpy.client import _dsn
 from pgqpy.client._sync_admin import Managing
 from pgqpy.client._sync_consume import Consuming
 from pgqpy.client._sync_maintain import Maintaining
+from pgqpy.client._sync_open import open_for_application, open_session
 from pgqpy.client._sync_produce import Producing
 from pgqpy.client._sync_setaside import SettingAside
 from pgqpy.client._sync_ticks import TickReading
+from pgqpy.client._session import PINNED
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -63,6 +63,9 @@ def connect(
 ) -> Client:
     """Connect to a database and return a client in autocommit; `client.transaction()` opens more.
 
+    Its encoding is UTF-8 and its isolation READ COMMITTED, also where the database's default is
+    another one, unless `options` ask for it. Everything else is as the role and database say.
+
     Args:
         dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
         payload_limit: octets of each field of an event at most.
@@ -73,11 +76,25 @@ def connect(
 
         client = connect("postgresql://localhost/shop")
     """
-    keywords = _dsn.parameters(dsn, parameters)
-    try:
-        connection = Connection.connect(dsn, autocommit=True, **keywords)
-    except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
-        raise _dsn.failed(exc) from exc
+    connection = open_for_application(dsn, parameters)
+    return _owner(connection, payload_limit)
+
+
+def connect_pinned(dsn: str = "", **defaults: Any) -> Client:
+    """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
+
+    Args:
+        dsn: as in connect.
+        defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
+
+    Raises:
+        ConnectionFailed: as connect does.
+    """
+    connection = open_session(dsn, PINNED, kind=Connection, defaults=defaults)
+    return _owner(connection, calls.PAYLOAD_LIMIT)
+
+
+def _owner(connection: Connection[Any], payload_limit: int) -> Client:
     client = Client(connection, payload_limit=payload_limit)
     client._owned = True  # noqa: SLF001  # only here is the connection ours to close
     return client

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -59,8 +58,8 @@ def environment(dsn: str) -> dict[str, str]:
 
 
 def _check_search_path(dsn: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        row = connection.execute("show search_path").fetchone()
+    with connect(dsn) as client:
+        row = client.connection.execute("show search_path").fetchone()
     if row is None or row[0] != SCHEMA:
         msg = "the connection ignores options: connect to the server itself, not to a pooler"
         raise DemoFailed(msg)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from pgqpy import connect
+from pgqpy.client._sync import connect_pinned
 from pgqpy.demo.balances import QUEUE
 from pgqpy.demo.connection import SCHEMA
 from pgqpy.demo.errors import DemoFailed
@@ -34,7 +34,7 @@ WHOSE = """
 @contextmanager
 def invited(dsn: str, say: Say) -> Iterator[None]:
     """Prepare the database for the demo, and put it back as it was at the end."""
-    with connect(dsn) as keeper:
+    with connect_pinned(dsn) as keeper:
         _take_lock(keeper.connection)
         before = status(keeper.connection)
         _check(before)
@@ -91,7 +91,7 @@ def _enter(client: Client, before: Status, say: Say) -> None:
 
 def _leave(dsn: str, before: Status, say: Say) -> None:
     """Remove everything; on a connection of its own, whatever happened to the first."""
-    with connect(dsn) as client:
+    with connect_pinned(dsn) as client:
         _drop_schema(client.connection)
         if status(client.connection).state == "missing":
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import adbc_driver_postgresql
 import pyarrow as pa
 from adbc_driver_manager import AdbcConnection, AdbcStatement, OperationalError
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqpy.spark.packing import packed, unpacked
 
@@ -27,7 +29,13 @@ def _database(conninfo: str) -> Any:
 
     To ask for them takes a connection of its own and 30 ms, three quarters of a short task.
     """
-    return adbc_driver_postgresql.connect(conninfo)
+    return adbc_driver_postgresql.connect(_pinned(conninfo))
+
+
+def _pinned(conninfo: str) -> str:
+    """Pin the search_path from the start: the driver reads the catalogue before we can set it."""
+    options = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
+    return make_conninfo(conninfo, options=f"{options} -c search_path=pg_catalog,pg_temp".strip())
 
 
 class Reader:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from psycopg import sql
 from pyarrow import csv
 
+from pgqpy.client._sync_open import open_session
 from pgqpy.spark.columns import TIME
 from pgqpy.spark.shape import LAST, MINUS_INFINITY
 
@@ -33,10 +34,9 @@ class Reader:
     """One connection, and one query over it."""
 
     def __init__(self, conninfo: str) -> None:
-        """Connect; OperationalError if there is no way."""
-        self._connection = psycopg.connect(
-            conninfo, autocommit=True, client_encoding="utf8", prepare_threshold=None
-        )
+        """Connect; ConnectionFailed if there is no way."""
+        self._connection = open_session(conninfo, {}, kind=psycopg.Connection)
+        self._connection.prepare_threshold = None
 
     def script(self, statements: str) -> None:
         """Run statements that return nothing."""

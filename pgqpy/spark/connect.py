@@ -14,7 +14,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-import pgqpy
+from pgqpy.client._sync import connect_pinned
 from pgqpy.errors import ConnectionFailed, NotSupported, SchemaMissing
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _say(state: RetryCallState) -> None:
 def _diagnosis(place: Place) -> ConnectionFailed | None:
     """Connect by psycopg, which says more; None if that works."""
     try:
-        pgqpy.connect(place.dsn).close()
+        connect_pinned(place.dsn).close()
     except ConnectionFailed as why:
         return why
     return None
@@ -104,7 +104,7 @@ def planner(place: Place, queue: str) -> Client:
     Raises:
         ConnectionFailed, SchemaMissing, NotSupported.
     """
-    client = pgqpy.connect(place.dsn, **place.keywords(f"pgqpy spark {queue}"))
+    client = connect_pinned(place.dsn, fallback_application_name=f"pgqpy spark {queue}")
     try:
         check_schema(client)
     except BaseException:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
@@ -44,19 +44,13 @@ class Place:
         return os.environ.get(ENVIRONMENT, "") if self._dsn is None else self._dsn
 
     def conninfo(self, application: str) -> str:
-        """Return libpq's `key=value` text with all that `pgqpy.connect` would set.
+        """Return libpq's `key=value` text with the encoding, keepalives and name of our sessions.
 
         Raises:
             ConnectionFailed: the DSN cannot be read.
         """
-        return make_conninfo(self.dsn, **self.keywords(application))
-
-    def keywords(self, application: str) -> dict[str, Any]:
-        """Return the keywords that go with the DSN; ConnectionFailed if it cannot be read."""
-        keywords = _dsn.parameters(self.dsn, {})
-        if "fallback_application_name" in keywords:
-            keywords["fallback_application_name"] = application
-        return keywords
+        defaults = {"fallback_application_name": application}
+        return make_conninfo(self.dsn, **_dsn.parameters(self.dsn, {}, defaults))
 
 
 def place_of(options: Mapping[str, str]) -> Place:

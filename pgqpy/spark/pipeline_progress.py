@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from pgqpy import connect
+from pgqpy.client._sync import connect_pinned
 from pgqpy.errors import PgqError, QueueNotFound
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Watch:
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = connect(self._dsn)
+            self._client = connect_pinned(self._dsn)
         return self._client
 
 

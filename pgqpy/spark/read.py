@@ -29,6 +29,8 @@ logger = logging.getLogger("pgqpy.spark")
 # Spark may take its time between two batches, whatever the role's timeouts say.
 BEGIN = sql.SQL("""
     begin isolation level read committed;
+    set local search_path = pg_catalog, pg_temp;
+    set local standard_conforming_strings = on;
     set local statement_timeout = 0;
     set local idle_in_transaction_session_timeout = 0;
     do $$ begin

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 from psycopg import sql
 
-import pgqpy
 from pgqpy.calls.produce import table_to_load
+from pgqpy.client._sync import connect_pinned
 from pgqpy.client._translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
 from pgqpy.spark import sink_binary as binary
@@ -48,10 +48,12 @@ NOTHING = Attempt(None, 0)
 def connected(options: SinkOptions) -> Iterator[Client]:
     """Connect, patiently; close at the end. ConnectionFailed if it cannot be."""
     place = options.place
-    keywords = place.keywords(f"pgqpy spark {options.queue}")
-    client = patiently(lambda: pgqpy.connect(place.dsn, **keywords), (ConnectionFailed,), place)
-    with client:
-        client.connection.execute("set client_encoding to 'UTF8'")  # what Arrow holds
+    name = f"pgqpy spark {options.queue}"
+
+    def connect() -> Client:
+        return connect_pinned(place.dsn, fallback_application_name=name)
+
+    with patiently(connect, (ConnectionFailed,), place) as client:
         yield client
 
 

@@ -27,6 +27,19 @@ def test_lines_in_a_pipe_start_with_the_level(run: Run) -> None:
     assert {line.split()[0] for line in lines} <= {"ok", "warn"}
 
 
+@pytest.mark.parametrize("style", ["sql_standard", "postgres_verbose", "iso_8601"])
+def test_the_database_may_have_any_style_of_intervals_and_dates(
+    run: Run, client: pgqpy.Client, dsn: str, style: str
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    database = make_conninfo(dsn, options=f"-c IntervalStyle={style} -c DateStyle=German")
+    for command in ("doctor", "queue show orders", "consumer show orders billing", "queue list"):
+        result = run(*command.split(), "--dsn", database)
+        assert result.exit_code in (0, 1), result.output
+        assert result.stderr == ""
+
+
 def test_missing_schema(bare_run: Run, empty_dsn: str) -> None:
     result = bare_run("--dsn", empty_dsn, "doctor")
     assert result.exit_code == 1

@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import pgqpy
@@ -163,6 +164,40 @@ def test_what_the_caller_names_wins(dsn: str, monkeypatch: pytest.MonkeyPatch) -
         assert settings(client)["name"] == "environment"
     with pgqpy.connect(dsn, prepare_threshold=None) as client:
         assert client.connection.prepare_threshold is None
+
+
+ISOLATION = "select current_setting('transaction_isolation')"
+
+
+async def test_clients_are_in_read_committed_whatever_the_databases_default_is(
+    client: pgqpy.Client, dsn: str
+) -> None:
+    client.create_queue("orders")
+    name = sql.Identifier(client.connection.info.dbname)
+    settings = "default_transaction_isolation = serializable", "search_path = app"
+    for setting in settings:
+        alter = sql.SQL(f"alter database {{}} set {setting}").format(name)
+        client.connection.execute(alter)
+    with pgqpy.connect(dsn) as fresh:
+        assert fresh.tick_queue("orders")
+        assert fresh.connection.execute("show search_path").fetchone() == ("app",)
+    async with await pgqpy.connect_async(dsn) as other:
+        assert await other.tick_queue("orders")
+
+
+def test_isolation_that_the_dsn_asks_for_is_kept(dsn: str) -> None:
+    asked = make_conninfo(dsn, options=r"-c default_transaction_isolation=repeatable\ read")
+    with pgqpy.connect(asked) as client:
+        assert client.connection.execute(ISOLATION).fetchone() == ("repeatable read",)
+
+
+@pytest.mark.parametrize("named", ["latin1", "sql_ascii"])
+def test_the_encoding_is_utf8_whatever_else_is_named(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", named)
+    with pgqpy.connect(make_conninfo(dsn, client_encoding=named)) as client:
+        assert client.connection.execute("select '€'").fetchone() == ("€",)
 
 
 def test_own_connection_is_closed_with_the_client(dsn: str) -> None:

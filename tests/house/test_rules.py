@@ -79,6 +79,17 @@ def test_no_test_sleeps() -> None:
     assert [str(name) for name in tests if "sleep" in _called(_text(name))] == []
 
 
+def test_connections_are_opened_in_one_place() -> None:
+    """There a session's search_path, encoding and isolation are pinned."""
+    opener = re.compile(r"(psycopg|Connection|kind)\.connect$")
+    found = {
+        str(name)
+        for name in files("pgqpy/*.py", "ticker/*.py", "consumers/*.py")
+        if any(opener.search(ast.unparse(call)) for call in _calls(_text(name)))
+    }
+    assert found == {"pgqpy/client/_async_open.py", "pgqpy/client/_sync_open.py"}
+
+
 def test_the_tree_is_mapped_in_the_readme() -> None:
     readme = _text("README.md")
     folders = {name.parts[0] for name in files() if len(name.parts) > 1}
@@ -91,6 +102,10 @@ def _text(name: str | os.PathLike[str]) -> str:
 
 
 def _called(source: str) -> set[str]:
-    calls = [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
+    calls = _calls(source)
     names = {call.attr for call in calls if isinstance(call, ast.Attribute)}
     return names | {call.id for call in calls if isinstance(call, ast.Name)}
+
+
+def _calls(source: str) -> list[ast.expr]:
+    return [node.func for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]

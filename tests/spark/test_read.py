@@ -16,6 +16,7 @@ from pgqpy.spark import read as reading
 from pgqpy.spark.dsn import Place
 from tests.spark.feed import read, rows_of
 from tests.support.gates import wait_until_blocked
+from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
 DATA = StructType().add("ev_data", "string")
@@ -53,6 +54,14 @@ def test_a_queue_that_was_dropped_is_named(feed, way):
     with pytest.raises(QueueNotFound) as caught:
         rows_of(reader, partitions)
     assert "queue 'orders' (option queue) was dropped" in str(caught.value)
+
+
+def test_functions_of_a_hostile_search_path_are_not_called(feed, way, connection):
+    feed.insert("a")
+    lay_trap(connection)
+    reader = feed.batch()
+    assert datas(rows_of(reader, reader.partitions())) == ["a"]
+    assert calls(connection) == 0
 
 
 def test_a_range_that_rotation_took_is_an_error(feed, way):

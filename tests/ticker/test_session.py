@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.session import open_session
+from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -33,3 +34,15 @@ def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
     eventually(lambda: ticker.health()[0] == 200)
     ticker.stop()
     ticker.stop()
+
+
+def test_functions_of_a_hostile_search_path_are_not_called(dsn, client, connection):
+    client.create_queue("orders")
+    lay_trap(connection)
+    ticker = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
+    client.insert_event("orders", "test", "data")
+    with ExitStack() as stack:
+        stack.callback(ticker.stop)
+        ticker.start()
+        eventually(lambda: client.get_queue_info("orders")[0].ev_new == 0)
+    assert calls(connection) == 0

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from pgqpy.client._dsn import parameters
 from pgqpy.errors import ConnectionFailed
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import logs, notify, session
@@ -72,14 +73,14 @@ def test_no_two_databases_have_the_same_label():
 
 
 def test_connection_string_goes_before_our_defaults():
-    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
-    assert "tcp_user_timeout=" in session.conninfo("dbname=x connect_timeout=3")
+    keywords = parameters("dbname=x connect_timeout=3", {}, session.CONNECT_DEFAULTS)
+    assert "connect_timeout" not in keywords
+    assert keywords["tcp_user_timeout"] == session.CONNECT_DEFAULTS["tcp_user_timeout"]
 
 
 def test_timeout_of_the_environment_goes_before_our_default(monkeypatch):
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
-    assert "connect_timeout=7" in session.conninfo("dbname=x")
-    assert "connect_timeout=3" in session.conninfo("dbname=x connect_timeout=3")
+    assert "connect_timeout" not in parameters("dbname=x", {}, session.CONNECT_DEFAULTS)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+"""What a session of ours is set to, whatever its role and its database say. No I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+PG_17 = 170000
+ISOLATION = "default_transaction_isolation"
+
+# For a session that runs no SQL but ours. Whoever may write to a schema of the search_path could
+# put a function or an operator there that fits our statements better than pg_catalog's, and would
+# run it with our rights. Intervals and dates that come as text are read in one style.
+PINNED: Mapping[str, str] = {
+    "search_path": "pg_catalog, pg_temp",
+    ISOLATION: "read committed",
+    "standard_conforming_strings": "on",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+}
+
+# An application's own session keeps all its settings but one: a serialization failure is for who
+# asked for SERIALIZABLE, and no tick is possible there. Nothing is set where that is so already,
+# nor behind a pooler, which makes up process ids: the setting would stay for other clients.
+READ_COMMITTED = sql.SQL("""
+    select pg_catalog.set_config('default_transaction_isolation', 'read committed', false)
+     where pg_catalog.current_setting('default_transaction_isolation')
+               operator(pg_catalog.<>) 'read committed'
+       and pg_catalog.pg_backend_pid() operator(pg_catalog.=) {}
+""")
+
+
+def setting(wanted: Mapping[str, str], server_version: int) -> str:
+    """Return statements that set this; utility commands, which look up no function."""
+    known = {
+        name: value
+        for name, value in wanted.items()
+        if name != "transaction_timeout" or server_version >= PG_17
+    }
+    parts = [_part(name, value) for name, value in known.items()]
+    return "; ".join(parts)
+
+
+def resetting(names: Iterable[str]) -> str:
+    """Return statements that give these settings the values they had."""
+    return "; ".join(f"reset {name}" for name in names)
+
+
+def _part(name: str, value: str) -> str:
+    # Only a search_path is a list; quoted as a whole it would be one strange name.
+    text = value if name == "search_path" else sql.Literal(value).as_string(None)
+    return f"set {name} = {text}"

@@ -1,0 +1,81 @@
+"""Who may write to a schema of our search_path gets nothing executed with our rights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy.consumers import Consumer
+from tests.cli.support import Connection, Run
+from tests.support.databases import new_database
+from tests.support.hostile import calls, lay_trap
+from tests.support.servers import Server
+
+
+@pytest.fixture(scope="module")
+def module_dsn(server: Server, template: str) -> Iterator[str]:
+    """A database with a queue, in which every new session looks into the hostile schema first."""
+    with new_database(server, template) as name:
+        dsn = server.dsn(name)
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            client = pgqpy.Client(connection)
+            client.create_queue("orders")
+            client.register_consumer("orders", "billing")
+            client.insert_event("orders", "test", "data")
+            client.tick_queue("orders")
+            lay_trap(connection)
+        yield dsn
+
+
+@pytest.fixture
+def dsn(module_dsn: str) -> str:
+    """The module's database, whose queue stays."""
+    return module_dsn
+
+
+@pytest.fixture
+def before(connection: Connection) -> int:
+    """Return how often the trap was sprung before the test."""
+    return calls(connection)
+
+
+def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, before: int) -> None:
+    connection.execute("select now() > '2000-01-01' and 1 = length('x')")
+    assert calls(connection) > before + 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "doctor",
+        "schema status",
+        "schema install",
+        "queue list",
+        "queue show orders",
+        "queue create other",
+        "queue drop other --yes",
+        "consumer list",
+        "consumer show orders billing",
+        "event insert orders test data",
+        "event dead orders billing",
+    ],
+)
+def test_a_command(run: Run, connection: Connection, before: int, command: str) -> None:
+    result = run(*command.split())
+    assert "Usage" not in result.output
+    assert calls(connection) == before, result.output
+
+
+def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
+    class Once(Consumer):
+        queue = "orders"
+        name = "billing"
+
+        def process_event(self, event: pgqpy.Event) -> None:
+            self.stop()
+
+    Once(dsn).run()
+    assert calls(connection) == before

@@ -1,0 +1,76 @@
+"""Consumers choose their isolation, whatever the database's default is."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from psycopg import sql
+
+from tests.consumers.harness import NOTE, QUEUE
+from tests.support.waiting import eventually
+
+CONSUMERS = [f"consumer_{number}" for number in range(4)]
+BATCHES = 40
+
+
+ISOLATION = "insert into effect (data) select current_setting('transaction_isolation')"
+
+
+def wait_until_all_finished(queue):
+    """Wait until every consumer has finished the last tick."""
+    last = queue.client.get_queue_info(QUEUE)[0].last_tick_id
+
+    def finished():
+        infos = queue.client.get_consumer_info(QUEUE)
+        return all(info.last_tick == last for info in infos if info.consumer_name in CONSUMERS)
+
+    eventually(finished)
+
+
+@pytest.fixture
+def serializable(connection):
+    """The test's database, in which SERIALIZABLE is the default of sessions opened from now on."""
+    alter = sql.SQL("alter database {} set default_transaction_isolation = 'serializable'")
+    connection.execute(alter.format(sql.Identifier(connection.info.dbname)))
+
+
+def test_plain_consumers_side_by_side_lose_nothing_where_serializable_is_the_default(
+    serializable, queue, make, caplog
+):
+    seen: dict[str, list[str]] = {name: [] for name in CONSUMERS}
+    for name in CONSUMERS:
+        queue.client.register_consumer(QUEUE, name)
+    running = [
+        make.start(lambda event, name=name: seen[name].append(event.data), name=name)
+        for name in CONSUMERS
+    ]
+    for number in range(BATCHES):
+        queue.insert(str(number))
+    wait_until_all_finished(queue)
+    for each in running:
+        each.stop()
+    assert seen == {name: [str(number) for number in range(BATCHES)] for name in CONSUMERS}
+    assert caplog.records == []
+
+
+def test_transactional_consumers_keep_the_default_isolation_and_each_effect_happens_once(
+    serializable, queue, make, effects
+):
+    for name in CONSUMERS:
+        queue.client.register_consumer(QUEUE, name)
+
+    def handler(event):
+        yield "select count(*) from effect", []
+        yield NOTE, [event.data]
+        yield ISOLATION, []
+
+    running = [make.start(handler, transactional=True, name=name) for name in CONSUMERS]
+    for number in range(BATCHES):
+        queue.insert(str(number))
+    wait_until_all_finished(queue)
+    for each in running:
+        each.stop()
+    counted = Counter(effects())
+    assert counted.pop("serializable") == BATCHES * len(CONSUMERS)
+    assert counted == dict.fromkeys(map(str, range(BATCHES)), len(CONSUMERS))
