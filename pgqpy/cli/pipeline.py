@@ -67,11 +67,12 @@ def run(target: Target, **options: Any) -> None:
 
     Example: pgqpy pipeline run --queue orders --to lake --schema 'id INT, total DECIMAL(10,2)'
     """
-    from pgqpy.spark.needs import check_java, check_packages
+    from pgqpy.spark.needs import check_classic, check_java, check_packages
     from pgqpy.spark.pipeline_plan import Plan
 
     plan = Plan(**_given(options))
     check_packages()
+    check_classic(plan.master)
     check_java()
     _run(plan, target.dsn)
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-from pgqpy.errors import MissingExtra
+from pgqpy.errors import MissingExtra, NotSupported
 
 PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for sources in Python
 JAVA = 17  # what Spark 4 runs on
@@ -38,6 +38,18 @@ def check_java() -> None:
         is_here = f"Java {found}" if found else "something else"
         raise MissingExtra(
             f"Java {JAVA} or later is needed, {program} is {is_here}: {how} and set JAVA_HOME"
+        )
+
+
+def check_classic(master: str | None = None) -> None:
+    """Raise NotSupported where the environment or the master asks for Spark Connect."""
+    asks = [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ]
+    if (master or "").startswith("sc://"):
+        asks.append(f"--master {master}")
+    if asks:
+        raise NotSupported(
+            f"the pipeline needs a classic Spark session, and {asks[0]} asks for Spark Connect: "
+            "leave it out, and name a master (local[*], spark://…) or run it by spark-submit"
         )
 
 

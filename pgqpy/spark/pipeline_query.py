@@ -46,8 +46,8 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
     with closing(Watch(dsn, plan.queue)) as watch:
         watch.check()
         try:
-            with opened(plan, dsn) as spark, _checkpoint(plan) as checkpoint:
-                _Run(plan, spark, checkpoint, watch, say).run()
+            with opened(plan) as spark, _checkpoint(plan) as checkpoint:
+                _Run(plan, dsn, spark, checkpoint, watch, say).run()
         except (Py4JNetworkError, ConnectionError) as exc:  # to Java; PostgreSQL has its own
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
@@ -56,10 +56,17 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
 
 class _Run:
     def __init__(
-        self, plan: Plan, spark: SparkSession, checkpoint: str, watch: Watch, say: Say
+        self,
+        plan: Plan,
+        dsn: str,
+        spark: SparkSession,
+        checkpoint: str,
+        watch: Watch,
+        say: Say,
     ) -> None:
         register(spark)
         self._plan = plan
+        self._dsn = dsn or None  # None: libpq's PG* of each process
         self._spark = spark
         self._checkpoint = checkpoint
         self._watch = watch
@@ -81,7 +88,7 @@ class _Run:
                 failures = 1 if self._progress.tick != tick else failures + 1
                 self._wait_for_the_server(lost, failures)
         if self._progress.tick is not None:  # else there is nothing in the checkpoint, perhaps
-            _settle(self._spark, self._checkpoint, self._say)
+            _settle(self._spark, self._checkpoint, self._dsn, self._say)
         self._progress.end()
 
     def _attempt(self) -> str | None:
@@ -104,6 +111,8 @@ class _Run:
 
     def _start(self, sink: Sink) -> StreamingQuery:
         reader = self._spark.readStream.format("pgq").schema(EVENT_SCHEMA)
+        if self._dsn is not None:  # an option travels inside the tasks, which nobody prints
+            reader = reader.option("dsn", self._dsn)
         events = reader.options(**self._plan.source_options()).load()
         writer = events.writeStream.queryName(self._plan.consumer).foreachBatch(sink)
         writer = writer.option("checkpointLocation", self._checkpoint)
@@ -131,10 +140,10 @@ class _Run:
                 return
 
 
-def _settle(spark: SparkSession, checkpoint: str, say: Say) -> None:
-    """Move the subscription over the last micro-batch. Without a server the next run does it."""
+def _settle(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> None:
+    """Move the subscription past the last micro-batch. Without a server the next run does it."""
     try:
-        finish(spark, checkpoint)
+        finish(spark, checkpoint, dsn=dsn)
     except ConnectionFailed as exc:
         say(f"the consumer stays one micro-batch behind: {exc}")
 

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from pgqpy.spark.dsn import ENVIRONMENT
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -21,16 +19,15 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others are to read it too
     "spark.ui.showConsoleProgress": "false",
+    "spark.api.mode": "classic",
 }
-# Spark's default, and dsn: the environment of executors is shown in the web interface.
-REDACTED = "(?i)secret|password|token|access[.]?key|dsn"
 
 
 @contextmanager
-def opened(plan: Plan, dsn: str) -> Iterator[SparkSession]:
+def opened(plan: Plan) -> Iterator[SparkSession]:
     """Start Spark, or join the session that spark-submit prepared; stopped at the end.
 
-    The database goes to this process and to the executors by their environment.
+    No setting may hold a secret: PySpark starts Java with every setting as an argument.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark is set up by its own files
     builder = SparkSession.builder.appName(f"pgqpy pipeline {plan.queue}")
@@ -38,10 +35,6 @@ def opened(plan: Plan, dsn: str) -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     if plan.master:
         builder = builder.master(plan.master)
-    if dsn:
-        os.environ[ENVIRONMENT] = dsn
-        builder = builder.config(f"spark.executorEnv.{ENVIRONMENT}", dsn)
-        builder = builder.config("spark.redaction.regex", REDACTED)
     if not submitted:
         # Else the executors take the first python3 on PATH, which may know nothing of pgqpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -9,9 +9,14 @@ from pgqpy.spark import needs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"  # their values are left out of plans
+OURS = "(?i:^dsn$)"
+
 
 def register(spark: SparkSession) -> None:
     """Make `format("pgq")` known to a session; twice does no harm.
+
+    Plans of the session then show the option `dsn` without its value.
 
     Raises:
         MissingExtra: pyspark is too old, or pyarrow is missing.
@@ -23,3 +28,11 @@ def register(spark: SparkSession) -> None:
     from pgqpy.spark.source import PgqSource  # noqa: PLC0415  # only now is it there for sure
 
     spark.dataSource.register(PgqSource)
+    _hide_dsn(spark)
+
+
+def _hide_dsn(spark: SparkSession) -> None:
+    """Add the option to those whose values plans do not show; what the user hides stays hidden."""
+    hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
+    if OURS not in hidden:
+        spark.conf.set(HIDDEN_OPTIONS, f"(?:{hidden})|{OURS}" if hidden else OURS)

@@ -84,3 +84,19 @@ def test_the_same_command_is_there_for_spark_submit(spawn: Spawn) -> None:
     process = spawn("-m", "pgqpy.spark.pipeline", "--help")
     assert process.wait() == 0
     assert "Usage: pgqpy pipeline run" in process.output()
+
+
+@pytest.mark.parametrize(
+    ("variable", "options", "words"),
+    [
+        ("SPARK_REMOTE", [], "SPARK_REMOTE asks for Spark Connect"),
+        ("SPARK_CONNECT_MODE_ENABLED", [], "SPARK_CONNECT_MODE_ENABLED asks for Spark Connect"),
+        ("OTHER", ["--master", "sc://spark"], "--master sc://spark asks for Spark Connect"),
+    ],
+)
+def test_spark_connect_is_refused_with_what_is_supported(
+    bare_run: Run, monkeypatch: pytest.MonkeyPatch, variable: str, options: list[str], words: str
+) -> None:
+    monkeypatch.setenv(variable, "sc://spark")
+    found = bare_run(*RUN, "--to", "lake", *options)
+    assert failed_with(found, 1, "needs a classic Spark session", words, "spark-submit")

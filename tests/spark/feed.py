@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
+from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from pgqpy.spark.source import PgqSource
@@ -151,6 +153,14 @@ class Stream:
     def close(self) -> None:
         """Stop the query."""
         self.reader.stop()
+
+
+def as_uri(dsn: str, password: str) -> str:
+    """Return a DSN as a URI with a password: it has no word that Spark itself would hide."""
+    given = conninfo_to_dict(dsn)
+    user, name = given.pop("user", "postgres"), given.pop("dbname")
+    secret = quote(str(given.pop("password", password)))
+    return f"postgresql://{user}:{secret}@/{name}?{urlencode(given)}"
 
 
 def crashed(stream: Stream) -> dict[str, Any]:

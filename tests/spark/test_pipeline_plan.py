@@ -155,10 +155,10 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
 
 
 def test_without_a_server_at_the_end_the_consumer_stays_behind_and_that_is_said(monkeypatch):
-    def gone(*_: Any) -> None:
+    def gone(*_: Any, **__: Any) -> None:
         raise ConnectionFailed("nobody answers")
 
     monkeypatch.setattr(pipeline_query, "finish", gone)
     said: list[str] = []
-    pipeline_query._settle(None, "lake/_checkpoint", said.append)  # type: ignore[arg-type]  # no Spark
+    pipeline_query._settle(None, "lake/_checkpoint", None, said.append)  # type: ignore[arg-type]  # no Spark
     assert said == ["the consumer stays one micro-batch behind: nobody answers"]
