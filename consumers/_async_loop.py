@@ -11,10 +11,15 @@ from pgqpy.calls import admin, consume
 from pgqpy.consumers._async_batch import AsyncOpenBatch
 from pgqpy.consumers._async_failures import AsyncFailures
 from pgqpy.consumers.definition import handler_name
-from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
 from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.pace import Pace
-from pgqpy.consumers.retry import Retry, backoff
+from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.silence import Silence
 from pgqpy.errors import BatchNotFound, PgqError
 
@@ -24,8 +29,9 @@ if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._async_session import AsyncSession
     from pgqpy.consumers.definition import Definition
+    from pgqpy.consumers.loss import Suspect
     from pgqpy.consumers.waiting import AsyncWakeup
-    from pgqpy.records import Batch
+    from pgqpy.records import Batch, Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -39,16 +45,27 @@ class AsyncLoop:
         session: AsyncSession,
         stop: AsyncWakeup,
         progress: Callable[[], None],
+        suspect: Suspect,
     ) -> None:
         self.consumer = consumer
         self.session = session
         self.stop = stop
         self.progress = progress
+        self.suspect = suspect
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
         self.silence = Silence()
+        self.event: Event | None = None  # that process_event has, or had last
+        self._batch: Batch | None = None  # that process_batch has
         self._failed_batches = 0  # in a row
+
+    @property
+    def at_hand(self) -> str | None:
+        """What a handler is working on, for the log."""
+        if self.event is not None:
+            return f"event {self.event.id}"
+        return None if self._batch is None else f"batch {self._batch.id}"
 
     @property
     def next_call(self) -> Call[Batch | None]:
@@ -67,6 +84,7 @@ class AsyncLoop:
 
     async def wait(self) -> None:
         """Wait for a tick; at most poll_interval, should no notification come."""
+        self.event = None
         await self.session.wait(self.consumer.poll_interval, self.stop)
         if self.silence.due and not self.stop.is_set:
             await self._look_for_ticks()
@@ -90,16 +108,22 @@ class AsyncLoop:
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it left off because of `stop`."""
+        self._batch = batch.info
         try:
-            await self.consumer.process_batch(batch, *more)
+            result = await self.consumer.process_batch(batch, *more)
+            if result is not None:
+                check_result(result)
             if batch.unread and not self.stop.is_set:
-                raise RuntimeError(UNREAD)  # noqa: TRY301  # it is the handler's error like any other
-        except Exception as error:
+                raise RuntimeError(UNREAD)  # it is the handler's error like any other
+        except HANDLER_ERRORS as error:
+            if is_own_cancellation(error):
+                raise
             if batch.error is not None:
                 raise batch.error from None
             raise HandlerFailed(error, collided=self.session.collided(error)) from error
         finally:
             await batch.close()
+        self._batch = None
         return not batch.unread
 
     async def lost(self, batch: Batch, error: PgqError) -> bool:
@@ -118,21 +142,21 @@ class AsyncLoop:
             )
         return gone
 
-    def wants_stop(self, error: Exception) -> bool:
+    def wants_stop(self, error: BaseException) -> bool:
         """Say whether this error of a handler is to end run()."""
-        return self.consumer.on_error == "stop" and not isinstance(error, Retry)
+        return self.consumer.on_error == "stop" and wanted_delay(error) is None
 
     def finished(self) -> None:
         """Note that a batch was finished."""
         self._failed_batches = 0
+        self.event = None
         self.silence.broken()
         self.progress()
 
-    async def back_off(self, batch: Batch, error: Exception) -> None:
+    async def back_off(self, batch: Batch, error: BaseException) -> None:
         """Log that a whole batch failed, and wait before it is given again."""
-        if isinstance(error, Retry):
-            delay = error.after
-        else:
+        delay = wanted_delay(error)
+        if delay is None:
             policy = self.policy
             delay = backoff(self._failed_batches, base=policy.base, maximum=policy.maximum)
         self._failed_batches += 1

@@ -10,9 +10,14 @@ from psycopg.errors import InvalidSavepointSpecification
 from psycopg.pq import TransactionStatus
 
 from pgqpy.calls import Call
-from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
 from pgqpy.consumers.loss import is_collision
-from pgqpy.errors import TransactionEnded
+from pgqpy.errors import PgqError, TransactionEnded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -90,16 +95,26 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         """Raise TransactionEnded: to undo an event, raise an exception."""
         raise TransactionEnded
 
+    async def close(self) -> None:
+        """Raise PgqError: the batch would come again, and be closed again, for ever."""
+        raise PgqError("the connection is the consumer's: do not close it in a handler")
+
+    async def end(self) -> None:
+        """Close the connection, as the consumer does; closing twice is safe."""
+        await super().close()
+
 
 def check_open(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise TransactionEnded if no transaction is open any more."""
+    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is."""
+    if connection.closed:
+        raise psycopg.OperationalError("the connection is closed")
     if connection.pgconn.transaction_status == TransactionStatus.IDLE:
         raise TransactionEnded
 
 
 async def attempt(
     session: AsyncSession, handler: Callable[..., Any], event: Event
-) -> Exception | None:
+) -> BaseException | None:
     """Run the handler in a savepoint; if it fails, undo what it did and return its exception.
 
     What concerns the whole transaction (a collision, its end, a lost connection) is raised.
@@ -107,10 +122,14 @@ async def attempt(
     connection = session.connection
     await connection.execute("savepoint pgqpy_event")
     try:
-        await handler(event, connection)
+        result = await handler(event, connection)
+        if result is not None:
+            check_result(result)
         check_open(connection)
         await session.run(*SETTLE)
-    except Exception as error:
+    except HANDLER_ERRORS as error:
+        if is_own_cancellation(error):
+            raise
         collided = session.collided(error)
         if session.lost or collided or isinstance(error, TransactionEnded):
             raise HandlerFailed(error, collided=collided) from error

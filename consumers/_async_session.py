@@ -78,7 +78,7 @@ class AsyncSession:
 
     async def close(self) -> None:
         """Close the connection; closing twice is safe."""
-        await self.connection.close()
+        await self.connection.end()
 
     @property
     def lost(self) -> bool:

@@ -12,14 +12,17 @@ from pgqpy.consumers._sync_lock import RunningLock
 from pgqpy.consumers._sync_plain import PlainLoop
 from pgqpy.consumers._sync_session import Session
 from pgqpy.consumers._sync_transactional import TransactionalLoop
-from pgqpy.consumers.definition import Definition, where_to_connect
-from pgqpy.consumers.handling import HandlerFailed, StopRequested
-from pgqpy.consumers.loss import is_loss
+from pgqpy.consumers.definition import Definition, check, where_to_connect
+from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
+from pgqpy.consumers.loss import Suspect, is_loss
 from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.consumers.texts import describe, printable
 from pgqpy.consumers.waiting import Wakeup
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
+
+    from pgqpy.consumers._sync_loop import Loop
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -55,6 +58,8 @@ class Consumer(Definition):
         self._stop = Wakeup()
         self._lock = RunningLock(self.queue, self.name)
         self._session: Session | None = None
+        self._loop: Loop | None = None
+        self._suspect = Suspect()
         self._running = False
         self._worked = False  # a session of this run got as far as taking batches
         self._forked = False
@@ -78,10 +83,11 @@ class Consumer(Definition):
         A lost connection is made again, as often as it takes, and the unfinished batch comes
         again. Raises ConsumerRunning if another process runs this consumer, QueueNotFound,
         SchemaMissing and ConnectionFailed when it cannot start, and with `on_error = "stop"`
-        what the handler raised.
+        what the handler raised. SystemExit and KeyboardInterrupt of a handler end it too; the
+        batch is given again.
         """
         self._begin()
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             with drain_on_signals(self.stop):
                 self._keep_going()
@@ -97,6 +103,7 @@ class Consumer(Definition):
     def _begin(self) -> None:
         if self._running:
             raise RuntimeError(f"this {type(self).__name__} runs already")
+        check(self)  # an attribute may have been set since it was made
         self._running, self._worked, self._forked = True, False, False
         self._stop.open()
         forking.watch(self)
@@ -133,10 +140,16 @@ class Consumer(Definition):
         try:
             self._prepare(session)
             kind = TransactionalLoop if self.transactional else PlainLoop
-            kind(self, session, self._stop, progress).run()
+            self._loop = kind(self, session, self._stop, progress, self._suspect)
+            self._loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
+        except HANDLER_ERRORS:
+            raise
+        except BaseException as error:
+            self._say_ended(error)
+            raise
         finally:
-            self._session = None
+            self._session = self._loop = None
             session.close()
 
     def _prepare(self, session: Session) -> None:
@@ -160,8 +173,14 @@ class Consumer(Definition):
         delay = state.next_action.sleep if state.next_action else 0.0
         error = state.outcome.exception() if state.outcome else None
         text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
-        reason = " ".join(str(error).split())
+        reason = printable(" ".join(str(error).split()))
         logger.warning(text, self.name, self.queue, reason, delay)
+
+    def _say_ended(self, error: BaseException) -> None:
+        at_hand = self._loop and self._loop.at_hand
+        if at_hand and not self._forked:
+            text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
+            logger.error(text, self.name, self.queue, at_hand, describe(error))
 
     def after_fork(self) -> int | None:
         """Stop being a consumer: this is a forked child."""

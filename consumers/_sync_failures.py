@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume, setaside
-from pgqpy.consumers.retry import Dead, Retry
+from pgqpy.consumers.retry import Dead, wanted_delay
+from pgqpy.consumers.texts import describe
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
@@ -39,7 +40,7 @@ class Failures:
         """Whether it is time to `flush`."""
         return len(self._retries) + len(self._dead) >= self._limit
 
-    def judge(self, event: Event, error: Exception) -> None:
+    def judge(self, event: Event, error: BaseException) -> None:
         """Decide what becomes of an event whose handler raised, and say so in the log."""
         verdict = self._policy.judge(event, error)
         if isinstance(verdict, Dead):
@@ -47,7 +48,7 @@ class Failures:
             _log(logging.ERROR, "is dead", event, self._batch, error)
             return
         self.retry(event, verdict.after)
-        wanted = isinstance(error, Retry)
+        wanted = wanted_delay(error) is not None
         text = f"{'asked to come' if wanted else 'failed, comes'} again in {verdict.after:.1f} s"
         _log(logging.DEBUG if wanted else logging.WARNING, text, event, self._batch, error)
 
@@ -75,10 +76,10 @@ class Failures:
             self._dead.clear()
 
 
-def _log(level: int, text: str, event: Event, batch: Batch, error: Exception) -> None:
+def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:
     where = (event.id, event.type, event.retry or 0, batch.queue, batch.consumer)
     message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s%s"
     # Where it failed is told once; what failed, each time: a retry may fail ten thousand times.
     told = logger.isEnabledFor(logging.DEBUG) or not event.retry
-    reason = "" if told else f": {type(error).__name__}: {error}"
+    reason = "" if told else f": {describe(error)}"
     logger.log(level, message, *where, text, reason, exc_info=error if told else None)

@@ -9,7 +9,12 @@ import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._sync_loop import Loop
-from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
 from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, PgqError
@@ -78,9 +83,14 @@ class PlainLoop(Loop):
         for event in events:
             if stop.is_set:
                 return False
+            self.event = event
             try:
-                handle(event)
-            except Exception as error:
+                result = handle(event)
+                if result is not None:
+                    check_result(result)
+            except HANDLER_ERRORS as error:
+                if is_own_cancellation(error):
+                    raise
                 if self.wants_stop(error):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)

@@ -78,7 +78,7 @@ class Session:
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""
-        self.connection.close()
+        self.connection.end()
 
     @property
     def lost(self) -> bool:

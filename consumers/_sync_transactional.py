@@ -16,9 +16,15 @@ import psycopg
 from pgqpy.calls import consume
 from pgqpy.consumers import _sync_savepoint as savepoint
 from pgqpy.consumers._sync_loop import Loop
-from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
 from pgqpy.consumers.loss import is_collision, is_loss
 from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.texts import describe
 from pgqpy.errors import BatchLost, BatchNotFound, TransactionEnded
 
 if TYPE_CHECKING:
@@ -61,6 +67,7 @@ class TransactionalLoop(Loop):
         else:
             if handled and self._info is not None:
                 self._careful, self._collisions = False, 0
+                self.suspect.clear()
                 self.finished()
         return self._info is not None
 
@@ -89,12 +96,14 @@ class TransactionalLoop(Loop):
         return True
 
     def _events(self, batch: OpenBatch) -> bool:
-        handle = self._carefully if self._careful else self._boldly
+        careful = self._careful or self.suspect.convicted
+        handle = self._carefully if careful else self._boldly
         with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             for events in fetched:
                 for event in events:
                     if self.stop.is_set:
                         return False
+                    self.event = event
                     handle(batch, event)
                 if batch.failures.full:
                     batch.failures.flush()
@@ -103,13 +112,19 @@ class TransactionalLoop(Loop):
     def _boldly(self, _batch: OpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            self.consumer.process_event(event, connection)
+            result = self.consumer.process_event(event, connection)
+            if result is not None:
+                check_result(result)
             savepoint.check_open(connection)
-        except Exception as error:
+        except HANDLER_ERRORS as error:
+            if is_own_cancellation(error):
+                raise
             raise HandlerFailed(error, collided=self.session.collided(error)) from error
 
     def _carefully(self, batch: OpenBatch, event: Event) -> None:
-        error = savepoint.attempt(self.session, self.consumer.process_event, event)
+        error = self.suspect.verdict(event.id)
+        if error is None:
+            error = savepoint.attempt(self.session, self.consumer.process_event, event)
         if error is None:
             return
         if self.wants_stop(error):
@@ -119,11 +134,15 @@ class TransactionalLoop(Loop):
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
         if isinstance(error, HandlerFailed):
-            cause, collided = error.error, error.collided
+            cause: BaseException = error.error
+            collided = error.collided
         else:
             cause, collided = error, is_collision(error)
         if self.session.lost:
-            raise psycopg.OperationalError(f"connection lost in the middle of a batch: {cause}")
+            if self.event is not None and isinstance(error, HandlerFailed):
+                self.suspect.lost_at(self.event.id)
+            reason = describe(cause)
+            raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:
             self._collided()
         elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):

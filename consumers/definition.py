@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import timedelta
 
 HANDLERS = ("process_event", "process_batch")
@@ -49,7 +51,7 @@ class Definition:
         self.dsn = dsn
         for key, value in settings.items():
             if key not in SETTINGS:
-                raise TypeError(f"{type(self).__name__} has no setting {key!r}")
+                raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
         check(self)
 
@@ -77,8 +79,15 @@ def handler_name(consumer: Definition) -> str:
     return written[0]
 
 
+def nearest(name: str, *, alike: float = 0.6) -> str:
+    """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
+    found = get_close_matches(name.lower(), (*SETTINGS, *HANDLERS), n=1, cutoff=alike)
+    return f": did you mean {found[0]}?" if found else ""
+
+
 def check(consumer: Definition) -> None:
     """Raise TypeError or ValueError, naming the class and the attribute that is wrong."""
+    _check_spelling(consumer)
     for key, (right, wanted) in CHECKS.items():
         value = getattr(consumer, key)
         if not right(value):
@@ -93,7 +102,12 @@ def _check_handler(consumer: Definition) -> None:
     handler = getattr(consumer, name)
     owner = type(consumer).__name__
     asynchronous = inspect.iscoroutinefunction(getattr(consumer, "run", None))
-    if inspect.iscoroutinefunction(handler) != asynchronous:
+    layers = list(_layers(handler))
+    if any(map(inspect.isgeneratorfunction, layers)) or any(
+        map(inspect.isasyncgenfunction, layers)
+    ):
+        raise TypeError(f"{owner}.{name} must not `yield`: a generator does nothing when called")
+    if any(map(inspect.iscoroutinefunction, layers)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
         raise TypeError(f"{owner}.{name} must be {kind}")
     arguments = [name.removeprefix("process_"), *(["connection"] if consumer.transactional else [])]
@@ -101,6 +115,37 @@ def _check_handler(consumer: Definition) -> None:
         inspect.signature(handler).bind(*arguments)
     except TypeError:
         raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)})") from None
+
+
+def _layers(handler: Any) -> Iterator[Any]:
+    """Yield a handler and what it is made of: decorated, partial and callable objects' functions.
+
+    Only a function itself knows that it is a generator or `async def`. What a decorator does with
+    one cannot be known, and a coroutine or generator that it drops would lose the event.
+    """
+    seen: set[int] = set()
+    while handler is not None and id(handler) not in seen:
+        seen.add(id(handler))
+        yield handler
+        if isinstance(handler, functools.partial):
+            handler = handler.func
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif inspect.isfunction(handler) or hasattr(handler, "__wrapped__"):
+            handler = getattr(handler, "__wrapped__", None)
+        else:
+            handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
+
+
+def _check_spelling(consumer: Definition) -> None:
+    """Refuse a misspelt setting. An attribute of the application's own is none of our business."""
+    for place in (vars(consumer), *map(vars, type(consumer).__mro__)):
+        for key, value in place.items():
+            own = key.startswith("_") or hasattr(Definition, key) or callable(value)
+            meant = "" if own or hasattr(value, "__get__") else nearest(key, alike=0.85)
+            # Without queue or name nothing starts; `queues` or `names` is no misspelling.
+            if meant and not meant.endswith((" queue?", " name?")):
+                raise TypeError(f"{type(consumer).__name__}.{key} is no setting{meant}")
 
 
 def _is_name(value: object) -> bool:

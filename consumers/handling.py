@@ -1,6 +1,18 @@
-"""Signals between the parts of a running consumer: not errors that a caller sees."""
+"""What a handler does: which errors are its own, which results mean that nothing was done."""
 
 from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from typing import Any
+
+# What a handler may raise that is its own failure. CancelledError is no Exception, but a handler
+# also gets it from a task of its own that was cancelled. SystemExit, KeyboardInterrupt and the
+# like end the consumer.
+HANDLER_ERRORS = (Exception, asyncio.CancelledError)
+
+_FUTURES = (asyncio.Future, concurrent.futures.Future)
 
 
 class HandlerFailed(Exception):
@@ -9,8 +21,8 @@ class HandlerFailed(Exception):
     `collided`: it is the consumer's own transaction that collided, and may simply be repeated.
     """
 
-    def __init__(self, error: Exception, *, collided: bool = False) -> None:
-        super().__init__(repr(error))
+    def __init__(self, error: BaseException, *, collided: bool = False) -> None:
+        super().__init__(type(error).__qualname__)
         self.error = error
         self.collided = collided
 
@@ -19,12 +31,34 @@ class StopRequested(Exception):
     """`stop()` was called while the consumer was waiting to start."""
 
 
-class Redo(Exception):
-    """The transaction is to be rolled back and the batch done again.
+def is_own_cancellation(error: BaseException) -> bool:
+    """Say whether `error` is somebody's request to cancel the task that runs the consumer."""
+    if not isinstance(error, asyncio.CancelledError):
+        return False
+    try:
+        task: Any = asyncio.current_task()
+    except RuntimeError:  # no event loop in this thread, so no task to cancel
+        return False
+    # Python 3.10 has no cancelling(): the request goes first there.
+    return task is not None and (not hasattr(task, "cancelling") or task.cancelling() > 0)
 
-    `careful`: with a savepoint around each event, to find the one that fails.
+
+def check_result(result: object) -> None:
+    """Raise TypeError if a handler returned work that is still to be done; other results are fine.
+
+    A coroutine or generator has not even begun: taken for done, its event would be lost.
     """
+    if not isinstance(result, (Awaitable, Generator, AsyncGenerator, concurrent.futures.Future)):
+        return
+    if isinstance(result, (Coroutine, Generator)):
+        result.close()  # no warning then that it was never awaited
+    elif isinstance(result, _FUTURES):
+        result.cancel()
+    raise TypeError(
+        f"the handler returned {_article(type(result).__name__)}, whose work was not done: "
+        "await it or read it to its end in the handler, with `async def` in an AsyncConsumer"
+    )
 
-    def __init__(self, *, careful: bool) -> None:
-        super().__init__("again")
-        self.careful = careful
+
+def _article(noun: str) -> str:
+    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"

@@ -1,4 +1,4 @@
-"""Which errors mean a lost connection, or a collision to repeat: by class and SQLSTATE."""
+"""Which errors mean a lost connection, or a collision to repeat; and which event loses it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import psycopg
 from psycopg import errors
 
 from pgqpy.errors import ConnectionFailed
+
+MOST_LOSSES = 3  # at one event in a row
 
 COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
@@ -23,3 +25,35 @@ def is_loss(error: BaseException) -> bool:
     """
     lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
     return isinstance(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
+
+
+class Suspect:
+    """The event whose handler had a transaction's connection when it was lost, time after time.
+
+    Once is an outage. An event that loses the connection whenever it is handled (it ends the
+    server process, say) would hold the consumer up for ever.
+    """
+
+    def __init__(self) -> None:
+        self._event_id: int | None = None
+        self._losses = 0
+
+    def lost_at(self, event_id: int) -> None:
+        """Note that the connection was lost in the handler of this event."""
+        self._losses = self._losses + 1 if event_id == self._event_id else 1
+        self._event_id = event_id
+
+    @property
+    def convicted(self) -> bool:
+        """Whether an event has lost the connection too often to be handled once more."""
+        return self._losses >= MOST_LOSSES
+
+    def verdict(self, event_id: int) -> BaseException | None:
+        """Return what the event failed with, if it is the one that loses the connection."""
+        if not self.convicted or event_id != self._event_id:
+            return None
+        return ConnectionFailed(f"the connection was lost in its handler {self._losses} times")
+
+    def clear(self) -> None:
+        """Forget it: its batch was finished."""
+        self._event_id, self._losses = None, 0

@@ -7,13 +7,14 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from pgqpy.consumers.texts import describe
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy.records import Event
 
 LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval overflows
-REASON_LENGTH = 1000  # characters
 
 
 class Retry(Exception):
@@ -53,14 +54,15 @@ class RetryPolicy(NamedTuple):
     dead_events: bool = True  # False: nowhere to keep dead events, so retry for ever
 
     def judge(
-        self, event: Event, error: Exception, jitter: Callable[[], float] = random.random
+        self, event: Event, error: BaseException, jitter: Callable[[], float] = random.random
     ) -> Again | Dead:
         """Say what becomes of an event whose handler raised `error`."""
-        if isinstance(error, Retry):
-            return Again(error.after)
+        wanted = wanted_delay(error)
+        if wanted is not None:
+            return Again(wanted)
         retries = event.retry or 0
         if retries >= self.max_retries and self.dead_events:
-            return Dead(reason(error))
+            return Dead(describe(error))
         return Again(backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter))
 
 
@@ -76,11 +78,17 @@ def backoff(
     return full * (0.5 + 0.5 * jitter())
 
 
-def reason(error: BaseException) -> str:
-    """Return the exception's type and text as one text that PostgreSQL can store."""
-    text = f"{type(error).__qualname__}: {error}".replace("\0", "")
-    text = text.encode(errors="replace").decode()
-    return text if len(text) <= REASON_LENGTH else text[: REASON_LENGTH - 1] + "…"
+def wanted_delay(error: BaseException) -> float | None:
+    """Return the seconds that a handler's Retry asks for; None if it asks for none.
+
+    A subclass may forget `super().__init__`, or set `after` later: then it is a failure.
+    """
+    if not isinstance(error, Retry):
+        return None
+    try:
+        return seconds(error.after)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def seconds(value: float | timedelta) -> float:

@@ -39,7 +39,7 @@ _SECRETS = (
 def report(exc: BaseException) -> int:
     """Say on stderr, in one line, what went wrong; return the exit code."""
     if isinstance(exc, SystemExit):
-        return exc.code if isinstance(exc.code, int) else FAILED
+        return _exit_as_told(exc)
     if isinstance(exc, BrokenPipeError):
         return _broken_pipe()
     if isinstance(exc, (KeyboardInterrupt, click.Abort)):
@@ -54,6 +54,15 @@ def report(exc: BaseException) -> int:
         _say("".join(traceback.format_exception(exc)))
     _say(f"error: {explain(exc)}")
     return _exit_code(exc)
+
+
+def _exit_as_told(exc: SystemExit) -> int:
+    if isinstance(exc.code, int):
+        return exc.code
+    if exc.code is None:
+        return 0
+    _say(f"error: {exc.code}")
+    return FAILED
 
 
 def _exit_code(exc: BaseException) -> int:

@@ -13,6 +13,7 @@ import click
 import psycopg
 
 from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers.texts import describe
 from pgqpy.errors import PgqError
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -51,7 +52,7 @@ def run_consumer(kind: ConsumerClass, dsn: str) -> None:
             consumer.run()
     except (PgqError, psycopg.Error):
         raise
-    except Exception as exc:
+    except (Exception, asyncio.CancelledError) as exc:
         msg = f"the handler of {kind.__name__} failed: {_brief(exc)}; its batch is given again"
         raise click.ClickException(msg) from exc
 
@@ -80,7 +81,7 @@ def _import(name: str) -> object:
 def _brief(exc: BaseException) -> str:
     """Tell what was raised and where, in one line."""
     where = traceback.extract_tb(exc.__traceback__)[-1]
-    return f"{type(exc).__name__}: {exc} ({where.filename}, line {where.lineno})"
+    return f"{describe(exc)} ({where.filename}, line {where.lineno})"
 
 
 def _suggest(module: object) -> str:

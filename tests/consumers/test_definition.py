@@ -38,6 +38,43 @@ def test_an_unknown_setting_is_refused_by_name():
 
 
 @pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("on_eror", "on_error"),
+        ("fetchsize", "fetch_size"),
+        ("MAX_RETRIES", "max_retries"),
+        ("max_retrys", "max_retries"),
+        ("transactionnal", "transactional"),
+    ],
+)
+def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):
+    words = f"{written}.*did you mean {meant}"
+    with pytest.raises(TypeError, match=words):
+        Whole(None, **{written: 1})
+    with pytest.raises(TypeError, match=words):
+        type("Part", (Whole,), {written: 1})()
+    consumer = Whole("dbname=x")
+    setattr(consumer, written, 1)
+    with pytest.raises(TypeError, match=words):
+        consumer.run()
+
+
+def test_attributes_of_its_own_are_fine():
+    class Own(Whole):
+        currency, rate, table, on_start, batch_size, queues = "EUR", 1.5, "sums", None, 7, ["a"]
+        timeout: float = 3.0
+
+        def __init__(self, dsn=None):
+            super().__init__(dsn)
+            self.session = self.retries = self.total = 0
+
+        def on_errors(self):
+            """Be a method."""
+
+    Own()
+
+
+@pytest.mark.parametrize(
     ("setting", "value"),
     [
         ("queue", ""),

@@ -108,7 +108,7 @@ def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make)
     assert seen == [None, 1, 2]
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
     assert (dead.ev_id, dead.ev_data) == (event_id, "a")
-    assert dead.dead_reason == "ValueError: bad  thing"
+    assert dead.dead_reason == r"ValueError: bad \x00 thing"
 
 
 def test_a_failing_event_is_told_each_time_and_its_traceback_once(queue, make, log):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from pgqpy.consumers import Retry
-from pgqpy.consumers.retry import LONGEST, REASON_LENGTH, Again, Dead, RetryPolicy, backoff, reason
+from pgqpy.consumers.retry import LONGEST, Again, Dead, RetryPolicy, backoff
 from pgqpy.records import Event
 
 
@@ -64,11 +64,16 @@ def test_a_delay_that_makes_no_sense_is_refused(after):
         Retry(after=after)
 
 
-def test_a_reason_is_short_and_can_be_stored():
-    text = reason(ValueError("\0" + "x" * 10_000 + "\ud800"))
-    assert len(text) == REASON_LENGTH
-    assert text.startswith("ValueError: xxx")
-    assert reason(ValueError("\ud800")) == "ValueError: ?"
+def test_a_retry_without_a_delay_is_a_failure():
+    class Forgetful(Retry):
+        def __init__(self):
+            """Forget the delay."""
+
+    late = Retry(after=1)
+    late.after = -1
+    policy = RetryPolicy(max_retries=1, base=1)
+    assert policy.judge(event(None), Forgetful(), most) == Again(1)
+    assert policy.judge(event(1), late) == Dead("Retry: again in 1 s")
 
 
 def test_a_retry_says_what_it_asks_for():

@@ -1,0 +1,62 @@
+"""How an exception is told: as one line, and as a traceback; cut and escaped."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+
+REASON_LENGTH = 1000  # characters
+TRACEBACK_LINES = 200  # the first and the last of them
+
+
+def describe(error: BaseException) -> str:
+    """Return the exception's type and text as one printable line that PostgreSQL can store."""
+    kind = type(error).__qualname__
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001  # whatever a class of the application does there
+        text = f"(its text cannot be had: str() raises {type(broken).__qualname__})"
+    return printable(f"{kind}: {text}" if text else kind)
+
+
+def printable(text: str, length: int = REASON_LENGTH) -> str:
+    """Escape what is not printable, as Python does in a literal, and cut what is too long."""
+    some = text[: length + 1]
+    if not some.isprintable():
+        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in some)
+        some = "".join(escaped)
+    return some if len(some) <= length else f"{some[: length - 1]}…"
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback as logging prints it, with every line cut and escaped.
+
+    The text of an exception may have lines of its own. They are indented, so that none of them
+    passes for a line of the log.
+    """
+    lines: list[str] = []
+    for part in traceback.TracebackException.from_exception(error).format():
+        text = part[: 2 * REASON_LENGTH].rstrip("\n")
+        first, *more = text.split("\n")
+        indent = "" if first.startswith("  ") else "    "
+        lines += [printable(first), *(indent + printable(line) for line in more)]
+    if len(lines) > TRACEBACK_LINES:
+        half = TRACEBACK_LINES // 2
+        left_out = f"  … {len(lines) - 2 * half} lines …"
+        lines = [*lines[:half], left_out, *lines[-half:]]
+    return "\n".join(lines)
+
+
+class BoundedTraceback(logging.Filter):
+    """Gives a record its traceback as text, before a formatter would make one without bounds."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Set `exc_text`, which logging.Formatter uses if it is there; keep every record."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            record.exc_text = traceback_text(error)
+        return True
+
+
+logger = logging.getLogger("pgqpy.consumers")
+logger.addFilter(BoundedTraceback())

@@ -1,0 +1,153 @@
+"""Exceptions that are hard to tell, or to catch: one event fails, or the consumer ends in order."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+
+import psycopg
+import pytest
+
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE
+
+
+class Mute(Exception):
+    """Has no text."""
+
+    def __str__(self):
+        raise LookupError("no text")
+
+    __repr__ = __str__
+
+
+ODD = {
+    "mute": Mute,
+    "cancelled": asyncio.CancelledError,
+    "cancelled in a thread": concurrent.futures.CancelledError,
+    "long": lambda: ValueError("x" * 1_000_000),
+    "unprintable": lambda: ValueError("a\nb\0c\ud800\x1b[2J"),
+    "lost": lambda: psycopg.OperationalError("not the consumer's connection"),
+}
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "transactional"])
+def transactional(request):
+    return request.param
+
+
+def handler_of(errors, transactional):
+    """Make a handler that raises `errors[event.data]()` where there is one."""
+
+    def plain(event):
+        if event.data in errors:
+            error = errors[event.data]()
+            raise error
+
+    def in_transaction(event):
+        yield NOTE, [event.data]
+        plain(event)
+
+    return in_transaction if transactional else plain
+
+
+def test_an_odd_exception_fails_its_own_event_only(
+    queue, client, make, effects, log, transactional
+):
+    make.start(handler_of(ODD, transactional), transactional=transactional, max_retries=0)
+    queue.insert("a", *ODD, "b")
+    queue.insert("c")
+    queue.wait_until_finished()
+    dead = client.get_dead_events(QUEUE, CONSUMER)
+    assert {event.ev_data for event in dead} == set(ODD)
+    assert all(event.dead_reason.isprintable() for event in dead)
+    assert all(len(event.dead_reason) <= 1000 for event in dead)
+    assert effects() == (["a", "b", "c"] if transactional else [])
+    assert log.text.count("is dead") == len(ODD)
+    assert len(log.text) < 100_000
+    assert "lost its connection" not in log.text
+
+
+@pytest.mark.parametrize("make_error", [Mute, asyncio.CancelledError])
+def test_on_error_stop_raises_an_odd_exception_too(queue, make, effects, transactional, make_error):
+    handler = handler_of({"bad": make_error}, transactional)
+    queue.insert("a", "bad")
+    with pytest.raises(make_error):
+        make.start(handler, transactional=transactional, on_error="stop").join()
+    assert queue.pending() > 0
+    assert effects() == []
+
+
+class Hard(BaseException):
+    """Of no kind that an application may catch."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Hard("x")])
+def test_what_cannot_be_caught_ends_run_with_one_line_and_leaves_the_batch(
+    queue, make, effects, log, transactional, error
+):
+    handler = handler_of({"bad": lambda: error}, transactional)
+    _, bad = queue.insert("a", "bad")
+    with pytest.raises(type(error)):
+        make.start(handler, transactional=transactional).join()
+    (told,) = [record for record in log.records if "ends" in record.message]
+    assert f"the handler of event {bad} raised {type(error).__name__}" in told.message
+    assert queue.pending() > 0
+    assert effects() == []
+
+
+async def test_cancelling_the_task_of_a_consumer_ends_it(queue, dsn):
+    from pgqpy.consumers import AsyncConsumer
+
+    arrived = asyncio.Event()
+
+    class Endless(AsyncConsumer):
+        queue, name = QUEUE, CONSUMER
+
+        async def process_event(self, event):
+            arrived.set()
+            await asyncio.Event().wait()
+
+    queue.insert("a")
+    task = asyncio.create_task(Endless(dsn).run())
+    await asyncio.wait_for(arrived.wait(), 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert queue.pending() > 0
+
+
+def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects, log):
+    def handler(event, connection):
+        if event.data == "bad":
+            connection.close()
+        connection.execute(NOTE, [event.data])
+
+    async def async_handler(event, connection):
+        if event.data == "bad":
+            await connection.close()
+        await connection.execute(NOTE, [event.data])
+
+    chosen = staticmethod(async_handler if make.asynchronous else handler)
+    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "process_event": chosen}
+    make.run(type("Closing", (make.base,), members)(make.dsn, retry_base=1000))
+    queue.insert("a", "bad", "b")
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+    assert len(queue.retry_delays()) == 1
+    assert "lost its connection" not in log.text
+
+
+def test_an_event_that_always_loses_the_connection_is_set_aside(queue, make, effects, log):
+    """It ends the server's process, say; the others must not wait for it for ever."""
+
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "bad":
+            yield "select pg_terminate_backend(pg_backend_pid())", None
+
+    make.start(handler, transactional=True, retry_base=1000)
+    queue.insert("a", "bad", "b")
+    queue.wait_until_finished()
+    assert effects() == ["a", "b"]
+    assert len(queue.retry_delays()) == 1
+    assert log.text.count("lost its connection") == 3
