@@ -1,5 +1,7 @@
 """An event queue inside PostgreSQL, for Python and Spark."""
 
+from typing import TYPE_CHECKING
+
 from pgqpy.client import AsyncClient, Client, connect, connect_async
 from pgqpy.errors import (
     BatchLost,
@@ -32,6 +34,9 @@ from pgqpy.errors import (
     WrongIsolation,
 )
 from pgqpy.records import Batch, Event
+
+if TYPE_CHECKING:
+    __version__: str
 
 __all__ = [
     "AsyncClient",
@@ -66,6 +71,19 @@ __all__ = [
     "TransactionLimitExceeded",
     "UnknownParameter",
     "WrongIsolation",
+    "__version__",
     "connect",
     "connect_async",
 ]
+
+
+if not TYPE_CHECKING:  # or type checkers would believe that every name is here
+
+    def __getattr__(name: str) -> str:
+        # Read on demand: a copy of the folder, as on Spark's workers, has no metadata.
+        if name == "__version__":
+            from importlib.metadata import version  # noqa: PLC0415  # see above
+
+            return version("pgqpy")
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)

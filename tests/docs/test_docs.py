@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy import metrics
 from pgqpy.consumers import Consumer
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 
 DOCUMENTS = [str(name) for name in files("*.md") if name.parts[0] != "tests"]
 CONSUMERS, OPERATIONS, SQL = "docs/consumers.md", "docs/operations.md", "docs/sql.md"
-SPARK = "docs/spark.md"
+SPARK, RECIPES = "docs/spark.md", "docs/recipes.md"
 BY_HAND = re.compile(r"by-hand: \S.+")
 VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
 KNOWN = {"tutorial", "spark", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
+KNOWN |= {"insert", "consume"}
 
 
 def test_every_block_is_tested_or_says_why_not() -> None:
-    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK]
+    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK, RECIPES]
     unknown = [
         f"{block.document}:{block.line}: {block.note}"
         for page in pages
@@ -78,6 +80,33 @@ def test_the_settings_of_consumers_are_all_described() -> None:
     assert set(described) == set(SETTINGS) - {"queue", "name"}
     for name, default in described.items():
         assert codes(default) == [repr(getattr(Definition, name)).replace("'", '"')]
+
+
+def test_the_recipes_insert_and_consume_by_other_drivers(
+    dsn: str, client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in conninfo_to_dict(dsn).items():
+        monkeypatch.setenv(f"PG{'DATABASE' if name == 'dbname' else name.upper()}", str(value))
+    with Shell(tmp_path, dsn) as shell:
+
+        def run(block: Block) -> None:
+            (tmp_path / "recipe.py").write_text(block.text)
+            shell.run(block._replace(text="$ python recipe.py\n"))
+
+        (console,) = blocks(RECIPES, "console")
+        shell.run(console)
+        psql(dsn, blocks(RECIPES, "sql")[0].text)
+        recipes = blocks(RECIPES, "python")
+        inserts = [block for block in recipes if block.note == "insert"]
+        for count, block in enumerate(inserts, start=2):
+            run(block)
+            assert client.get_queue_info("orders")[0].ev_new == count, block
+        client.tick_queue("orders")
+        (consume,) = (block for block in recipes if block.note == "consume")
+        run(consume)
+    (info,) = client.get_consumer_info("orders", "billing")
+    assert info.pending_events == 0
+    assert client.get_consumer_counts() == [("orders", "billing", 1, 0)]
 
 
 def test_the_operations_page_works(dsn: str, tmp_path: Path) -> None:

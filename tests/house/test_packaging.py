@@ -8,11 +8,13 @@ import sys
 import sysconfig
 import tarfile
 import zipfile
+from importlib.metadata import metadata
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import pytest
 
+import pgqpy
 from tests.support.tree import ROOT, files
 
 if TYPE_CHECKING:
@@ -54,6 +56,15 @@ def test_the_wheel_holds_the_whole_product_and_nothing_else(built: Path) -> None
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert names == {str(name) for name in _product()}
+
+
+def test_the_package_says_its_version_and_who_made_it() -> None:
+    told = metadata("pgqpy")
+    assert told["Version"] == pgqpy.__version__
+    assert told["Author"]
+    assert told.get_all("Project-URL")
+    with pytest.raises(AttributeError, match="no attribute 'version'"):
+        getattr(pgqpy, "version")  # noqa: B009  # mypy knows that there is none
 
 
 def test_the_wheel_carries_the_licence(built: Path) -> None:
