@@ -6,6 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy import locks
 from pgqpy.consumers.handling import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-LOCK_CLASS = 7366514
 GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
 POLL_INTERVAL = 0.05  # seconds
 
@@ -30,14 +30,6 @@ SUBSCRIPTION = """
 """
 OWN = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 TAKE = "select pg_try_advisory_lock(%s, %s)"
-HOLDER = """
-    select a.pid, a.backend_start, a.application_name, a.client_addr::text
-      from pg_locks l
-      join pg_stat_activity a using (pid)
-     where l.locktype = 'advisory' and l.granted and l.objsubid = 2
-       and l.database = (select oid from pg_database where datname = current_database())
-       and l.classid = %s::int8::oid and l.objid = %s::int8::oid
-"""
 END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
 
 
@@ -46,15 +38,6 @@ class Backend(NamedTuple):
 
     pid: int
     start: datetime | None
-
-
-class Holder(NamedTuple):
-    """The session that holds the lock; what only its owner may see of it is None."""
-
-    pid: int
-    start: datetime | None
-    application: str | None
-    address: str | None
 
 
 class RunningLock:
@@ -72,11 +55,12 @@ class RunningLock:
         """
         subscription = self._subscription(session)
         deadline = time.monotonic() + GRACE
-        while not _one(session, TAKE, LOCK_CLASS, subscription):
-            holder = self._holder(session, subscription)
-            mine = holder is None or self._end_mine(session, holder)
-            if holder is not None and not mine and time.monotonic() > deadline:
-                raise self._running(holder)
+        while not _one(session, TAKE, locks.CONSUMER, subscription):
+            row = _row(session, locks.HOLDER, locks.CONSUMER, subscription)
+            holder = None if row is None else locks.Holder(*row)
+            mine = holder is not None and self._end_mine(session, holder)
+            if not mine and time.monotonic() > deadline:
+                raise self._running(holder, subscription)
             stop.wait(POLL_INTERVAL)
             if stop.is_set:
                 raise StopRequested
@@ -88,33 +72,38 @@ class RunningLock:
             raise ConsumerNotFound(queue=self.queue, consumer=self.consumer)
         return int(row[0])
 
-    def _holder(self, session: Session, subscription: int) -> Holder | None:
-        row = _row(session, HOLDER, LOCK_CLASS, subscription)
-        return None if row is None else Holder(*row)
-
-    def _end_mine(self, session: Session, holder: Holder) -> bool:
+    def _end_mine(self, session: Session, holder: locks.Holder) -> bool:
         if (holder.pid, holder.start) != self._mine:
             return False
         logger.info("waiting for our lost session, server process %d, to end", holder.pid)
         _row(session, END, holder.pid, holder.start)
         return True
 
-    def _running(self, holder: Holder) -> ConsumerRunning:
-        where = holder.address or "the server's own machine, or unknown"
-        message = (
-            f"consumer {self.consumer!r} of queue {self.queue!r} runs already: "
-            f"{holder.application or 'unknown application'}, server process {holder.pid}, "
-            f"from {where}, connected since {holder.start or 'unknown'}: "
-            "stop it first, or give this one a name of its own"
-        )
+    def _running(self, holder: locks.Holder | None, subscription: int) -> ConsumerRunning:
+        who = holder or locks.Holder(None, None)
+        about = f"consumer {self.consumer!r} of queue {self.queue!r}"
+        lock = f"advisory lock ({locks.CONSUMER}, {subscription})"
+        if holder is None:
+            message = f"{about} cannot run: a session that is not to be seen holds its {lock}"
+        elif holder.pid is None or holder.may_consume is False:
+            message = (
+                f"{about} cannot run: {holder}, is no consumer and holds its {lock}: "
+                f"{holder.how_to_end}"
+            )
+        else:
+            message = (
+                f"{about} runs already: {holder}, holds its {lock}: "
+                "stop it first, or give this one a name of its own"
+            )
         return ConsumerRunning(
             message,
             queue=self.queue,
             consumer=self.consumer,
-            pid=holder.pid,
-            application=holder.application,
-            address=holder.address,
-            since=holder.start,
+            pid=who.pid,
+            role=who.role,
+            application=who.application,
+            address=who.address,
+            since=who.start,
         )
 
 

@@ -210,11 +210,12 @@ class InvalidEvent(PgqError):
 class ConsumerRunning(PgqError):
     """The consumer runs elsewhere already.
 
-    Data: `.queue`, `.consumer`, and who runs it: `.pid` of its session, `.application`, `.address`
-    and `.since`, when that session began.
+    Data: `.queue`, `.consumer`, and who holds its lock: `.pid` of the session, `.role`,
+    `.application`, `.address` and `.since`, when that session began.
     """
 
     pid: int | None = None
+    role: str | None = None
     application: str | None = None
     address: str | None = None
     since: datetime | None = None

@@ -23,6 +23,7 @@ RETRIED_EVENTS = "pgq_retried_events"
 ROTATIONS = "pgq_rotations"
 RECONNECTS = "pgq_reconnects"
 TICKER_ACTIVE = "pgq_ticker_active"
+FAILING_QUEUES = "pgq_ticker_failing_queues"
 LAST_TICK_AGE = "pgq_ticker_last_tick_age_seconds"
 TICKER_LAG = "pgq_ticker_lag_seconds"
 NEW_EVENTS = "pgq_new_events"
@@ -101,13 +102,25 @@ class TickerMetrics:
             ["database"],
             registry=registry,
         )
+        self._failing_queues = Gauge(
+            FAILING_QUEUES,
+            "Queues that this daemon cannot tick; its log says why.",
+            ["database"],
+            registry=registry,
+        )
         self.readings = Readings()
         registry.register(self.readings)
 
-    def watch_database(self, database: str, age: Callable[[], float]) -> None:
-        """Show a database's metrics from now on; `age` is called at every scrape (seconds)."""
+    def watch_database(
+        self, database: str, *, age: Callable[[], float], failing: Callable[[], float]
+    ) -> None:
+        """Show a database's metrics from now on; both functions are called at every scrape.
+
+        `age` returns seconds, `failing` a number of queues.
+        """
         self.active.labels(database).set(0)
         self._last_tick_age.labels(database).set_function(age)
+        self._failing_queues.labels(database).set_function(failing)
         self.reconnects.labels(database)
         self.retried_events.labels(database)
 

@@ -136,7 +136,9 @@ class Ticker:
             thread = Thread(target=loop.run, name=f"tick {health.database}", daemon=True)
             self._healths.append(health)
             self._threads.append(thread)
-            self.metrics.watch_database(health.database, partial(_age, health))
+            self.metrics.watch_database(
+                health.database, age=partial(_age, health), failing=partial(_failing, health)
+            )
             duties += duties_of(dsn, self.settings, **common)
         return duties
 
@@ -189,5 +191,9 @@ class Ticker:
             notify("WATCHDOG=1")
 
 
+def _failing(health: Health) -> float:
+    return len(health.failing)
+
+
 def _age(health: Health) -> float:
-    return health.age(time.monotonic())
+    return health.tick_age(time.monotonic())

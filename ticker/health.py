@@ -17,21 +17,30 @@ class Health:
     role: Role = "connecting"
     reason: str | None = None
     since: float = field(default_factory=time.monotonic)  # start, or the last good look
+    complete_at: float = field(default_factory=time.monotonic)  # the same, with no queue failing
     alive_at: float = field(default_factory=time.monotonic)  # the thread went round its loop
     failing: tuple[str, ...] = ()
 
     def looked(self, now: float) -> None:
         """Note that everything that should be ticked has been (active) or the lock was asked."""
         self.since = self.alive_at = now
+        if not self.failing:
+            self.complete_at = now
 
     def change(self, role: Role, reason: str | None = None) -> None:
         """Take a role; `reason` says why it is not a working one."""
         self.role, self.reason = role, reason
+        if role != "active":
+            self.failing = ()
         self.alive_at = time.monotonic()
 
     def age(self, now: float) -> float:
         """Return the seconds since the last good look (or since the start)."""
         return max(0.0, now - self.since)
+
+    def tick_age(self, now: float) -> float:
+        """Return the seconds since everything that was due was ticked, as far as we know."""
+        return max(0.0, now - self.complete_at)
 
     def healthy(self, now: float, limit: float) -> bool:
         """Say whether the database is served, by us or by the daemon we stand by for."""
@@ -53,8 +62,12 @@ class Health:
 
 
 def overall(states: list[Health], now: float, limit: float) -> tuple[int, dict[str, Any]]:
-    """Return the HTTP status and body of /healthz: 200 only if every database is served."""
+    """Return the HTTP status and body of /healthz: 200 only if every database is served.
+
+    Queues that fail make it `degraded`: to start the daemon again would only stop the others.
+    """
     databases = {state.database: state.report(now, limit) for state in states}
     healthy = all(part["healthy"] for part in databases.values())
-    status = "ok" if healthy else "unhealthy"
+    degraded = any(state.failing for state in states)
+    status = "unhealthy" if not healthy else "degraded" if degraded else "ok"
     return 200 if healthy else 503, {"status": status, "databases": databases}

@@ -17,13 +17,16 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from pgqpy import locks
 from pgqpy.errors import PgqError
 from pgqpy.ticker import fitness
 from pgqpy.ticker.due import Due
 from pgqpy.ticker.remedies import brief, remedy
+from pgqpy.ticker.skipped import Skipped
+from pgqpy.ticker.standby import Standby, holder_of, told
 from pgqpy.ticker.state import Pace, TickState, look_interval
 from pgqpy.ticker.statements import LEAD, QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, tick
+from pgqpy.ticker.tick import NOTHING, Ticked, tick
 from pgqpy.ticker.watch import Watch
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pgqpy.ticker.session import Sessions
 
 STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
+STANDBY_LOOK = 2.0  # seconds between looks whether somebody else ticks
 UNFIT_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
 SHORT = 0.1  # seconds that stopping may wait
@@ -67,6 +71,7 @@ class TickLoop:
         """Take everything needed; connect to nothing yet."""
         self._dsn = dsn
         self._due_period = settings.due_period
+        self._health_limit = settings.health_limit
         self._pace = Pace(
             tick=settings.tick_interval,
             busy=settings.poll_interval,
@@ -120,14 +125,37 @@ class TickLoop:
         It asks again and again rather than waiting for the lock: a statement that waits holds a
         snapshot, and with it the server's whole clean-up.
         """
+        standby = Standby(connection)
+        next_look, problem = 0.0, None
         while not _leads(connection):
-            if self._health.role != "standby":
-                self._health.change("standby")
-                self._report.forget("connection")
-                self._report.log.info("standby", reason="another ticker serves this database")
-            self._health.looked(time.monotonic())
+            now = self._health.alive_at = time.monotonic()
+            if now >= next_look:
+                next_look = now + STANDBY_LOOK
+                # What it asks for fails without the ticker's rights: before the role is taken.
+                problem = standby.problem()
+                self._become_standby(connection)
+            self._standing_by(problem, now)
             if self._stopping.wait(STANDBY_POLL):
                 return
+
+    def _become_standby(self, connection: Connection[Any]) -> None:
+        if self._health.role == "standby":
+            return
+        holder = holder_of(connection, locks.ENGINE, locks.TICKING)
+        self._health.change("standby")
+        self._report.forget("connection")
+        self._report.log.info("standby", reason=told(holder) if holder else None)
+
+    def _standing_by(self, problem: str | None, now: float) -> None:
+        """Note whether somebody else ticks. What lasts makes this database unhealthy."""
+        self._health.reason = problem
+        if problem is None:
+            self._health.looked(now)
+            if self._report.forget("standby"):
+                self._report.log.info("another ticker works again")
+        elif self._health.age(now) > self._health_limit and self._report.is_news("standby", ""):
+            self._report.metrics.errors.labels(self._report.database, "standby").inc()
+            self._report.log.error("nobody ticks", error=problem)
 
     def _become_active(self, installed: str) -> None:
         self._report.metrics.active.labels(self._report.database).set(1)
@@ -141,7 +169,7 @@ class TickLoop:
         """Tick until stopping. The role is taken by the first look that goes well."""
         statements = Statements(connection)
         state = TickState(Watch([int(row[0]) for row in statements.run(QUEUES)]))
-        due = Due(self._due_period)
+        due, skipped = Due(self._due_period), Skipped(self._due_period)
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -153,6 +181,10 @@ class TickLoop:
             if done is not NOTHING:
                 self._report.ticked(done)
             self._tick_due(statements, state, due, now)
+            self._note_skipped(skipped, connection, now)
+            self._health.failing = tuple(
+                sorted({*state.failing.names(), *due.failing.names(), *skipped.names})
+            )
             looked = time.monotonic()
             self._health.looked(looked)
             more = bool(state.watch.stale or due.working)
@@ -168,7 +200,14 @@ class TickLoop:
             return
         if done is not NOTHING:
             self._report.ticked(done)
-        self._health.failing = tuple(sorted({*state.failing.names(), *due.failing.names()}))
+
+    def _note_skipped(self, skipped: Skipped, connection: Connection[Any], now: float) -> None:
+        before = skipped.names
+        found = skipped.look(connection, now)
+        for queue, why in (found or {}).items():
+            self._report.failed("tick", why, queue=queue)
+        if found is not None and before - skipped.names:
+            self._report.ticked(Ticked(recovered=sorted(before - skipped.names)))
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
         rest = look_interval(quiet, took, pace=self._pace, more=more) - took

@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import engine, flow, horizon, running
+from pgqpy.doctor import engine, flow, held, horizon, running
 from pgqpy.doctor.finding import Check, Finding
 
 if TYPE_CHECKING:
@@ -32,7 +32,13 @@ def examine(
     yield from engine.judge_schema(found)
     if found.state in WITHOUT_ENGINE:
         return
-    for check in (*engine.CHECKS, *flow.CHECKS, running.CHECK, *horizon.checks(long_transaction)):
+    for check in (
+        *engine.CHECKS,
+        *flow.CHECKS,
+        running.CHECK,
+        held.CHECK,
+        *horizon.checks(long_transaction),
+    ):
         yield from _run(connection, check)
 
 

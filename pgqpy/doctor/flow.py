@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pgqpy import locks
 from pgqpy.doctor.finding import Check, Finding, rough
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from typing_extensions import LiteralString
 
     from pgqpy.doctor.finding import Row
 
@@ -19,20 +22,19 @@ STAGE_SLACK = timedelta(hours=1)
 MANY_STUBBORN = 10  # events
 
 # A ticker of ours is known by its leader lock; another (pgqd) by the ticks it takes.
-TICKS = """
+TICKS: LiteralString = f"""
     select i.queue_name, i.queue_ticker_paused as paused, i.queue_external_ticker as external,
         i.queue_ticker_max_lag as max_lag, i.queue_ticker_idle_period as idle_period,
         i.ticker_lag, i.ev_new,
         (select count(*) from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
             where q.queue_name = i.queue_name) < 2 as untouched,
-        (select l.pid from pg_locks l
-            where l.locktype = 'advisory' and l.granted and l.classid = 7366513 and l.objid = 0
-                and l.database = (select oid from pg_database where datname = current_database())
-            limit 1) as leader,
+        (select format('%s, server process %s, role %s', application, pid, role)
+            from ({locks.HOLDERS}) h
+            where class = 7366513 and object = 0 and may_tick is not false limit 1) as leader,
         exists (select from pg_extension where extname = 'pgq') as extension
     from (select) as one left join pgq.get_queue_info() i on true
     order by 1
-"""
+"""  # noqa: S608  # our own query within our own
 
 
 def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
@@ -45,14 +47,12 @@ def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
     if late and leader is None:
         yield _no_ticker(late)
     for row in late if leader is not None else []:
-        what = f"a ticker runs (session pid {leader}), but {_waits(row)}"
+        what = f"a ticker runs ({leader}), but {_waits(row)}"
         yield Finding("fail", "ticker", what, "see the ticker's log for the error of this queue")
     if late:
         return
     if leader is not None:
-        yield Finding(
-            "ok", "ticker", f"a ticker runs (session pid {leader}), every queue is ticked in time"
-        )
+        yield Finding("ok", "ticker", f"a ticker runs ({leader}), every queue is ticked in time")
     elif ours and ours[0]["extension"]:
         yield Finding("ok", "ticker", "the last ticks are recent: a ticker of PGQ's, pgqd, runs")
     elif ours:

@@ -68,18 +68,53 @@ def test_ticker_that_leaves_one_queue_out(
     examine: Examine, client: pgqpy.Client, connect: Connect
 ) -> None:
     client.create_queue("orders")
-    leader = connect()
+    leader = connect(application_name="leader")
     leader.execute("select pg_advisory_lock(7366513, 0)")
     pid = leader.info.backend_pid
+    who = f"leader, server process {pid}, role postgres"
     assert examine()[1]["ticker"] == (
         "ok",
-        f"a ticker runs (session pid {pid}), every queue is ticked in time; \n",
+        f"a ticker runs ({who}), every queue is ticked in time; \n",
     )
     leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
     code, worst = examine()
     assert code == 1
-    assert f"pid {pid}" in worst["ticker"][1]
+    assert f"server process {pid}" in worst["ticker"][1]
     assert "orders" in worst["ticker"][1]
+
+
+def test_locks_that_a_stranger_holds(
+    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    assert "lock" not in examine()[1]
+    ids = "select queue_id, sub_id from pgq.queue, pgq.subscription where queue_name = 'orders'"
+    ((queue_id, sub_id),) = connection.execute(ids).fetchall()
+    held = {
+        "7366513, 0": "every ticker stands by",
+        "7366513, 1": "cannot be installed",
+        "7366513, 2": "queues cannot be created",
+        f"7366514, {sub_id}": "consumer billing of orders cannot run",
+        f"7366515, {queue_id}": "queue orders is not ticked",
+    }
+    connection.execute(f"create role {GUEST} login")
+    stranger = connect(user=GUEST, application_name="mallory")
+    try:
+        for lock in held:
+            stranger.execute(f"select pg_advisory_lock({lock})")
+        code, worst = examine()
+        assert (code, worst["lock"][0]) == (1, "fail")
+        for lock, words in held.items():
+            (line,) = [line for line in worst["lock"][1].splitlines() if f"({lock})" in line]
+            assert words in line
+            pid = stranger.info.backend_pid
+            assert f"mallory, server process {pid}, role {GUEST}" in line
+            assert f"select pg_terminate_backend({pid})" in line
+        assert "a ticker runs" not in worst["ticker"][1]
+    finally:
+        stranger.close()
+        connection.execute(f"drop role {GUEST}")
 
 
 def test_consumer_that_blocks_rotation(

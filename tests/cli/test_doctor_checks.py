@@ -164,7 +164,10 @@ def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
 
 
 def test_a_late_queue_beside_a_ticker_is_named() -> None:
-    rows = [queue(leader=7), queue(queue_name="bad", leader=7, ticker_lag=HOUR, ev_new=2)]
+    rows = [
+        queue(leader="pid 7"),
+        queue(queue_name="bad", leader="pid 7", ticker_lag=HOUR, ev_new=2),
+    ]
     found = only(flow.judge_ticks(rows))
     assert "pid 7" in found.what
     assert "queue bad is 60 min old, 2 event(s) wait" in found.what

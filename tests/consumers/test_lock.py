@@ -59,6 +59,43 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
     assert caught.value.pid == thief.info.backend_pid
 
 
+TAKES = {
+    "session": ["select pg_advisory_lock(7366514, sub_id) from pgq.subscription"],
+    "shared": ["select pg_advisory_lock_shared(7366514, sub_id) from pgq.subscription"],
+    "prepared": [
+        "begin",
+        "select pg_advisory_xact_lock(7366514, sub_id) from pgq.subscription",
+        "prepare transaction 'stray'",
+    ],
+}
+
+
+@pytest.mark.parametrize("how", TAKES)
+def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection, how):
+    connection.execute("create role pgqpy_test_stray login")
+    stray = connect(user="pgqpy_test_stray", application_name="mallory")
+    try:
+        make.start(lambda event: None).stop()  # registers
+        for statement in TAKES[how]:
+            stray.execute(statement)
+        with pytest.raises(ConsumerRunning) as caught:
+            make.start(lambda event: None).join()
+        error = caught.value
+        assert error.role == "pgqpy_test_stray"
+        if how == "prepared":
+            assert "rollback prepared 'stray'" in str(error)
+        else:
+            assert (error.pid, error.application) == (stray.info.backend_pid, "mallory")
+            assert "mallory, server process" in str(error)
+            assert "is no consumer" in str(error)
+            assert f"pg_terminate_backend({error.pid})" in str(error)
+    finally:
+        stray.close()
+        if how == "prepared":
+            connection.execute("rollback prepared 'stray'")
+        connection.execute("drop role pgqpy_test_stray")
+
+
 def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, asynchronous, log):
     """As after a network that went away without a word: the old backend cannot even notice."""
     dsn = installed(own_server)

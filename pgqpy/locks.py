@@ -1,0 +1,72 @@
+"""The advisory locks of pgqpy, by number, and who holds one: any session may take any of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from typing_extensions import LiteralString
+
+ENGINE = 7366513  # with one of the next four
+TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
+CONSUMER = 7366514  # with a subscription's id
+QUEUE = 7366515  # with a queue's id; shared by who looks at it, exclusive for who drops it
+
+# A prepared transaction holds locks without a session. The two signatures tell whether the holder
+# could be a ticker or a consumer at all; application names can be invented, rights cannot.
+HOLDERS: LiteralString = """
+    select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
+        l.pid, coalesce(a.usename, p.owner)::text as role, a.application_name as application,
+        a.client_addr::text as address, a.backend_start as start, p.gid::text as prepared,
+        has_function_privilege(coalesce(a.usename, p.owner),
+            to_regprocedure('pgq.ticker(text)'), 'execute') as may_tick,
+        has_function_privilege(coalesce(a.usename, p.owner),
+            to_regprocedure('pgq.next_batch(text,text)'), 'execute') as may_consume
+    from pg_locks l
+        left join pg_stat_activity a on a.pid = l.pid
+        left join (
+            select own.virtualtransaction, x.gid, x.owner
+            from pg_locks own join pg_prepared_xacts x on x.transaction = own.transactionid
+            where own.locktype = 'transactionid' and own.pid is null and own.granted) p
+            on l.pid is null and p.virtualtransaction = l.virtualtransaction
+    where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+        and l.database = (select oid from pg_database where datname = current_database())
+        and l.classid in (7366513, 7366514, 7366515)
+"""
+# One row, whoever it is: parameters are the class and the object.
+HOLDER: LiteralString = f"""
+    select pid, role, application, address, start, prepared, may_tick, may_consume
+    from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1
+"""  # noqa: S608  # our own query within our own
+
+
+class Holder(NamedTuple):
+    """Who holds a lock; what only its owner may see of a session is None."""
+
+    pid: int | None
+    role: str | None
+    application: str | None = None
+    address: str | None = None
+    start: datetime | None = None
+    prepared: str | None = None  # the name of a prepared transaction
+    may_tick: bool | None = None
+    may_consume: bool | None = None
+
+    def __str__(self) -> str:
+        """Name the holder in the middle of a sentence."""
+        if self.pid is None:
+            return f"prepared transaction {self.prepared!r} of role {self.role}"
+        application = self.application or "unknown application"
+        where = f", from {self.address}" if self.address else ""
+        since = f", connected since {self.start:%Y-%m-%d %H:%M:%S %z}" if self.start else ""
+        return f"{application}, server process {self.pid}, role {self.role}{where}{since}"
+
+    @property
+    def how_to_end(self) -> str:
+        """The statement that frees the lock."""
+        if self.pid is None:
+            name = (self.prepared or "").replace("'", "''")
+            return f"rollback prepared '{name}'"
+        return f"select pg_terminate_backend({self.pid})"

@@ -1,0 +1,113 @@
+"""Advisory locks that somebody else holds: any login can, so it has to be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.waiting import eventually
+
+STALE = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
+QUICK = {"PGQPY_HEALTH_LIMIT": "1", "PGQPY_DUE_PERIOD": "0.1"}
+
+
+@pytest.fixture
+def queue(client):
+    client.create_queue("orders")
+    return "orders"
+
+
+@pytest.fixture
+def stranger(connect, connection):
+    """A session of a role without any right, by the name `mallory`."""
+    connection.execute("create role pgqpy_test_stranger login")
+    session = connect(user="pgqpy_test_stranger", application_name="mallory")
+    yield session
+    session.close()
+    connection.execute("drop role pgqpy_test_stranger")
+
+
+def unhealthy(daemon):
+    status, body = daemon.healthz()
+    ((_, database),) = body["databases"].items()
+    return database["reason"] if status == 503 else None
+
+
+def test_standby_of_a_holder_that_may_not_tick_is_unhealthy(start, dsn, queue, stranger):
+    stranger.execute("select pg_advisory_lock(7366513, 0)")
+    daemon = start(dsn, **QUICK)
+    daemon.wait_for("standby")
+    reason = eventually(lambda: unhealthy(daemon))
+    pid = stranger.info.backend_pid
+    for words in ("mallory", f"server process {pid}", "role pgqpy_test_stranger", "may not tick"):
+        assert words in reason
+    assert f"pg_terminate_backend({pid})" in daemon.wait_for("nobody ticks")["error"]
+    assert 'pgq_errors_total{database="' in daemon.metrics()
+    stranger.execute("select pg_advisory_unlock(7366513, 0)")
+    daemon.wait_for("active")
+    eventually(lambda: daemon.healthz()[0] == 200)
+
+
+def test_standby_is_unhealthy_while_nobody_ticks(start, dsn, client, connection, connect, queue):
+    holder = connect(application_name="hung")
+    holder.execute("select pg_advisory_lock(7366513, 0)")
+    daemon = start(dsn, **QUICK)
+    daemon.wait_for("standby")
+    eventually(lambda: daemon.healthz()[0] == 200)
+    connection.execute(STALE)
+    reason = eventually(lambda: unhealthy(daemon))
+    assert "orders" in reason
+    assert f"hung, server process {holder.info.backend_pid}" in reason
+    assert "active" not in str(daemon.said("active"))
+    client.tick_queue(queue)
+    daemon.wait_for("another ticker works again")
+    eventually(lambda: daemon.healthz()[0] == 200)
+
+
+def test_standby_without_the_right_to_tick_says_so(start, dsn, connection, connect, queue):
+    connect().execute("select pg_advisory_lock(7366513, 0)")
+    connection.execute("create role pgqpy_test_nobody login")
+    try:
+        daemon = start(f"{dsn} user=pgqpy_test_nobody")
+        assert "pgq_ticker" in daemon.wait_for("reconnecting")["remedy"]
+        assert daemon.healthz()[0] == 503
+        daemon.process.kill()
+    finally:
+        connection.execute("drop role pgqpy_test_nobody")
+
+
+def test_queue_that_is_left_out_counts_as_failing(start, dsn, client, connection, queue, stranger):
+    client.create_queue("other")
+    daemon = start(dsn, **QUICK)
+    daemon.wait_for("active")
+    stranger.execute("select pg_advisory_lock(7366515, 1)")
+    failing = daemon.wait_for("queue failing", queue="orders")
+    for words in ("(7366515, 1)", "mallory", "role pgqpy_test_stranger", "pg_terminate_backend"):
+        assert words in failing["error"]
+    status, body = daemon.healthz()
+    assert (status, body["status"]) == (200, "degraded")
+    assert "orders" in str(body)
+    eventually(lambda: "pgq_ticker_failing_queues" in daemon.metrics())
+    assert "} 1.0" in next(
+        line
+        for line in daemon.metrics().splitlines()
+        if line.startswith("pgq_ticker_failing_queues{")
+    )
+    stranger.execute("select pg_advisory_unlock(7366515, 1)")
+    daemon.wait_for("queue works again", queue="orders")
+    eventually(lambda: daemon.healthz()[1]["status"] == "ok")
+    assert len([line for line in daemon.log() if line["event"] == "queue failing"]) == 1
+
+
+def test_lock_of_a_prepared_transaction_is_named(start, dsn, connect, queue):
+    holder = connect(autocommit=False)
+    holder.execute("select pg_advisory_xact_lock(7366515, 1)")
+    holder.execute("prepare transaction 'mallory''s'")
+    try:
+        daemon = start(dsn, **QUICK)
+        failing = daemon.wait_for("queue failing", queue="orders")
+        assert "prepared transaction" in failing["error"]
+        assert "rollback prepared 'mallory''s'" in failing["error"]
+        daemon.process.kill()
+    finally:
+        holder.autocommit = True
+        holder.execute("rollback prepared 'mallory''s'")
