@@ -11,7 +11,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
-from pgqpy.manifest import execute_sql, place, shipped_version
+from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -131,6 +131,7 @@ def uninstall(
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
             queues = _check_removable(status(connection), force=force)
+            connection.execute(preflight_sql().encode())
             connection.execute("drop schema pgq cascade")
     except psycopg.Error as exc:
         raise _explain(exc) from exc
@@ -208,11 +209,11 @@ _STATUS = """
         (select extversion from pg_extension where extname = 'pgq') as extension,
         n.oid is not null as schema_exists, pg_get_userbyid(n.nspowner)::text as owner,
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
-        exists (select from pg_class where relnamespace = n.oid and relname = 'installation')
-            as ours,
-        exists (select from pg_class where relnamespace = n.oid and relname = 'queue')
-            as has_queues
+        'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
+    -- a view, or the policy of a table, of somebody else would run code of theirs as whoever reads
+    cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
+        and relkind = 'r' and relowner = n.nspowner and not relrowsecurity) as names) plain
 """
 
 _FOREIGN_MEMBERS = """

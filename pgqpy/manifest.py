@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MANIFEST = "install.sql"
+PREFLIGHT = "setup/preflight.sql"
 
 _INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
 _MIGRATION = re.compile(r"tables/(\d+)[^/]*\.sql")
@@ -50,6 +51,11 @@ def pieces() -> Iterator[Piece]:
 def server_pieces() -> Iterator[Piece]:
     """Yield what the server takes: psql's own commands are left out."""
     return (piece for piece in pieces() if not piece.text.startswith("\\"))
+
+
+def preflight_sql() -> str:
+    """Return the part that refuses a schema which is not the user's own, before it is read."""
+    return "".join(piece.text for piece in pieces() if piece.file == PREFLIGHT)
 
 
 def print_sql() -> str:

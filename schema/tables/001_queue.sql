@@ -2,7 +2,6 @@
 --
 -- A migration is one DO block that runs only below its version, so that the manifest can be run whole, again
 -- and again. Columns up to queue_extra_maint are PGQ's (pgq-contract 1.1).
-create schema if not exists pgq;
 create table if not exists pgq.installation (
     version int not null default 0,
     installed_at timestamptz not null default now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -79,3 +80,9 @@ def fresh_catalogue(cluster: EmbeddedServer, other_database: str) -> list[str]:
     with psycopg.connect(cluster.dsn(other_database), autocommit=True) as connection:
         install.install(connection)
         return catalogue(connection)
+
+
+@pytest.fixture
+def background() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(3) as pool:
+        yield pool

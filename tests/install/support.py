@@ -70,7 +70,8 @@ def install_older(connection: Connection, version: int) -> None:
     wanted = [
         piece.text
         for piece in manifest.server_pieces()
-        if piece.file == "setup/roles.sql" or (piece.migration or version + 1) <= version
+        if piece.file in {"setup/preflight.sql", "setup/roles.sql"}
+        or (piece.migration or version + 1) <= version
     ]
     with connection.transaction():
         connection.execute("".join(wanted).encode())

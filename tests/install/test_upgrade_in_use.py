@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +11,8 @@ from tests.install.support import install_older
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from pgqpy.testing import EmbeddedServer
     from tests.install.support import Connection
@@ -37,12 +37,6 @@ def sessions(admin: Connection, session: Callable[[], Connection]) -> list[Conne
     (view,) = [each for each in manifest.server_pieces() if each.file == "views/subscription.sql"]
     admin.execute(view.text.encode())
     return [session() for _ in range(3)]
-
-
-@pytest.fixture
-def background() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as pool:
-        yield pool
 
 
 def _ask(pool: ThreadPoolExecutor, connection: Connection, statement: str) -> Future[Any]:

@@ -1,0 +1,168 @@
+"""A schema pgq of somebody else runs no code as the installer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgqpy import install
+from pgqpy.errors import InstallRefused
+from tests.install.support import Connect, Connection, works
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from pgqpy.testing import EmbeddedServer
+
+HELD = {
+    "function": "create function pgq.version() returns text language sql return 'mine'",
+    "type": "create type pgq.pulse as enum ('slow', 'fast')",
+    "domain": "create domain pgq.txid_snapshot as text",
+    "operator": "create operator pgq.= (leftarg = int, rightarg = text, function = public.equal)",
+    "table": "create table pgq.queue (queue_id int)",
+    "sequence": "create sequence pgq.batch_id_seq",
+    "collation": 'create collation pgq.plain from "C"',
+    "default rights": "alter default privileges in schema pgq grant execute on functions to public",
+    "text search": "create text search configuration pgq.english (copy = pg_catalog.english)",
+}
+EQUAL = "create function public.equal(int, text) returns boolean language sql return true"
+TRAP = """
+    create function {}() returns int language plpgsql as $$
+    begin
+        if (select rolsuper from pg_roles where rolname = current_user) then
+            alter role test_guest superuser;
+        end if;
+        return 11;
+    end $$"""
+
+
+@pytest.fixture
+def guest(
+    cluster: EmbeddedServer, database: str, admin: Connection, connect: Connect
+) -> Connection:
+    """Connect as a role that may create schemas and objects in this database, and no more."""
+    admin.execute("create role test_guest login")
+    admin.execute(f'grant create on database "{database}" to test_guest'.encode())
+    admin.execute("grant create on schema public to test_guest")
+    return connect(cluster.dsn(database, user="test_guest"))
+
+
+def refused(connection: Connection, match: str) -> None:
+    """Expect that nobody installs, upgrades or uninstalls, and that no trap was sprung."""
+    for attempt in (
+        lambda: install.install(connection),
+        lambda: install.upgrade(connection),
+        lambda: install.uninstall(connection, force=True),
+    ):
+        with pytest.raises(InstallRefused, match=match):
+            attempt()
+    found = connection.execute("select rolsuper from pg_roles where rolname = 'test_guest'")
+    assert found.fetchall() in ([], [(False,)])
+
+
+def test_an_empty_schema_of_somebody_else_is_refused(admin: Connection, guest: Connection) -> None:
+    guest.execute("create schema pgq")
+    refused(admin, "test_guest|not pgqpy's")
+    with pytest.raises(InstallRefused, match="belongs to role test_guest"):
+        install.install(admin)
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_a_schema_that_holds_anything_is_refused(admin: Connection, what: str) -> None:
+    admin.execute("create schema pgq")
+    admin.execute(EQUAL)
+    admin.execute(HELD[what].encode())
+    refused(admin, "not pgqpy's")
+
+
+def test_an_empty_schema_in_which_others_create_is_refused(
+    admin: Connection, guest: Connection
+) -> None:
+    admin.execute("create schema pgq")
+    admin.execute("grant create on schema pgq to test_guest")
+    with pytest.raises(InstallRefused, match="revoke create on schema pgq from test_guest"):
+        install.install(admin)
+    admin.execute("revoke create on schema pgq from test_guest")
+    install.install(admin)
+    assert works(admin)
+
+
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        ["create table pgq.installation as select 11 as version, now() as installed_at"],
+        [TRAP.format("pgq.trap"), "create view pgq.installation as select pgq.trap() as version"],
+        [
+            TRAP.format("pgq.trap"),
+            "create table pgq.installation as select 11 as version",
+            "create view pgq.queue as select pgq.trap() as queue_id",
+        ],
+    ],
+    ids=["table", "view", "queues"],
+)
+def test_a_forged_installation_is_refused_and_not_read(
+    admin: Connection, guest: Connection, forgery: list[str]
+) -> None:
+    guest.execute("create schema pgq")
+    for statement in forgery:
+        guest.execute(statement.encode())
+    refused(admin, "test_guest|not pgqpy's")
+
+
+@pytest.mark.parametrize(
+    "smuggled",
+    [
+        [TRAP.format("pgq.version_of_mine")],
+        ["create table pgq.mine (x int)"],
+        ["create type pgq.pulse as enum ('slow')"],
+        [
+            TRAP.format("public.trap").replace("returns int", "returns trigger"),
+            (
+                "create trigger trap before update on pgq.installation"
+                " for each row execute function public.trap()"
+            ),
+        ],
+    ],
+    ids=["function", "table", "type", "trigger"],
+)
+def test_an_installation_with_objects_of_others_is_refused_by_name(
+    admin: Connection, guest: Connection, smuggled: list[str]
+) -> None:
+    install.install(admin)
+    admin.execute("grant create on schema pgq to test_guest")
+    admin.execute("grant trigger on pgq.installation to test_guest")
+    for statement in smuggled:
+        guest.execute(statement.encode())
+    refused(admin, "holds what is not postgres's own: .*(mine|pulse|trap)")
+
+
+def test_another_administrator_is_told_which_role_to_use(
+    admin: Connection, guest: Connection
+) -> None:
+    install.install(guest_owner(admin, guest))
+    refused(admin, "role=test_guest")
+    admin.execute("set role test_guest")
+    install.upgrade(admin)
+    install.uninstall(admin)
+    assert install.status(admin).state == "missing"
+
+
+def guest_owner(admin: Connection, guest: Connection) -> Connection:
+    """Let the guest make the roles."""
+    admin.execute("alter role test_guest createrole")
+    return guest
+
+
+def test_a_schema_made_at_the_same_moment_is_refused(
+    admin: Connection, guest: Connection, connect: Connect, background: ThreadPoolExecutor
+) -> None:
+    guest.execute("begin")
+    guest.execute("create schema pgq")
+    installing = background.submit(install.install, admin)
+    watcher = connect(guest.info.dsn, user="postgres")
+    wait_until_blocked(watcher, admin.info.backend_pid)
+    guest.execute("commit")
+    with pytest.raises(InstallRefused, match="another session"):
+        installing.result(timeout=30)
