@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
+    from pgqpy import Client
     from pgqpy.cli.options import Target
 
 LIST = {
@@ -23,6 +24,12 @@ LIST = {
     "retry": "retry_events",
     "dead": "dead_events",
     "runs": "runs",
+}
+
+LEFT = {
+    "pending_events": "pending event(s)",
+    "retry_events": "event(s) in the retry queue",
+    "dead_events": "dead event(s)",
 }
 
 
@@ -60,18 +67,41 @@ def register(target: Target, queue: str, name: str, tick_id: int | None) -> None
 @consumer.command()
 @click.argument("queue")
 @click.argument("name")
+@click.option("--force", is_flag=True, help="Also when events would be lost: do not ask.")
 @connected
-def unregister(target: Target, queue: str, name: str) -> None:
+def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
     """Unregister a consumer: its position, retry queue and dead events go.
+
+    If it has events left, or runs, this asks on a terminal and needs --force elsewhere.
 
     Example: pgqpy consumer unregister orders billing
     """
     with target.client() as client:
+        if not force:
+            _ask_to_unregister(client, queue, name)
         gone = client.unregister_consumer(queue, name)
     if not gone:
         msg = f"{name} is not registered on {queue}; pgqpy consumer list shows who is"
         raise click.ClickException(msg)
     click.echo(f"unregistered {name} from {queue}", err=True)
+
+
+def _ask_to_unregister(client: Client, queue: str, name: str) -> None:
+    from pgqpy.cli import queries
+
+    for row in queries.with_details(client, client.get_consumer_info(queue, name)):
+        has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
+        runs = [f"a session that runs it ({_told(row)['runs']})"] if row["runs"] else []
+        if not has + runs:
+            return
+        said = f"consumer {name} of queue {queue} has {', '.join(has + runs)}"
+        if not on_terminal():
+            msg = f"{said}; --force unregisters it all the same, and its events are lost to it"
+            raise click.ClickException(msg)
+        question = f"{said[0].upper()}{said[1:]}. Unregister it, and give these up?"
+        if not click.confirm(question, err=True):
+            msg = "nothing was unregistered"
+            raise click.ClickException(msg)
 
 
 @consumer.command("list")
@@ -81,9 +111,8 @@ def unregister(target: Target, queue: str, name: str) -> None:
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all.
 
-    Retry and dead count the events set aside: - where this role may not see them. Runs names the
-    session of a running Consumer. A program that calls the SQL functions itself shows as no: see
-    when it was last seen.
+    Retry and dead count the events set aside. Runs names the session of a running Consumer. A
+    program that calls the SQL functions itself shows as no: see when it was last seen.
 
     Example: pgqpy consumer list orders
     """
@@ -93,7 +122,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
         if queue is not None:
             queries.queue_info(client, queue)  # an unknown queue is an error, not an empty list
         infos = client.get_consumer_info(queue)
-        rows = queries.with_details(client.connection, infos, queue, None)
+        rows = queries.with_details(client, infos)
     show_rows(rows if as_json else map(_told, rows), LIST, as_json=as_json)
 
 
@@ -111,7 +140,7 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
-        (row,) = queries.with_details(client.connection, [info], queue, name)
+        (row,) = queries.with_details(client, [info])
     show_row(row if as_json else _told(row), as_json=as_json)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -68,6 +69,11 @@ def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 pass_target = click.make_pass_decorator(Target, ensure=True)
+
+
+def on_terminal() -> bool:
+    """Say whether somebody is there to be asked."""
+    return sys.stdin.isatty()
 
 
 def connected(command: Command) -> Command:

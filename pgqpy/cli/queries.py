@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg import errors
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.doctor.running import SESSIONS
-from pgqpy.errors import ConsumerNotFound, QueueNotFound
+from pgqpy.errors import ConsumerNotFound, NotSupported, QueueNotFound
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -21,24 +20,6 @@ if TYPE_CHECKING:
 SETTINGS: LiteralString = """
     select queue_per_tx_limit, queue_disable_insert, queue_extra_maint
     from pgq.queue where queue_name = %s
-"""
-
-RETRY: LiteralString = """
-    select q.queue_name, c.co_name, count(*) as events
-    from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
-        join pgq.queue q on q.queue_id = s.sub_queue
-        join pgq.consumer c on c.co_id = s.sub_consumer
-    where q.queue_name = coalesce(%s, q.queue_name) and c.co_name = coalesce(%s, c.co_name)
-    group by 1, 2
-"""
-
-DEAD: LiteralString = """
-    select q.queue_name, c.co_name, count(*) as events
-    from pgq.dead_event d join pgq.registration s on s.sub_id = d.ev_owner
-        join pgq.queue q on q.queue_id = s.sub_queue
-        join pgq.consumer c on c.co_id = s.sub_consumer
-    where q.queue_name = coalesce(%s, q.queue_name) and c.co_name = coalesce(%s, c.co_name)
-    group by 1, 2
 """
 
 
@@ -65,23 +46,28 @@ def one(connection: Connection[Any], query: LiteralString, params: list[Any]) ->
         return cursor.execute(query, params).fetchone() or {}
 
 
-def with_details(
-    connection: Connection[Any], infos: list[ConsumerInfo], queue: str | None, name: str | None
-) -> list[dict[str, Any]]:
+def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, Any]]:
     """Add to each consumer its retry and dead events, counted, and the session that runs it."""
-    runs = _sessions(connection)
-    retry = _counts_if_allowed(connection, RETRY, [queue, name])
-    dead = _counts_if_allowed(connection, DEAD, [queue, name])
+    runs, counts = _sessions(client.connection), _counts(client)
 
     def row(info: ConsumerInfo) -> dict[str, Any]:
         key = (info.queue_name, info.consumer_name)
-        set_aside = {
-            "retry_events": None if retry is None else retry.get(key, 0),
-            "dead_events": None if dead is None else dead.get(key, 0),
-        }
-        return {**info._asdict(), **set_aside, "runs": runs.get(key)}
+        retry, dead = counts.get(key, (None, None))
+        more = {"retry_events": retry, "dead_events": dead, "runs": runs.get(key)}
+        return {**info._asdict(), **more}
 
     return [row(info) for info in infos]
+
+
+def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
+    try:
+        counted = client.get_consumer_counts(None)
+    except NotSupported:  # the real extension keeps no dead events
+        return {}
+    return {
+        (each.queue_name, each.consumer_name): (each.retry_events, each.dead_events)
+        for each in counted
+    }
 
 
 def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
@@ -92,15 +78,3 @@ def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, An
         (queue, consumer): {"pid": pid, "host": host, "application": application}
         for queue, consumer, pid, application, host in rows
     }
-
-
-def _counts_if_allowed(
-    connection: Connection[Any], query: LiteralString, params: list[Any]
-) -> dict[tuple[str, str], int] | None:
-    """Count by queue and consumer; None where this role or this engine does not have the table."""
-    try:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            rows = cursor.execute(query, params).fetchall()
-    except (errors.InsufficientPrivilege, errors.UndefinedTable, errors.UndefinedColumn):
-        return None
-    return {(queue, name): count for queue, name, count in rows}

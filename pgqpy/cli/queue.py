@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
@@ -85,11 +84,6 @@ def drop(target: Target, name: str, *, force: bool) -> None:
             force = _ask_to_drop(client, name)
         client.drop_queue(name, force=force)
     click.echo(f"dropped queue {name}", err=True)
-
-
-def on_terminal() -> bool:
-    """Say whether somebody is there to be asked."""
-    return sys.stdin.isatty()
 
 
 def _ask_to_drop(client: Client, name: str) -> bool:

@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connection, Run, RunJson, failed_with
+from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
 
 GUEST = f"pgqpy_test_reader_{os.getpid()}"  # roles belong to the whole cluster
 
@@ -55,6 +56,43 @@ def test_unregister_what_is_not_registered(run: Run) -> None:
     assert failed_with(result, 1, "not registered", "pgqpy consumer list")
 
 
+def test_unregister_with_events_left_needs_force_where_nobody_can_be_asked(
+    run: Run, run_json: RunJson, client: pgqpy.Client
+) -> None:
+    set_one_aside_and_one_dead(client)
+    client.insert_event("orders", "placed", "new")
+    client.tick_queue("orders")
+    result = run("consumer", "unregister", "orders", "billing")
+    has = ("1 pending", "1 event(s) in the retry queue", "1 dead", "--force")
+    assert failed_with(result, 1, *has)
+    assert len(run_json("consumer", "list", "orders")) == 1
+    assert run("consumer", "unregister", "orders", "billing", "--force").exit_code == 0
+    assert run_json("consumer", "list", "orders") == []
+
+
+def test_unregister_of_a_consumer_that_runs_needs_force(
+    run: Run, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    session = connect(application_name="billing app")
+    session.execute("select pg_advisory_lock(7366514, sub_id) from pgq.subscription")
+    result = run("consumer", "unregister", "orders", "billing")
+    assert failed_with(result, 1, "billing app", f"pid {session.info.backend_pid}", "--force")
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n\n", 1), ("y\n", 0), ("", 1)])
+def test_unregister_with_events_left_asks_on_a_terminal(
+    run: Run, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
+) -> None:
+    set_one_aside_and_one_dead(client)
+    monkeypatch.setattr("pgqpy.cli.consumer.on_terminal", lambda: True)
+    result = run("consumer", "unregister", "orders", "billing", input=answer)
+    assert result.exit_code in {0, 1, 130}
+    assert "Unregister it" in result.stderr
+    assert len(client.get_consumer_info("orders")) == left
+
+
 def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
     set_one_aside_and_one_dead(client)
     client.register_consumer("orders", "shipping")
@@ -68,7 +106,7 @@ def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgq
     assert told == (["retry", "dead", "runs"], ["1", "1", "no"])
 
 
-def test_a_reader_sees_its_consumers_without_what_it_may_not_see(
+def test_a_reader_sees_its_consumers_and_the_counts_of_what_was_set_aside(
     bare_run: Run, client: pgqpy.Client, connection: Connection, dsn: str
 ) -> None:
     set_one_aside_and_one_dead(client)
@@ -81,7 +119,7 @@ def test_a_reader_sees_its_consumers_without_what_it_may_not_see(
         connection.execute(f"drop role {GUEST}".encode())
     for row in (json.loads(listed.stdout)[0], json.loads(shown.stdout)):
         assert row["consumer_name"] == "billing"
-        assert (row["retry_events"], row["dead_events"]) == (None, None)
+        assert (row["retry_events"], row["dead_events"]) == (1, 1)
 
 
 def test_dead_events_are_listed_revived_and_deleted(
