@@ -98,6 +98,64 @@ def test_ticker_that_has_looked_ticks_before_a_drop(db: Database, look: str) -> 
     assert dropped.result(timeout=30) == 1
 
 
+def test_repair_waits_for_a_consumer_that_has_opened_a_batch(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    db.main.tick()
+    consumer, admin = db.open(), db.open()
+    consumer.begin()
+    batch = consumer.next()  # ends at a tick that no position refers to yet
+    repaired = admin.later("select pgq.repair_queue('q')")
+    wait_until_blocked(db.main.connection, admin.pid)
+    consumer.commit()
+    assert repaired.result(timeout=30) == 1
+    assert db.main.data(batch) == ["a"]
+
+
+IN_PROGRESS = "select backend_xid is not null from pg_stat_activity where pid = %s"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select pgq.insert_event('q', 't', 'd')",
+        "select pgq.insert_event('q', 't', 'd', '1', '2', '3', '4')",
+        "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
+        "select pgq.insert_event_raw('q', null, now(), null, 0, 't', 'd', '', '', '', '')",
+    ],
+)
+def test_event_that_a_tick_counts_is_seen_or_known_to_be_in_progress(
+    db: Database, call: str
+) -> None:
+    # A ticker that finds a new id ticks, and ticks again when what was in progress has ended.
+    db.queue()
+    locker, producer = db.open(), db.open()
+    locker.begin()
+    locker.run("alter sequence pgq.event_1_id_seq cache 1")  # nextval has to wait for it
+    inserted = producer.later(call)
+    wait_until_blocked(db.main.connection, producer.pid)
+    in_progress = db.main.one(IN_PROGRESS, producer.pid)
+    locker.commit()
+    assert inserted.result(timeout=30)
+    assert in_progress is True
+
+
+def test_queue_that_grows_beside_one_that_is_made_waits_for_it(db: Database) -> None:
+    db.queue()
+    maker, grower = db.open(), db.open()
+    maker.begin()
+    maker.one("select pgq.create_queue('r')")
+    grown = grower.later("select pgq.set_queue_config('q', 'ntables', '4')")
+    wait_until_blocked(db.main.connection, grower.pid)
+    maker.commit()
+    assert grown.result(timeout=30) == 1
+    db.main.one("select pgq.register_consumer('r', 'c')")
+    for name in ("q", "r"):
+        db.main.insert(f"into {name}", name)
+        assert db.main.deliver(queue=name) == [f"into {name}"]
+
+
 SETTING = "select pgq.set_queue_config('q', 'ticker_max_count', '7')"
 
 

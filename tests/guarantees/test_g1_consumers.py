@@ -27,6 +27,16 @@ def test_every_consumer_gets_every_event(db: Database) -> None:
     assert db.main.drain("late") == ["all"]
 
 
+def test_tick_younger_than_the_transaction_that_asks_has_an_age(db: Database) -> None:
+    db.queue()
+    consumer = db.open()
+    consumer.begin()
+    db.main.insert("a")
+    db.main.tick()
+    batch = consumer.one("select batch_id from pgq.next_batch_custom('q', 'c', '0', null, null)")
+    assert consumer.data(batch) == ["a"]
+
+
 def test_slow_consumer_holds_its_events_against_rotation(db: Database) -> None:
     db.queue(consumers=("c", "slow"))
     db.main.insert("unread")

@@ -160,6 +160,19 @@ def test_ticker_that_waited_for_another_sees_what_committed_meanwhile(db: Databa
     assert db.main.one("select txid_visible_in_snapshot(%s, %s::txid_snapshot)", txid, snapshot)
 
 
+def test_ticker_that_waited_for_another_looks_again_whether_it_is_time(db: Database) -> None:
+    db.queue(ticker_max_count="1")
+    db.main.insert("a")
+    one, other = db.open(), db.open()
+    one.begin()
+    one.tick()
+    ticked = other.later("select pgq.ticker('q')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert ticked.result(timeout=30) is None
+    assert db.main.one("select pgq.ticker('q')") is None
+
+
 @pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
 @pytest.mark.parametrize(
     "call", ["tick_queue('q')", "ticker()", "ticker('q')", "maint_rotate_tables_step1('q')"]
@@ -210,6 +223,21 @@ def test_retried_event_comes_again_to_its_consumer_only(db: Database) -> None:
     db.main.one("select pgq.maint_retry_events()")
     db.main.tick()
     assert [db.main.drain(consumer) for consumer in "cd"] == [["a"], ["a"]]
+
+
+@pytest.mark.parametrize("call", ["batch_retry(%s, 0)", "event_retry(%s, 1, 0)"])
+def test_retried_event_says_how_often_it_was_retried(db: Database, call: str) -> None:
+    db.queue()
+    db.main.insert("a")
+    counts = []
+    for _ in range(3):
+        db.main.tick()
+        batch = db.main.next()
+        counts.append(db.main.one("select ev_retry from pgq.get_batch_events(%s)", batch))
+        assert db.main.one(f"select pgq.{call}", batch) == 1
+        db.main.finish(batch)
+        db.main.one("select pgq.maint_retry_events()")
+    assert counts == [None, 1, 2]
 
 
 def test_event_and_its_retried_copy_in_one_batch_can_both_be_set_aside(db: Database) -> None:

@@ -218,6 +218,39 @@ MUTATIONS = {
             look=locks.LOOKS["ticker_activity"],
         ),
     ),
+    "take an id before a transaction id": Mutation(
+        "build_insert_event",
+        "v_txid := txid_current();",
+        "v_txid := case when nextval('pgq.event_1_id_seq') > 0 then txid_current() end;",
+        partial(
+            locks.test_event_that_a_tick_counts_is_seen_or_known_to_be_in_progress,
+            call="select pgq.insert_event('q', 't', 'd')",
+        ),
+    ),
+    "grow a queue beside one that is made": Mutation(
+        "set_queue_config",
+        "perform pg_advisory_xact_lock(7366513, 2);",
+        "",
+        locks.test_queue_that_grows_beside_one_that_is_made_waits_for_it,
+    ),
+    "count each retry as the first": Mutation(
+        "batch_retry",
+        "coalesce(ev_retry, 0) + 1",
+        "1",
+        partial(g3.test_retried_event_says_how_often_it_was_retried, call="batch_retry(%s, 0)"),
+    ),
+    "tick though another ticker just did": Mutation(
+        "ticker",
+        "    if not pgq.tick_is_due(q) then",
+        "    if false then",
+        g3.test_ticker_that_waited_for_another_looks_again_whether_it_is_time,
+    ),
+    "ask the age of a tick of the transaction's beginning": Mutation(
+        "next_batch_custom",
+        "clock_timestamp() - cur_tick_time",
+        "now() - cur_tick_time",
+        g1c.test_tick_younger_than_the_transaction_that_asks_has_an_age,
+    ),
     "leave the code of a dropped queue behind": Mutation(
         "drop_queue",
         "perform pgq.build_insert_path(q.queue_id);",

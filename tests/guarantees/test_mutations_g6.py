@@ -9,6 +9,7 @@ import pytest
 
 from tests.guarantees import test_g6_compaction as g6c
 from tests.guarantees import test_g6_no_bloat as g6
+from tests.guarantees import test_ranges_kept as kept
 from tests.guarantees.mutations import Mutation, expect_failure, held
 from tests.guarantees.sessions import RR
 
@@ -64,6 +65,18 @@ MUTATIONS = {
         "from pgq.used_ticks())",
         "from pgq.used_ticks() where false)",
         g6c.test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second,
+    ),
+    "thin out the first tick to read from": Mutation(
+        "compact_ticks",
+        "(q.queue_switch_tick, q.queue_low_tick)",
+        "(q.queue_switch_tick)",
+        kept.test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved,
+    ),
+    "thin out the tick of the last rotation": Mutation(
+        "compact_ticks",
+        "(q.queue_switch_tick, q.queue_low_tick)",
+        "(q.queue_low_tick)",
+        kept.test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved,
     ),
     "take an emptied table for empty": Mutation(
         "check_snapshot",

@@ -1,4 +1,4 @@
-"""Take one mechanism that knows of restores and stages out, and its test has to fail."""
+"""Take one mechanism that knows of restores, repairs and stages out: its test has to fail."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_faults_locks as locks
 from tests.guarantees import test_g7_moved as moved
 from tests.guarantees import test_stages_restore as restore
 from tests.guarantees.mutations import Mutation, expect_failure
@@ -131,6 +132,12 @@ MUTATIONS = {
         "and e.ev_owner is null",
         "",
         restore.test_retried_copies_that_a_stage_made_are_not_lost_with_it,
+    ),
+    "repair beside a consumer that opens a batch": Mutation(
+        "repair_queue",
+        "perform from pgq.registration where sub_queue = q.queue_id for update;",
+        "",
+        locks.test_repair_waits_for_a_consumer_that_has_opened_a_batch,
     ),
     "keep stages over a repair": Mutation(
         "repair_queue",

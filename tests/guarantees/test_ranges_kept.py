@@ -1,4 +1,4 @@
-"""What a subscription keeps of ranges of ticks: its pins, and what it has not passed."""
+"""What is kept of ranges of ticks: pins, what was not passed, where a consumer may be moved to."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from tests.guarantees.sessions import refused
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+ONE_SECOND = "update pgq.tick set tick_time = '2026-01-01 12:00:00.5'"
+
 
 def test_pinned_ticks_are_not_thinned_out(db: Database) -> None:
     db.queue()
     fill(db.main, *"abcdef")
+    db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
     assert db.main.one("select pgq.compact_ticks()") is True
     assert ticks(db.main) == [1, 3, 5, 7]
@@ -26,6 +29,7 @@ def test_pinned_ticks_are_not_thinned_out(db: Database) -> None:
 def test_pins_outlive_the_compaction_of_positions(db: Database) -> None:
     db.queue()
     fill(db.main, *"abcdef")
+    db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
     assert db.main.one("select pgq.compact_positions()") is True
     assert db.main.one("select pgq.maint_positions()") == 0
@@ -36,6 +40,7 @@ def test_pins_outlive_the_compaction_of_positions(db: Database) -> None:
 def test_pins_ahead_outlive_an_advance(db: Database) -> None:
     db.queue()
     fill(db.main, *"abcdef")
+    db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
     assert db.main.one(ADVANCE, 1, 3) == 1
     db.main.one("select pgq.compact_ticks()")
@@ -46,6 +51,7 @@ def test_pins_ahead_outlive_an_advance(db: Database) -> None:
 def test_pins_outlive_a_repair(db: Database) -> None:
     db.queue()
     fill(db.main, *"abcdef")
+    db.main.run(ONE_SECOND)
     assert db.main.one(PIN, 3, 5) == 1
     db.main.one("select pgq.repair_queue('q')")
     assert ticks(db.main) == [1, 3, 5, 7]
@@ -67,6 +73,24 @@ def test_compaction_is_put_off_while_somebody_takes_a_tick(db: Database, call: s
     reader.commit()
     assert db.main.one("select pgq.compact_ticks()") is True
     assert 3 in ticks(db.main)
+
+
+def test_compaction_keeps_the_ticks_back_to_which_a_consumer_may_be_moved(db: Database) -> None:
+    db.queue()
+    for payload in "abcd":
+        db.main.insert(payload)
+        assert db.main.deliver() == [payload]
+        db.main.rotate()
+    assert db.main.deliver() == []
+    low, switch = db.main.all("select queue_low_tick, queue_switch_tick from pgq.queue")[0]
+    assert low < switch < max(ticks(db.main))
+    db.main.run(ONE_SECOND)
+    db.main.one("select pgq.compact_ticks()")
+    for tick, events in ((low, ["d"]), (switch, [])):
+        db.main.one("select pgq.register_consumer_at('q', 'back', %s)", tick)
+        assert db.main.drain("back") == events
+    db.main.rotate()
+    assert db.main.one("select queue_low_tick from pgq.queue") == switch
 
 
 def test_rotation_takes_nothing_that_the_subscription_has_not_passed(db: Database) -> None:
