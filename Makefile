@@ -77,11 +77,11 @@ smoke: $(STAMP)  ## Hold a transaction open for three minutes of load: fails if 
 	@$(BIN)/python -m benchmarks --smoke --alone xmin && echo "make smoke: passed" \
 	  || { echo "make smoke: FAILED"; exit 1; }
 
-compose: .secrets/postgres_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
+compose: .secrets/postgres_password .secrets/ticker_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
 	$(COMPOSE) up --build
 
 # The folder is closed to others; the file in it is open, for the containers read it as other users.
-.secrets/postgres_password:
+.secrets/%_password:
 	@mkdir -p -m 700 .secrets
 	@$(PYTHON) -c 'import secrets; print(secrets.token_urlsafe(24))' >$@ && chmod 644 $@
 

@@ -18,34 +18,57 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pgqpy.testing import EmbeddedServer
     from tests.support.processes import PythonProcess
 
 DEMO = ROOT / "examples" / "compose"
 PLACED = "select count(*), sum(cents) from placed"
+LOGIN = {"PGUSER": "ticker", "PGPASSWORD": "tick tock"}
+RIGHTS = """
+    select array(select r.rolname::text from pg_auth_members m join pg_roles r on r.oid = m.roleid
+        where m.member = u.oid), a.rolpassword like 'SCRAM%', u.rolsuper,
+        has_table_privilege(u.oid, 'placed', 'select')
+    from pg_roles u join pg_authid a using (oid) where u.rolname = 'ticker'
+"""
 SOLD = "select sum(orders), sum(cents) from sale"
 
 
 @pytest.fixture
-def environment(empty_dsn: str, tmp_path: Path) -> dict[str, str]:
+def dsn(own_server: EmbeddedServer) -> str:
+    """A server that wants passwords, as the container's does."""
+    return own_server.tcp_dsn()
+
+
+@pytest.fixture
+def environment(dsn: str, tmp_path: Path) -> dict[str, str]:
     """What the compose file sets: libpq's variables, and here a place for the sign of life."""
-    given = {f"PG{key.upper()}": str(value) for key, value in conninfo_to_dict(empty_dsn).items()}
+    given = {f"PG{key.upper()}": str(value) for key, value in conninfo_to_dict(dsn).items()}
     given["PGDATABASE"] = given.pop("PGDBNAME")
-    return {**given, "ALIVE_FILE": str(tmp_path / "alive"), "PRODUCER_PERIOD": "0.01"}
+    secret = tmp_path / "ticker_password"
+    secret.write_text("tick tock\n")
+    return {
+        **given,
+        "ALIVE_FILE": str(tmp_path / "alive"),
+        "PRODUCER_PERIOD": "0.01",
+        "TICKER_PASSWORD_FILE": str(secret),
+    }
 
 
 def test_every_order_of_the_demo_is_summed_once(
     environment: dict[str, str],
-    empty_dsn: str,
+    dsn: str,
     connect: Callable[..., psycopg.Connection[Any]],
     spawn: Callable[..., PythonProcess],
 ) -> None:
-    prepare = spawn(str(DEMO / "prepare.py"), env=environment)
-    assert prepare.wait() == 0, prepare.output()
-    ticker = spawn("-m", "pgqpy", "ticker", "run", env=environment)
+    for _ in range(2):  # as at every start of the containers
+        prepare = spawn(str(DEMO / "prepare.py"), env=environment)
+        assert prepare.wait() == 0, prepare.output()
+    ticker = spawn("-m", "pgqpy", "ticker", "run", env={**environment, **LOGIN})
     consumer = _consumer(spawn, environment)
     producer = spawn(str(DEMO / "producer.py"), env=environment)
-    connection = connect(dsn=empty_dsn)
+    connection = connect(dsn=dsn)
     eventually(lambda: _row(connection, SOLD)[0])
+    assert _row(connection, RIGHTS) == (["pgq_ticker"], True, False, False)
     consumer.kill()
     consumer = _consumer(spawn, environment)
     assert producer.terminate() == 0, producer.output()
