@@ -26,6 +26,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir setup/retire.sql
 
 -- What the rest is made of
+\ir functions/internal/set_rights.sql
 \ir functions/internal/quote_fqname.sql
 \ir functions/internal/seq_getval.sql
 \ir functions/internal/seq_setval.sql
@@ -50,6 +51,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/grow_queue.sql
 \ir functions/internal/check_extra_maint.sql
 \ir functions/admin/grant_perms.sql
+\ir functions/internal/follow_disable.sql
 \ir functions/admin/tune_storage.sql
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql

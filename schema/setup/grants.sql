@@ -1,63 +1,64 @@
--- Who may do what (pgq-contract 1.9). Nothing is for PUBLIC but what shows no payload.
+-- Who may do what (pgq-contract 1.9), exactly: see set_rights. Nothing is for PUBLIC but what shows no payload.
 --
--- Writes: grants.
-revoke all on all functions in schema pgq from public;
-revoke all on all tables in schema pgq from public;
-grant usage on schema pgq to public;
-
-grant select on pgq.installation, pgq.queue, pgq.tick, pgq.tick_recent, pgq.consumer, pgq.registration, pgq.position, pgq.subscription to public;
-do $grants$  -- a dump by somebody who is not the owner locks it too
+-- Every function and every table of ours is listed here; what somebody else put into the schema keeps its rights.
+--
+-- Writes: as set_rights.
+do $functions$
 begin
-    execute format('grant select on pgq.%I to public', (
-        select relname from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$'));
+    perform pgq.set_rights('pg_proc', p.oid, array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
+       from (values
+        ('public', '
+            seq_getval get_queue_info get_consumer_info get_consumer_counts get_tick_info
+            quote_fqname version schema_version'),
+        ('pgq_reader', '
+            batch_event_sql batch_event_tables find_tick_helper register_consumer
+            register_consumer_at unregister_consumer next_batch next_batch_info
+            next_batch_custom get_batch_events get_batch_info get_batch_cursor event_retry
+            batch_retry event_dead get_dead_events revive_dead_events delete_dead_events
+            force_tick finish_batch tick_event_sql get_tick_stages get_tick_events pin_range
+            advance_subscription'),
+        ('pgq_writer', '
+            insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
+        ('pgq_admin pgq_ticker', '
+            ticker tick_queue ticker_activity ticker_pulse ticker_due maint_operations
+            maint_tables_to_vacuum maint_rotate_tables_step1 maint_rotate_tables_step2
+            maint_retry_events maint_ticks maint_recent_ticks maint_positions maint_stages'),
+        ('pgq_admin', '
+            create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
+            upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
+        ('', '
+            build_insert_event build_insert_group build_insert_leaf build_insert_path
+            build_insert_tree check_extra_maint check_insert check_name check_newest check_range
+            check_restored check_snapshot check_tick_order compact_positions compact_ticks
+            create_event_table find_batch find_batch_events find_range find_subscription
+            follow_disable grow_queue insert_row insert_tick lock_batch lock_current lock_events
+            lock_for_compaction lock_subscription may_look_at move_position range_sql
+            refuse_isolation refuse_moved set_rights slowest_tick system_identifier tick_is_due
+            tick_sees_table tick_wanted used_ticks')
+       ) listed (roles, names)
+      cross join regexp_split_to_table(btrim(names, E' \n'), '\s+') name
+       join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name;
 end
-$grants$;
-grant execute on function
-    pgq.seq_getval(text), pgq.get_queue_info(), pgq.get_queue_info(text),
-    pgq.get_consumer_info(), pgq.get_consumer_info(text), pgq.get_consumer_info(text, text),
-    pgq.get_consumer_counts(int), pgq.get_tick_info(text, bigint, bigint),
-    pgq.quote_fqname(text), pgq.version(), pgq.schema_version()
-to public;
-
-grant select on pgq.event_template to pgq_reader;
-grant execute on function
-    pgq.batch_event_sql(bigint), pgq.batch_event_tables(bigint),
-    pgq.find_tick_helper(int, bigint, timestamptz, bigint, bigint, interval),
-    pgq.register_consumer(text, text), pgq.register_consumer_at(text, text, bigint), pgq.unregister_consumer(text, text),
-    pgq.next_batch(text, text), pgq.next_batch_info(text, text), pgq.next_batch_custom(text, text, interval, int, interval),
-    pgq.get_batch_events(bigint), pgq.get_batch_info(bigint),
-    pgq.get_batch_cursor(bigint, text, int), pgq.get_batch_cursor(bigint, text, int, text),
-    pgq.event_retry(bigint, bigint, timestamptz), pgq.event_retry(bigint, bigint, int),
-    pgq.event_retry(bigint, bigint[], bigint[], interval[]), pgq.batch_retry(bigint, int),
-    pgq.event_dead(bigint, bigint[], bigint[], text[]), pgq.get_dead_events(text, text),
-    pgq.revive_dead_events(text, text, bigint[]), pgq.delete_dead_events(text, text, bigint[]),
-    pgq.force_tick(text), pgq.finish_batch(bigint),
-    pgq.tick_event_sql(text, bigint, bigint, bigint[]),
-    pgq.get_tick_stages(text, bigint, bigint), pgq.get_tick_events(text, bigint, bigint),
-    pgq.pin_range(text, text, bigint, bigint), pgq.advance_subscription(text, text, bigint, bigint)
-to pgq_reader;
-
-grant execute on function
-    pgq.insert_event(text, text, text), pgq.insert_event(text, text, text, text, text, text, text),
-    pgq.insert_events(text, text[], text[], text[], text[], text[], text[]), pgq.current_event_table(text),
-    pgq.open_stage(text, text, bigint), pgq.commit_stage(text, text, bigint, bigint[], bigint), pgq.drop_stage(text, text)
-to pgq_writer;
-
-grant execute on function
-    pgq.ticker(), pgq.ticker(text), pgq.ticker(text, bigint, timestamptz, bigint),
-    pgq.tick_queue(text), pgq.ticker_activity(), pgq.ticker_activity(int, int, int[]), pgq.ticker_pulse(int, int, int[]),
-    pgq.ticker_due(), pgq.ticker_due(int, int), pgq.maint_operations(), pgq.maint_tables_to_vacuum(),
-    pgq.maint_rotate_tables_step1(text), pgq.maint_rotate_tables_step2(), pgq.maint_retry_events(),
-    pgq.maint_ticks(text), pgq.maint_recent_ticks(), pgq.maint_positions(), pgq.maint_stages()
-to pgq_admin, pgq_ticker;
+$functions$;
 
 -- Administrators change state through functions. What may be set by hand is what PGQ documents, and harmless.
-grant select on pgq.retry_queue, pgq.dead_event, pgq.ledger, pgq.stage to pgq_admin;
-grant update (queue_rotation_period, queue_external_ticker, queue_disable_insert, queue_ticker_paused, queue_ticker_max_count,
-    queue_ticker_max_lag, queue_ticker_idle_period, queue_per_tx_limit) on pgq.queue to pgq_admin;
-grant execute on function
-    pgq.create_queue(text), pgq.drop_queue(text), pgq.drop_queue(text, boolean), pgq.set_queue_config(text, text, text),
-    pgq.insert_event_raw(text, bigint, timestamptz, int, int, text, text, text, text, text, text),
-    pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text),
-    pgq.upgrade_schema(), pgq.grant_perms(text), pgq.tune_storage(text), pgq.seq_setval(text, bigint), pgq.repair_queue(text)
-to pgq_admin;
+do $tables$
+begin
+    perform pgq.set_rights('pg_namespace', 'pgq'::regnamespace, '{public usage}');
+    perform pgq.set_rights('pg_class', c.oid, rights)
+       from (values
+        ('installation tick tick_recent consumer registration position subscription', '{public select}'::text[]),
+        ('event_template', '{pgq_reader select}'),
+        ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
+        ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
+        ('queue', array['public select'] || array(select 'pgq_admin update queue_' || setting from unnest(array[
+            'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit', 'ticker_paused', 'ticker_max_count',
+            'ticker_max_lag', 'ticker_idle_period']) setting))
+       ) listed (names, rights)
+      cross join regexp_split_to_table(names, ' ') name
+       join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relname = name;
+    perform pgq.set_rights('pg_class', oid, '{public select}')  -- a dump by somebody who is not the owner locks it too
+       from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
+    perform pgq.grant_perms(queue_name) from pgq.queue order by queue_id;
+end
+$tables$;

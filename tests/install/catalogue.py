@@ -8,17 +8,21 @@ import psycopg
 
 # Neither oids nor the order of grants belong to what is compared.
 _ACL = "(select array_agg(a::text order by a::text) from unnest({}) a)"
+_SCHEMA_ACL = _ACL.format("coalesce(nspacl, acldefault('n', nspowner))")
+_FUNCTION_ACL = _ACL.format("coalesce(proacl, acldefault('f', proowner))")
+_KIND = "case relkind when 'S' then 's' else 'r' end"
+_RELATION_ACL = _ACL.format(f'coalesce(relacl, acldefault(({_KIND})::"char", relowner))')
 
 QUERIES = {
     "schema": f"""
-        select nspname, {_ACL.format("nspacl")}::text, obj_description(oid, 'pg_namespace')
+        select nspname, {_SCHEMA_ACL}::text, obj_description(oid, 'pg_namespace')
         from pg_namespace where nspname = 'pgq'""",
     "function": f"""
-        select p.oid::regprocedure::text, pg_get_functiondef(p.oid), {_ACL.format("proacl")}::text,
+        select p.oid::regprocedure::text, pg_get_functiondef(p.oid), {_FUNCTION_ACL}::text,
             pg_get_userbyid(proowner), obj_description(p.oid, 'pg_proc')
         from pg_proc p where pronamespace = 'pgq'::regnamespace and prokind = 'f'""",
     "relation": f"""
-        select relname, relkind, relpersistence, reloptions::text, {_ACL.format("relacl")}::text,
+        select relname, relkind, relpersistence, reloptions::text, {_RELATION_ACL}::text,
             pg_get_userbyid(relowner), relrowsecurity, obj_description(oid, 'pg_class'),
             case when relkind = 'v' then pg_get_viewdef(oid) end
         from pg_class where relnamespace = 'pgq'::regnamespace""",

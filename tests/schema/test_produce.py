@@ -145,3 +145,32 @@ def test_caller_with_a_hostile_search_path_inserts_all_the_same(queue, sql, rows
     sql("set search_path = evil, pg_catalog")
     assert sql("select pgq.insert_event('q', 't', 'd')") == 1
     assert rows("select ev_txid > 1 and ev_time is not null from pgq.event_1") == [(True,)]
+
+
+@pytest.mark.parametrize(
+    ("off", "on"),
+    [
+        (
+            "select pgq.set_queue_config('q', 'disable_insert', 'true')",
+            "select pgq.set_queue_config('q', 'disable_insert', 'false')",
+        ),
+        (
+            "update pgq.queue set queue_disable_insert = true",
+            "update pgq.queue set queue_disable_insert = false",
+        ),
+    ],
+    ids=["function", "column"],
+)
+def test_no_copy_goes_into_a_queue_whose_inserts_are_disabled(queue, sql, off, on):
+    copy = "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')"
+    sql("set role pgq_admin")
+    sql(off)
+    sql("select pgq.set_queue_config('q', 'ntables', '4')")
+    sql("set role pgq_writer")
+    for table in range(4):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            sql(copy.replace("1_0", f"1_{table}"))
+    sql("set role pgq_admin")
+    sql(on)
+    sql("set role pgq_writer")
+    sql(copy)

@@ -65,6 +65,13 @@ def test_public_reads_no_table_with_payloads(queue, rows):
     }
 
 
+def test_rights_are_listed_for_every_function_once():
+    listed = " ".join(
+        re.findall(r"\('[\w ]*', '\n([\w\s]+)'\)", (SCHEMA / "setup/grants.sql").read_text())
+    ).split()
+    assert sorted(listed) == sorted(path.stem for path in SCHEMA.glob("functions/*/*.sql"))
+
+
 def test_every_function_has_a_comment(rows):
     found = rows(f"select proname {FUNCTIONS} and obj_description(p.oid) is null")
     assert found == []

@@ -2,7 +2,7 @@
 --
 -- Generates pgq.insert_group_N, which inserts an event into one of the queues whose ids divided by 64 are N.
 --
--- Writes: create function, revoke.
+-- Writes: create function; as set_rights.
 create or replace function pgq.build_insert_group(i_group int)
 returns void language plpgsql as $$
 declare
@@ -20,7 +20,8 @@ $body$
 $sql$, i_group, v_texts,
         (select pgq.build_insert_tree(array_agg(queue_id order by queue_id), array_agg(pgq.build_insert_leaf(q, v_columns) order by queue_id))
            from pgq.queue q where queue_id / 64 = i_group), v_columns);
-    execute format('revoke execute on function pgq.insert_group_%s from public', i_group);
+    perform pgq.set_rights('pg_proc', oid, '{}') from pg_proc
+      where pronamespace = 'pgq'::regnamespace and proname = 'insert_group_' || i_group;
 end
 $$;
 comment on function pgq.build_insert_group(int) is 'Generates the code that inserts into 64 queues.';

@@ -1,0 +1,25 @@
+-- Function: pgq.follow_disable()
+--
+-- The trigger that takes the right to COPY from producers while a queue's disable_insert is set, and gives it back,
+-- whether set_queue_config or an UPDATE of the column sets it. See grant_perms.
+--
+-- Writes: as grant_perms.
+create or replace function pgq.follow_disable()
+returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform pgq.grant_perms(new.queue_name);
+    return null;
+end
+$$;
+comment on function pgq.follow_disable() is 'Takes the right to COPY from producers while disable_insert is set.';
+
+do $trigger$  -- only where it is missing: making it locks pgq.queue
+begin
+    if not exists (select from pg_trigger where tgrelid = 'pgq.queue'::regclass and tgname = 'follow_disable') then
+        create trigger follow_disable after update of queue_disable_insert on pgq.queue
+            for each row when (old.queue_disable_insert <> new.queue_disable_insert)
+            execute function pgq.follow_disable();
+    end if;
+end
+$trigger$;

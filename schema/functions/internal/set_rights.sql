@@ -1,0 +1,51 @@
+-- Function: pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
+--
+-- Gives the rights on an object of ours exactly: those that are listed, and to nobody but the owner any other. Whoever makes
+-- an object may have default privileges (ALTER DEFAULT PRIVILEGES) that give others more than we know of: EXECUTE on a
+-- function, SELECT on events. What is right already is left alone, so that no row of the catalogue is written for it.
+--
+-- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing one is passed over. i_rights: each 'role privilege' or 'role privilege column', in
+--   lower case; the role public is everybody.
+-- Writes: revoke, grant.
+create or replace function pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
+returns void language plpgsql as $$
+declare
+    v_owner oid;
+    v_acl aclitem[];
+    v_role text;
+    v_right text[];
+    v_there text[];
+    o record;
+begin
+    select * into v_owner, v_acl from (
+        select proowner, coalesce(proacl, acldefault('f', proowner)) from pg_proc
+         where i_catalogue = 'pg_proc'::regclass and oid = i_object
+        union all
+        select relowner, coalesce(relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner)) from pg_class
+         where i_catalogue = 'pg_class'::regclass and oid = i_object
+        union all
+        select nspowner, coalesce(nspacl, acldefault('n', nspowner)) from pg_namespace
+         where i_catalogue = 'pg_namespace'::regclass and oid = i_object) here;
+    v_there := array(
+        select concat_ws(' ', coalesce(rolname, 'public'), lower(privilege_type), attname, case when is_grantable then 'grant' end)
+          from (
+                select null::name as attname, a.* from aclexplode(v_acl) a
+                union all
+                select attname, a.* from pg_attribute cross join lateral aclexplode(attacl) a
+                 where i_catalogue = 'pg_class'::regclass and attrelid = i_object) given
+          left join pg_roles r on r.oid = grantee
+         where grantee <> v_owner);
+    if v_owner is null or v_there <@ i_rights and i_rights <@ v_there then
+        return;
+    end if;
+    select case type when 'view' then 'table' else type end as kind, identity into o from pg_identify_object(i_catalogue, i_object, 0);
+    for v_role in select distinct split_part(given, ' ', 1) from unnest(v_there) given loop
+        execute format('revoke all on %s %s from %I cascade', o.kind, o.identity, v_role);
+    end loop;
+    for v_right in select string_to_array(wanted, ' ') from unnest(i_rights) wanted loop
+        execute format(case when v_right[3] is null then 'grant %3$I on %1$s %2$s to %4$I' else 'grant %3$I (%5$I) on %1$s %2$s to %4$I' end,
+            o.kind, o.identity, v_right[2], v_right[1], v_right[3]);
+    end loop;
+end
+$$;
+comment on function pgq.set_rights(regclass, oid, text[]) is 'Gives the rights on an object exactly.';
