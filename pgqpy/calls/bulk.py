@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from psycopg import sql
 
+    from pgqpy.calls.encoding import Default
+
 FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 REQUIRED = FIELDS[:2]
 BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
@@ -37,7 +39,9 @@ def copy_into(table: str) -> sql.Composed:
     ).format(sql.SQL(table))
 
 
-def lines(events: Sequence[object], index: int, limit: int) -> Iterator[bytes]:
+def lines(
+    events: Sequence[object], index: int, limit: int, default: Default | None = None
+) -> Iterator[bytes]:
     """Write events as lines of COPY text; `index` is that of the first one in the load.
 
     Raises InvalidEvent, with the event's index, when it comes to one that cannot be stored.
@@ -48,18 +52,21 @@ def lines(events: Sequence[object], index: int, limit: int) -> Iterator[bytes]:
         return
     for number, event in enumerate(events, index):
         try:
-            yield line(event, limit)
+            yield line(event, limit, default)
         except InvalidEvent as exc:
             raise InvalidEvent(f"event {number}: {exc}", field=exc.field, index=number) from exc
 
 
-def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
+def line(
+    event: object, limit: int = payload.PAYLOAD_LIMIT, default: Default | None = None
+) -> bytes:
     """Write one event as a line of COPY text.
 
     Args:
         event: (type, data[, extra1..4]), a mapping with these keys, or an object with these
             attributes.
         limit: octets of each field at most.
+        default: converts what has no form in JSON otherwise.
 
     Raises:
         InvalidEvent: it is none of these, or a field cannot be stored.
@@ -67,7 +74,7 @@ def line(event: object, limit: int = payload.PAYLOAD_LIMIT) -> bytes:
     fields = _fields(event)
     cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]
     for field, value in zip(FIELDS[1:], fields[1:], strict=False):
-        cells.append(_NULL if value is None else _cell(payload.octets(field, value, limit)))
+        cells.append(_cell(payload.octets(field, value, limit, default)))
     cells.extend([_NULL] * (7 - len(cells)))
     return b"\t".join(cells) + b"\n"
 

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
+from pgqpy.calls.encoding import Default, Misfit, dumps, find_misfit
 from pgqpy.errors import InvalidEvent
 
 PAYLOAD_LIMIT = 64 * 1024 * 1024  # octets, of each field
 
-Payload = str | bytes | dict[str, Any] | list[Any] | tuple[Any, ...] | int | float | bool | None
-"""Text, UTF-8 bytes, None, or anything JSON can hold."""
+Payload = object
+"""Text, UTF-8 bytes, None, or what JSON can hold, by `encoding.convert` and `json_default` too."""
 
 # An escaped NUL: \u0000 after an even number of backslashes. PostgreSQL's jsonb refuses it.
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def text(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> str | None:
+def text(
+    field: str, value: Payload, limit: int = PAYLOAD_LIMIT, default: Default | None = None
+) -> str | None:
     """Return the text that stores `value`; None stays None.
 
     Args:
         field: the event's field, for the error.
-        value: str, UTF-8 bytes, None, or what json.dumps takes.
+        value: str, UTF-8 bytes, None, or what JSON can hold.
         limit: octets of UTF-8 at most.
+        default: converts what has no form in JSON otherwise.
 
     Raises:
         InvalidEvent: NUL, a lone surrogate, not UTF-8, not JSON, or too large.
     """
-    encoded = octets(field, value, limit)
+    encoded = octets(field, value, limit, default)
     return None if encoded is None else encoded.decode()
 
 
-def octets(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> bytes | None:
+def octets(
+    field: str, value: Payload, limit: int = PAYLOAD_LIMIT, default: Default | None = None
+) -> bytes | None:
     """Return the UTF-8 that stores `value`, as `text` does."""
     if value is None:
         return None
@@ -41,7 +45,7 @@ def octets(field: str, value: Payload, limit: int = PAYLOAD_LIMIT) -> bytes | No
     elif isinstance(value, (bytes, bytearray)):
         encoded = _utf8(field, bytes(value))
     else:
-        encoded = _json(field, value)
+        encoded = _json(field, value, default)
     if b"\0" in encoded:
         raise _invalid(
             field,
@@ -75,25 +79,36 @@ def _utf8(field: str, value: bytes) -> bytes:
     return value
 
 
-def _json(field: str, value: object) -> bytes:
+def _json(field: str, value: object, default: Default | None) -> bytes:
     try:
-        dumped = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as exc:
-        reason = f"cannot be written as JSON ({exc}): send str, bytes, or what json.dumps takes"
-        raise _invalid(field, reason) from exc
+        dumped = dumps(value, default)
+        encoded = dumped.encode()
+    except Misfit as misfit:
+        raise _misfit(field, misfit) from misfit.__cause__
+    except UnicodeEncodeError:
+        raise _misfit(field, find_misfit(value, default)) from None
     if "\\u0000" in dumped and _JSON_NUL.search(dumped):
-        raise _invalid(
-            field, "contains a NUL (\\u0000), which PostgreSQL's jsonb cannot hold: take it out"
-        )
-    return _encode(field, dumped)
+        raise _misfit(field, find_misfit(value, default))
+    return encoded
 
 
-def columns(type: str | None, data: Payload, *extras: Payload, limit: int) -> list[str | None]:
+def _misfit(field: str, misfit: Misfit | None) -> InvalidEvent:
+    # None: json_default gave something else the second time, to find where.
+    return _invalid(field, str(misfit or "cannot be written as JSON that PostgreSQL can hold"))
+
+
+def columns(
+    type: str | None,
+    data: Payload,
+    *extras: Payload,
+    limit: int,
+    default: Default | None = None,
+) -> list[str | None]:
     """Return the texts of an event: its type, its data and its extras."""
     _only_text(type)
     fields = {"type": type, "data": data}
     fields |= {f"extra{number}": extra for number, extra in enumerate(extras, start=1)}
-    return [text(field, value, limit) for field, value in fields.items()]
+    return [text(field, value, limit, default) for field, value in fields.items()]
 
 
 def event_type_octets(value: str | None, limit: int = PAYLOAD_LIMIT) -> bytes | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pgqpy.calls._call import Row
+    from pgqpy.calls.encoding import Default
     from pgqpy.calls.payload import Payload
 
 
@@ -26,11 +27,12 @@ def insert_event(
     extra4: Payload = None,
     *,
     limit: int = payload.PAYLOAD_LIMIT,
+    default: Default | None = None,
 ) -> Call[int]:
     """Insert one event; the id. PGQ insert_event, pgq-contract 1.3."""
     params = (
         check.name("queue", queue),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
     )
     sql = """
         select pgq.insert_event(%s::text, %s::text, %s::text,
@@ -52,6 +54,7 @@ def insert_event_raw(
     extra4: Payload = None,
     *,
     limit: int = payload.PAYLOAD_LIMIT,
+    default: Default | None = None,
 ) -> Call[int]:
     """Insert one event, every column in the caller's hand; the id. PGQ insert_event_raw, 1.3."""
     params = (
@@ -60,7 +63,7 @@ def insert_event_raw(
         time,
         check.count("owner", owner),
         check.count("retry", retry),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
     )
     sql = """
         select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pgqpy.calls._check import After
+    from pgqpy.calls.encoding import Default
     from pgqpy.calls.payload import Payload
     from pgqpy.records import Batch
 
@@ -98,6 +99,7 @@ def event_retry_raw(
     extra4: Payload = None,
     *,
     limit: int = payload.PAYLOAD_LIMIT,
+    default: Default | None = None,
 ) -> Call[int]:
     """Put any event into one consumer's retry queue; its id. PGQ event_retry_raw, 1.4."""
     params = (
@@ -107,7 +109,7 @@ def event_retry_raw(
         check.maybe_big("id", id),
         time,
         check.count("retry", retry),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit),
+        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
     )
     sql = """
         select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from pgqpy.calls.encoding import Default
+
 
 class AsyncClient(
     AsyncProducing,
@@ -59,7 +61,11 @@ class AsyncClient(
 
 
 async def connect_async(
-    dsn: str = "", *, payload_limit: int = calls.PAYLOAD_LIMIT, **parameters: Any
+    dsn: str = "",
+    *,
+    payload_limit: int = calls.PAYLOAD_LIMIT,
+    json_default: Default | None = None,
+    **parameters: Any,
 ) -> AsyncClient:
     """Connect to a database and return a client in autocommit; `client.transaction()` opens more.
 
@@ -69,6 +75,7 @@ async def connect_async(
     Args:
         dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
         payload_limit: octets of each field of an event at most.
+        json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         parameters: more for psycopg's connect, such as `application_name` or `prepare_threshold`.
 
     Raises:
@@ -77,7 +84,7 @@ async def connect_async(
         client = await connect_async("postgresql://localhost/shop")
     """
     connection = await open_for_application(dsn, parameters)
-    return _owner(connection, payload_limit)
+    return _owner(connection, payload_limit, json_default)
 
 
 async def connect_pinned_async(dsn: str = "", **defaults: Any) -> AsyncClient:
@@ -94,7 +101,9 @@ async def connect_pinned_async(dsn: str = "", **defaults: Any) -> AsyncClient:
     return _owner(connection, calls.PAYLOAD_LIMIT)
 
 
-def _owner(connection: AsyncConnection[Any], payload_limit: int) -> AsyncClient:
-    client = AsyncClient(connection, payload_limit=payload_limit)
+def _owner(
+    connection: AsyncConnection[Any], payload_limit: int, json_default: Default | None = None
+) -> AsyncClient:
+    client = AsyncClient(connection, payload_limit=payload_limit, json_default=json_default)
     client._owned = True  # noqa: SLF001  # only here is the connection ours to close
     return client

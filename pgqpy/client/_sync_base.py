@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from psycopg import Connection, Transaction
 
     from pgqpy.calls import Call
+    from pgqpy.calls.encoding import Default
 
 T = TypeVar("T")
 
@@ -21,7 +22,11 @@ class Base:
     """A connection, and what may be stored over it."""
 
     def __init__(
-        self, connection: Connection[Any], *, payload_limit: int = calls.PAYLOAD_LIMIT
+        self,
+        connection: Connection[Any],
+        *,
+        payload_limit: int = calls.PAYLOAD_LIMIT,
+        json_default: Default | None = None,
     ) -> None:
         """Ride on a connection that the application has.
 
@@ -29,9 +34,11 @@ class Base:
             connection: psycopg's; with SQLAlchemy,
                 `session.connection().connection.driver_connection`.
             payload_limit: octets of each field of an event at most.
+            json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
         self._link = Link(connection)
         self._payload_limit = payload_limit
+        self._json_default = json_default
         self._owned = False
 
     @property

@@ -38,7 +38,8 @@ class Producing(Base):
         Args:
             queue: the queue's name.
             type: what kind of event it is, in the application's words.
-            data: str, UTF-8 bytes, None, or anything JSON can hold, which is stored as JSON.
+            data: str, UTF-8 bytes, None, or anything JSON can hold, which is stored as JSON:
+                dates, Decimal, UUID, enums, dataclasses, models and mappings too.
             extra1: like data, and free for the application.
             extra2: as extra1.
             extra3: as extra1.
@@ -52,9 +53,9 @@ class Producing(Base):
 
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
-        limit = self._payload_limit
-        extras = (extra1, extra2, extra3, extra4)
-        return self._run(calls.produce.insert_event(queue, type, data, *extras, limit=limit))
+        columns = (queue, type, data, extra1, extra2, extra3, extra4)
+        limit, default = self._payload_limit, self._json_default
+        return self._run(calls.produce.insert_event(*columns, limit=limit, default=default))
 
     def insert_events(self, queue: str, events: Events) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
@@ -99,7 +100,8 @@ class Producing(Base):
         count = 0
         buffer = bytearray()
         for some in events:
-            for lines in calls.bulk.lines(some, count, self._payload_limit):
+            limit, default = self._payload_limit, self._json_default
+            for lines in calls.bulk.lines(some, count, limit, default):
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     copy.write(bytes(buffer))
@@ -144,7 +146,8 @@ class Producing(Base):
         PGQ insert_event_raw, pgq-contract 1.3.
         """
         columns = (id, time, owner, retry, type, data, extra1, extra2, extra3, extra4)
-        call = calls.produce.insert_event_raw(queue, *columns, limit=self._payload_limit)
+        limit, default = self._payload_limit, self._json_default
+        call = calls.produce.insert_event_raw(queue, *columns, limit=limit, default=default)
         return self._run(call)
 
     def current_event_table(self, queue: str) -> str:

@@ -139,6 +139,8 @@ class SettingAside(Base):
         PGQ event_retry_raw, pgq-contract 1.4. Needs the role pgq_admin.
         """
         columns = (id, time, retry, type, data, extra1, extra2, extra3, extra4)
-        limit = self._payload_limit
-        call = calls.setaside.event_retry_raw(queue, consumer, after, *columns, limit=limit)
+        limit, default = self._payload_limit, self._json_default
+        call = calls.setaside.event_retry_raw(
+            queue, consumer, after, *columns, limit=limit, default=default
+        )
         return self._run(call)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import enum
 import json
-from datetime import datetime, timezone
+import uuid
+from dataclasses import dataclass, field
+from datetime import date, datetime, time, timezone
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pgqpy
 from pgqpy import InvalidEvent
 from pgqpy.calls import payload
 from pgqpy.calls.bulk import line
@@ -62,7 +68,6 @@ def test_payload_is_stored_as(given: payload.Payload, stored: str | None) -> Non
         ([float("inf")], "JSON"),
         (object(), "JSON"),
         ({1, 2}, "JSON"),
-        (datetime(2026, 1, 1, tzinfo=timezone.utc), "JSON"),
         ({(1, 2): 3}, "JSON"),
         (LOOP, "JSON"),
     ],
@@ -74,6 +79,126 @@ def test_what_cannot_be_stored_is_refused_by_field(given: payload.Payload, says:
     assert str(caught.value).startswith("extra2 ")
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class Level(enum.Enum):
+    HIGH = 3
+
+
+class Model(pydantic.BaseModel):
+    at: date
+    price: Decimal
+
+
+@dataclass
+class Item:
+    price: Any
+    note: str | None = field(default=None, repr=False)
+
+
+NOON = datetime(2026, 1, 2, 12, 0, 0, 250000, tzinfo=timezone.utc)
+NUMBER = uuid.UUID("6b1d6a3e-0000-4000-8000-0123456789ab")
+
+RULE = {
+    "datetime": (NOON, "2026-01-02T12:00:00.250000+00:00"),
+    "naive": (NOON.replace(tzinfo=None), "2026-01-02T12:00:00.250000"),
+    "date": (date(2026, 1, 2), "2026-01-02"),
+    "time": (time(12, 30), "12:30:00"),
+    "decimal": (Decimal("12.50"), "12.50"),
+    "uuid": (NUMBER, str(NUMBER)),
+    "enum": (Level.HIGH, 3),
+    "text enum": (Colour.RED, "red"),
+    "dataclass": (Item(Decimal(1)), {"price": "1", "note": None}),
+    "model": (
+        Model(at=date(2026, 1, 2), price=Decimal("1.50")),
+        {"at": "2026-01-02", "price": "1.50"},
+    ),
+    "mapping": (MappingProxyType({"a": Level.HIGH}), {"a": 3}),
+    "tuple": ((1, (2,)), [1, [2]]),
+}
+
+
+@pytest.mark.parametrize(("value", "written"), RULE.values(), ids=RULE.keys())
+def test_known_classes_are_encoded_by_the_rule_wherever_they_are(value: Any, written: Any) -> None:
+    assert json.loads(payload.text("data", {"inner": [value]}) or "") == {"inner": [written]}
+    if not isinstance(value, str):
+        assert json.loads(payload.text("data", value) or "") == written
+
+
+class Money:
+    """Of no class that the rule knows."""
+
+    def __init__(self, amount: Any) -> None:
+        self.amount = amount
+
+
+def money(value: object) -> Any:
+    if isinstance(value, Money):
+        return {"amount": value.amount}
+    raise TypeError(f"no rule for {type(value).__name__}")
+
+
+def test_json_default_is_for_the_rest() -> None:
+    given = [Money(Decimal("1.50")), Level.HIGH]
+    assert payload.text("data", given, default=money) == '[{"amount":"1.50"},3]'
+    with pytest.raises(InvalidEvent, match=r"^data \$\[0\] is of type Money, which has no form"):
+        payload.text("data", given)
+    with pytest.raises(InvalidEvent, match=r"^data \$\.a is of type object, whose conversion"):
+        payload.text("data", {"a": object()}, default=money)
+
+
+def order(price: Any) -> dict[str, Any]:
+    return {"id": 7, "items": [Item(1), Item(2), Item(3), Item(price)]}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (order(float("nan")), "$.items[3].price is nan"),
+        (order(float("-inf")), "$.items[3].price is -inf"),
+        (order({1, 2}), "$.items[3].price is of type set"),
+        (order(b"x"), "$.items[3].price is of type bytes"),
+        (order("a\0"), "$.items[3].price contains a NUL"),
+        (order("a\ud800"), "$.items[3].price contains a lone surrogate at position 1"),
+        (order({NUMBER: 1}), "$.items[3].price has a key of type UUID"),
+        (order({float("nan"): 1}), "$.items[3].price has a key that is nan"),
+        (order({"\ud800": 1}), "$.items[3].price has a key that contains a lone surrogate"),
+        (order(Money(1)), "$.items[3].price is of type Money, which has no form in JSON"),
+        (order(LOOP), "$.items[3].price[0] contains itself"),
+        ({"a b": [{"\n'\"": object()}]}, '$["a b"][0]["\\n\'\\""] is of type object'),
+    ],
+)
+def test_what_cannot_be_stored_is_named_by_its_path(value: Any, says: str) -> None:
+    with pytest.raises(InvalidEvent) as caught:
+        payload.text("data", value)
+    assert str(caught.value).startswith(f"data {says}")
+    assert str(caught.value).isprintable()
+
+
+def test_a_value_nested_too_deep_is_refused() -> None:
+    value: list[Any] = []
+    for _ in range(200_000):
+        value = [value]
+    with pytest.raises(InvalidEvent, match="nested too deep"):
+        payload.text("data", value)
+    while value:  # its own end would overflow the stack too
+        value = value.pop()
+
+
+def test_every_way_to_insert_takes_the_clients_json_default(dsn: str) -> None:
+    with pgqpy.connect(dsn, json_default=money) as client:
+        client.create_queue("orders")
+        client.register_consumer("orders", "billing")
+        client.insert_event("orders", "paid", Money(1), extra1={"at": Money(2)})
+        client.insert_events("orders", [("paid", Money(3)), ("paid", [Money(Decimal(4))])])
+        client.tick_queue("orders")
+        batch = client.next_batch("orders", "billing")
+        assert batch is not None
+        found = [event.json() for event in client.get_batch_events(batch)]
+        assert found == [{"amount": 1}, {"amount": 3}, [{"amount": "4"}]]
+        with pytest.raises(InvalidEvent, match=r"event 1: data \$\.x is of type object") as caught:
+            client.insert_events("orders", [("paid", "text"), ("paid", {"x": object()})])
+        assert caught.value.index == 1
 
 
 def test_limit_counts_octets_and_not_characters() -> None:
