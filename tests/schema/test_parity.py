@@ -185,12 +185,15 @@ def test_view_of_positions_has_the_columns_of_the_table(connect, dsn, extension_
     assert found == connect(dsn=extension_dsn).execute(statement).fetchall()
 
 
-# What a caller can see of a function: how it is called, what it returns, what it does with NULL.
+# What a caller can see of a function: its arguments and result, what it does with NULL, who may.
 SIGNATURES = """
     select p.oid::regprocedure::text as name, pg_get_function_arguments(p.oid) as arguments,
         pg_get_function_result(p.oid) as result, proisstrict as strict,
         case provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end
-            as volatility
+            as volatility,
+        array(
+            select role from unnest(array['public', 'pgq_reader', 'pgq_writer', 'pgq_admin']) role
+            where has_function_privilege(role, p.oid, 'execute')) as callers
     from pg_proc p
     where pronamespace = 'pgq'::regnamespace and proname not like '\\_%'
 """
@@ -207,7 +210,7 @@ def signatures(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Any]]
         return {row["name"]: row for row in cursor.execute(SIGNATURES)}
 
 
-def test_functions_are_called_by_the_same_names_and_types(connect, dsn, extension_dsn):
+def test_functions_are_called_by_the_same_roles_names_and_types(connect, dsn, extension_dsn):
     ours, theirs = signatures(connect(dsn=dsn)), signatures(connect(dsn=extension_dsn))
     assert {theirs.pop(f"pgq.{name}()")["result"] for name in TRIGGERS} == {"trigger"}
     different = {
