@@ -8,6 +8,7 @@ set local search_path = pg_catalog;
 do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 \ir setup/preflight.sql
+\ir setup/beside.sql
 \ir setup/roles.sql
 
 -- State, in numbered steps
@@ -50,6 +51,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/create_event_table.sql
 \ir functions/internal/grow_queue.sql
 \ir functions/internal/check_extra_maint.sql
+\ir functions/internal/lock_queue.sql
 \ir functions/admin/grant_perms.sql
 \ir functions/internal/follow_disable.sql
 \ir functions/admin/tune_storage.sql

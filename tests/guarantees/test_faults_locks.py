@@ -79,7 +79,7 @@ def test_drop_that_waits_for_a_consumer_holds_up_no_other_queue(db: Database, lo
     dropped = admin.later(DROP)
     wait_until_blocked(db.main.connection, admin.pid)
     db.main.insert("b", "r")
-    assert db.main.all(look) == [("r",)]
+    assert ("r",) in db.main.all(look)
     consumer.rollback()
     assert dropped.result(timeout=30) == 1
 

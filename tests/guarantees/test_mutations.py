@@ -209,15 +209,6 @@ MUTATIONS = {
         "",
         held(g6.test_backlog_of_a_slow_consumer_makes_no_call_dearer),
     ),
-    "look at a queue that is being dropped": Mutation(
-        "may_look_at",
-        "pg_try_advisory_xact_lock_shared(7366515, i_queue_id)",
-        "true",
-        partial(
-            locks.test_ticker_that_has_looked_ticks_before_a_drop,
-            look=locks.LOOKS["ticker_activity"],
-        ),
-    ),
     "take an id before a transaction id": Mutation(
         "build_insert_event",
         "v_txid := txid_current();",

@@ -268,8 +268,9 @@ MUTATIONS = {
     ),
     "drop the ledger first": Mutation(
         "drop_queue",
-        "execute format('drop table",
-        "delete from pgq.ledger where ledger_queue = q.queue_id; execute format('drop table",
+        "q := pgq.lock_queue(x_queue_name);",
+        "select * into q from pgq.queue where queue_name = x_queue_name;"
+        " delete from pgq.ledger where ledger_queue = q.queue_id;",
         no_deadlock(locks.CALLS["insert"], locks.CALLS["commit"]),
     ),
     "commit only what is older": Mutation(

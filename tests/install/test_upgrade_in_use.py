@@ -109,3 +109,33 @@ def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
     assert upgrade.result(timeout=30) == manifest.shipped_version()
     found = admin.execute("select relname from pg_class where relname ~ '^stage_[0-9]+$'")
     assert found.fetchall() == []
+
+
+ROTATE = """
+    update pgq.queue set queue_rotation_period = '1 microsecond';
+    select pgq.maint_rotate_tables_step1('q')
+"""
+
+
+@pytest.mark.parametrize(
+    "maintain",
+    ["select pgq.compact_ticks()", "select pgq.compact_positions()", ROTATE],
+    ids=["compaction of ticks", "compaction of positions", "rotation"],
+)
+def test_installation_waits_for_maintenance(
+    admin: Connection,
+    session: Callable[[], Connection],
+    background: ThreadPoolExecutor,
+    maintain: str,
+) -> None:
+    install.install(admin)
+    admin.execute("select pgq.create_queue('q')")
+    admin.execute("select pgq.tick_queue('q')")
+    maintainer, upgrader = session(), session()
+    maintainer.execute(f"begin; {maintain}".encode())
+    upgrade = background.submit(install.install, upgrader)
+    try:
+        wait_until_blocked(admin, _pid(upgrader))
+    finally:
+        maintainer.execute("commit")
+    assert upgrade.result(timeout=30) == manifest.shipped_version()

@@ -2,13 +2,13 @@
 --
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
--- The order of locks is that of the consumers: registrations, then retried events, then event tables; and that of
--- commit_stage and maint_stages: event tables, the ledger, stages. So who is in the middle of a transaction is waited
--- for, not deadlocked with. Before all of them comes the one that keeps tickers away (may_look_at).
+-- Whoever is in the middle of a transaction is waited for, not deadlocked with: see lock_queue. What is deleted after
+-- these locks belongs to nobody else then: who writes retried or dead events holds a registration or an event table, and who
+-- writes the ledger or stages an event table.
 --
 -- Returns: 1; null of null, without x_force.
 -- Raises: PQ001 No such event queue; PQ008 consumers still attached.
--- Writes: advisory locks; row lock and delete pgq.queue; delete pgq.registration, pgq.position, pgq.retry_queue,
+-- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql
@@ -16,21 +16,23 @@ security definer set search_path = pg_catalog, pg_temp set client_min_messages =
 declare
     q pgq.queue;
 begin
-    perform pg_advisory_xact_lock(7366513, 2);
-    perform pg_advisory_xact_lock(7366515, queue_id) from pgq.queue where queue_name = x_queue_name;
-    select * into q from pgq.queue where queue_name = x_queue_name for update;
-    if not found then
+    for v_turn in 1 .. 2 loop  -- refuse before waiting for anybody; then look again, when nobody can register
+        if v_turn = 2 then
+            q := pgq.lock_queue(x_queue_name);
+        end if;
+        if x_force is not true and exists (
+                select from pgq.registration where sub_queue = (select queue_id from pgq.queue where queue_name = x_queue_name)) then
+            raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
+                detail = format('queue %s', x_queue_name),
+                hint = 'unregister them, or drop with force';
+        end if;
+    end loop;
+    if q.queue_id is null then
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
     end if;
-    if x_force then
-        perform pgq.unregister_consumer(x_queue_name, c.co_name)
-           from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
-          where r.sub_queue = q.queue_id;
-    elsif exists (select from pgq.registration where sub_queue = q.queue_id) then
-        raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
-            detail = format('queue %s', x_queue_name),
-            hint = 'unregister them, or drop with force';
-    end if;
+    perform pgq.unregister_consumer(x_queue_name, c.co_name)
+       from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
+      where r.sub_queue = q.queue_id;
     execute format('drop table pgq.%I cascade', 'event_' || q.queue_id);
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;

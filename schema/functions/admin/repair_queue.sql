@@ -13,8 +13,8 @@
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids.
--- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock, truncate and insert on the event tables; update and
---   delete pgq.tick; delete pgq.stage.
+-- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and delete pgq.tick; delete
+--   pgq.stage.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -28,12 +28,10 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.refuse_isolation('a repair');
     end if;
-    select * into q from pgq.queue where queue_name = i_queue_name for update;
-    if not found then
+    q := pgq.lock_queue(i_queue_name);
+    if q.queue_id is null then
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
     end if;
-    perform from pgq.registration where sub_queue = q.queue_id for update;
-    execute format('lock table pgq.%I in access exclusive mode', 'event_' || q.queue_id);
 
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id), max(t.tick_event_seq)
       into v_ticks, v_snapshots, v_last_seq

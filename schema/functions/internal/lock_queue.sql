@@ -1,0 +1,68 @@
+-- Function: pgq.lock_queue(i_queue_name text)
+--
+-- Makes the caller the only one who uses a queue, until its transaction ends: its row, subscriptions, tables and
+-- sequences are locked against everybody.
+--
+-- No order of these locks is safe. A producer may have inserted into one table, and after a rotation insert into another;
+-- it may then read a batch, tick, or finish what it had opened before. Whoever holds some of the locks and waits for the
+-- others deadlocks with it. So all are taken at once or none: where one is not free soon, all are released, that one is
+-- waited for with nothing else in hand, and the rest is tried again. "Soon" lets short transactions pass by, and all the
+-- waits together take less than deadlock_timeout (1 second), so that nobody who waits for us is taken for a deadlock.
+--
+-- Returns: the queue; all null when there is none.
+-- Raises: 55P03 by the caller's lock_timeout.
+-- Writes: advisory locks of create_queue and may_look_at; row locks pgq.queue, pgq.registration, pgq.consumer; ACCESS
+--   EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE lock on the sequences.
+create or replace function pgq.lock_queue(i_queue_name text)
+returns pgq.queue language plpgsql as $$
+declare
+    c_soon constant text := '10ms';
+    c_whole constant text := 'select pg_advisory_xact_lock(7366513, 2)';  -- with it, no table is added
+    v_timeout constant text := current_setting('lock_timeout');
+    v_lock text := c_whole;  -- what is waited for, then what is tried
+    v_waits boolean;
+    q pgq.queue;
+begin
+    loop
+        begin
+            v_waits := true;
+            execute v_lock;
+            v_waits := false;
+            perform set_config('lock_timeout', c_soon, true);
+            v_lock := c_whole;
+            execute v_lock;
+            for v_lock in
+                select unnest(array[
+                        format('select pg_advisory_xact_lock(7366515, %s)', queue_id),
+                        format('select from pgq.queue where queue_id = %s for update', queue_id),
+                        format('select from pgq.registration where sub_queue = %s for update', queue_id),
+                        format('select from pgq.consumer where co_id in (select sub_consumer from pgq.registration where sub_queue = %s) for update', queue_id)]
+                    || array(
+                        select format(case relkind when 'S' then 'alter sequence pgq.%I owned by none'
+                                   else 'lock table only pgq.%I in access exclusive mode' end, relname)
+                          from pg_class
+                         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
+                           and relname ~ concat('^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
+                         order by relkind = 'S', oid))
+                  from pgq.queue where queue_name = i_queue_name
+            loop
+                execute v_lock;
+            end loop;
+            perform set_config('lock_timeout', v_timeout, true);
+            select * into q from pgq.queue where queue_name = i_queue_name;
+            return q;
+        exception
+            when lock_not_available then
+                if v_waits then
+                    raise;
+                end if;
+            when undefined_table then
+                if not v_waits then
+                    raise;
+                end if;
+                v_lock := c_whole;  -- dropped by somebody else while we waited for it
+        end;
+    end loop;
+end
+$$;
+comment on function pgq.lock_queue(text) is 'Makes the caller the only one who uses a queue.';

@@ -1,0 +1,23 @@
+-- Waits for what an installation cannot run beside, and keeps it away until the end: queues that are made, dropped or
+-- configured, and compactions. They change rows of pg_class that grants change too, which PostgreSQL refuses as
+-- "tuple concurrently updated". A compaction renames the table that it locks: see lock_for_compaction.
+--
+-- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.compaction_N.
+do $beside$
+declare
+    v_mark text;
+begin
+    perform pg_advisory_xact_lock(7366513, 2);
+    loop
+        select relname into v_mark from pg_class
+         where relnamespace = to_regnamespace('pgq') and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
+        exit when not found;
+        begin
+            execute format('lock table pgq.%I in access exclusive mode', v_mark);
+            exit;
+        exception when undefined_table then
+            null;
+        end;
+    end loop;
+end
+$beside$;
