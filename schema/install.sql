@@ -50,6 +50,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/build_insert_path.sql
 \ir functions/internal/create_event_table.sql
 \ir functions/internal/grow_queue.sql
+\ir functions/internal/is_extra_maint.sql
 \ir functions/internal/check_extra_maint.sql
 \ir functions/internal/lock_queue.sql
 \ir functions/admin/grant_perms.sql

@@ -67,7 +67,8 @@ def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]
 def _call(client: Client, name: str, argument: str | None) -> object:
     arguments = [] if argument is None else [argument]
     query = sql.SQL("select {}({})").format(
-        _identifier(name), sql.SQL(", ").join(sql.Literal(text) for text in arguments)
+        _identifier(name),
+        sql.SQL(", ").join(sql.SQL("{}::text").format(text) for text in arguments),
     )
     row = client.connection.execute(query, prepare=False).fetchone()
     return row[0] if row else None

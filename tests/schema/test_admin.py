@@ -150,11 +150,20 @@ def test_grown_queue_writes_and_rotates_over_all_its_tables(sql):
     assert used == {f"pgq.event_1_{number}" for number in range(4)}
 
 
-def test_seq_setval_never_moves_back(sql):
-    sql("create sequence public.s")
-    assert sql("select pgq.seq_setval('public.s', 10)") == 10
-    assert sql("select pgq.seq_setval('public.s', 5)") == 10
-    assert sql("select pgq.seq_getval('public.s')") == 10
+@pytest.mark.parametrize("sequence", ["pgq.event_1_id_seq", "pgq.event_1_tick_seq"])
+def test_seq_setval_never_moves_back(queue, sql, sequence):
+    assert sql("select pgq.seq_setval(%s, 10)", sequence) == 10
+    assert sql("select pgq.seq_setval(%s, 5)", sequence) == 10
+    assert sql("select pgq.seq_getval(%s)", sequence) == 10
+
+
+@pytest.mark.parametrize(
+    "sequence", ["public.invoices", "pgq.batch_id_seq", "pgq.queue_queue_id_seq", "event_1_id_seq"]
+)
+def test_seq_setval_moves_no_sequence_but_a_queues(queue, sql, sequence):
+    sql("create sequence public.invoices")
+    sql("set role pgq_admin")
+    assert error(sql, "select pgq.seq_setval(%s, 10)", sequence).sqlstate == "PQ009"
 
 
 def test_quote_fqname_quotes_at_the_first_dot(sql):

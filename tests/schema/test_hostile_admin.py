@@ -40,6 +40,7 @@ ATTACKS = {
         "update pgq.queue set queue_ntables = 64",
         "update pgq.queue set queue_id = -1",
         "update pgq.queue set queue_extra_maint = '{public.own}'",
+        "select pgq.set_queue_config('q', 'extra_maint', '{public.maint}')",
         "select pgq.set_queue_config('q', 'ntables', '3); " + CLAIM + "; --')",
         "select pgq.set_queue_config('q', 'rotation_period', '1 hour''::text; " + CLAIM + "; --')",
         "select pgq.set_queue_config('q', 'queue_name = queue_name; " + CLAIM + "; --', '1')",
@@ -150,3 +151,27 @@ def test_a_login_with_nothing_but_pgq_admin_does_its_work(admin, statement):
 def test_the_names_of_a_queues_tables_cannot_be_set_by_anybody(queue, sql, column):
     with pytest.raises(psycopg.errors.GeneratedAlways):
         sql(f"update pgq.queue set {column} = 'public.precious'")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["public.mine", "pg_catalog.pg_read_file", "pgq.insert_event", "public.nobodys", "public.more"],
+)
+def test_maintenance_runs_no_function_of_an_administrator_or_an_extension(admin, sql, name):
+    admin.execute("create function public.mine(text) returns int language sql return 0")
+    sql("create procedure public.more(text) language sql as ''")
+    with pytest.raises(psycopg.Error) as caught:
+        admin.execute("select pgq.set_queue_config('q', 'extra_maint', %s)", [f"{{{name}}}"])
+    assert caught.value.sqlstate == "PQ009"
+
+
+def test_maintenance_leaves_out_a_function_that_changed_hands(admin, sql, rows):
+    sql("create function public.ours(text) returns int language sql return 0")
+    admin.execute("select pgq.set_queue_config('q', 'extra_maint', '{public.ours}')")
+    listed = "select count(*) from pgq.maint_operations() where func_name = 'public.ours'"
+    assert sql(listed) == 1
+    sql("alter function public.ours(text) owner to hostile_admin")
+    assert sql(listed) == 0
+    sql("drop function public.ours(text)")
+    admin.execute("create function public.ours(text) returns int language sql return 0")
+    assert sql(listed) == 0

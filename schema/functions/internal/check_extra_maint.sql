@@ -1,7 +1,7 @@
 -- Function: pgq.check_extra_maint(x_functions text)
 --
--- Refuses an extra_maint array that names a function which does not exist with one text parameter. The functions
--- run as whoever runs maintenance, never with the owner's rights.
+-- Refuses an extra_maint array that names a function which maintenance may not call: see is_extra_maint. maint_operations
+-- asks again each time, for a function may be replaced or given to somebody else.
 --
 -- Raises: PQ009.
 -- Writes: nothing.
@@ -14,9 +14,10 @@ begin
         return;
     end if;
     foreach v_name in array x_functions::text[] loop
-        if to_regprocedure(pgq.quote_fqname(v_name) || '(text)') is null then
-            raise exception 'no function %(text)', v_name using errcode = 'PQ009',
-                hint = 'extra_maint is an array like {my_schema.my_function}; each takes the queue''s name';
+        if pgq.is_extra_maint(v_name) is not true then
+            raise exception 'no function %(text) that maintenance may call', v_name using errcode = 'PQ009',
+                hint = format('extra_maint is an array like {my_schema.my_function}; each takes the queue''s name, belongs to %s or a'
+                    ' superuser, and not to an extension', current_user);
         end if;
     end loop;
 exception when invalid_text_representation then

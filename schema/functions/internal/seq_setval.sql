@@ -1,20 +1,27 @@
 -- Function: pgq.seq_setval(i_seq_name text, i_new_value bigint)
 --
--- Moves a sequence forward, never back.
+-- Moves a sequence of a queue forward, never back. It runs with the owner's rights, so it takes no other sequence.
 --
+-- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
+-- Raises: PQ009, the sequence belongs to no queue.
 -- Writes: setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
 returns bigint language plpgsql strict
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_last bigint := pgq.seq_getval(i_seq_name);
+    v_last bigint;
 begin
+    if not exists (select from pgq.queue where i_seq_name in (queue_event_seq, queue_tick_seq)) then
+        raise exception 'sequence % belongs to no queue', i_seq_name using errcode = 'PQ009',
+            hint = 'name the queue_event_seq or queue_tick_seq of a row of pgq.queue';
+    end if;
+    v_last := pgq.seq_getval(i_seq_name);
     if i_new_value > v_last then
-        perform setval(pgq.quote_fqname(i_seq_name)::regclass, i_new_value);
+        perform setval(i_seq_name::regclass, i_new_value);
         return i_new_value;
     end if;
     return v_last;
 end
 $$;
-comment on function pgq.seq_setval(text, bigint) is 'Moves a sequence forward, never back.';
+comment on function pgq.seq_setval(text, bigint) is 'Moves a sequence of a queue forward, never back.';

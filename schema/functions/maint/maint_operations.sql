@@ -1,7 +1,8 @@
 -- Function: pgq.maint_operations()
 --
 -- What maintenance has to be done now: functions to call, each in a transaction of its own, with func_arg if it is not
--- null. One that returns 1 wants to be called again at once. The name "vacuum" stands for the command.
+-- null. One that returns 1 wants to be called again at once. The name "vacuum" stands for the command. A function of
+-- extra_maint is left out when is_extra_maint refuses it by now.
 --
 -- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
@@ -23,7 +24,7 @@ security definer set search_path = pg_catalog, pg_temp as $$
     union all
     select 'pgq.maint_stages', null
     union all
-    select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
+    select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra where pgq.is_extra_maint(extra)
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
 $$;
