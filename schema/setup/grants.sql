@@ -36,7 +36,7 @@ begin
             refuse_isolation refuse_moved set_rights slowest_tick system_identifier tick_is_due
             tick_sees_table tick_wanted used_ticks')
        ) listed (roles, names)
-      cross join regexp_split_to_table(btrim(names, E' \n'), '\s+') name
+      cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name;
 end
 $functions$;
