@@ -44,7 +44,7 @@ class AsyncFailures:
         """Decide what becomes of an event whose handler raised, and say so in the log."""
         verdict = self._policy.judge(event, error)
         if isinstance(verdict, Dead):
-            self._dead.append((event, verdict.reason))
+            self._dead.append((event, self._session.storable(verdict.reason)))
             _log(logging.ERROR, "is dead", event, self._batch, error)
             return
         self.retry(event, verdict.after)

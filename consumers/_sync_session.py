@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
+from psycopg.errors import UntranslatableCharacter
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import Call
-from pgqpy.client import Client
+from pgqpy.client import Client, _encoding
 from pgqpy.client._sync_open import open_session
 from pgqpy.client._session import PINNED, resetting
 from pgqpy.consumers._sync_savepoint import HandlerConnection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, SchemaTooNew
+from pgqpy.errors import QueueNotFound, SchemaTooNew, UnreadableEvent
 from pgqpy.manifest import shipped_version
 from pgqpy.sqlstates import from_database
 
@@ -117,6 +118,16 @@ class Session:
         """Read the events of a batch, a list at a time; close it when you stop early."""
         return self.client.fetch_batch_events(batch, fetch_size)
 
+    def unreadable(self, batch: Batch) -> UnreadableEvent:
+        """Find the event of a batch that is not text."""
+        return self.client._link.unreadable(batch.id)  # noqa: SLF001  # not for applications
+
+    def storable(self, text: str) -> str:
+        """Return a text of ours so that a database in any encoding can hold it."""
+        if _encoding.holds_everything(self.connection):
+            return text
+        return text.encode("ascii", "backslashreplace").decode()
+
     def run(self, *wanted: Call[Any]) -> list[Any]:
         """Run the calls in one round trip; outside a transaction they are one of their own."""
         cursors = [self.connection.cursor(row_factory=tuple_row) for _ in wanted]
@@ -125,6 +136,8 @@ class Session:
         except psycopg.Error as error:
             about = {key: value for call in wanted for key, value in call.about.items()}
             ours = from_database(error, wanted[0].function, about)
+            if isinstance(error, UntranslatableCharacter):
+                ours = _encoding.unstorable(wanted[0], error, self.connection)
             if ours is None:
                 raise
             raise ours from error

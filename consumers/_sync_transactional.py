@@ -25,7 +25,7 @@ from pgqpy.consumers.handling import (
 from pgqpy.consumers.loss import is_collision, is_loss
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
-from pgqpy.errors import BatchLost, BatchNotFound, TransactionEnded
+from pgqpy.errors import BatchLost, BatchNotFound, TransactionEnded, UnreadableEvent
 
 if TYPE_CHECKING:
     from pgqpy.consumers._sync_batch import OpenBatch
@@ -62,6 +62,8 @@ class TransactionalLoop(Loop):
         except BatchNotFound as error:
             if self._info is None or not self.lost(self._info, error):
                 raise
+        except UnreadableEvent as error:
+            raise self._located() or error from error
         except (HandlerFailed, psycopg.Error) as error:
             self._settle(error)
         else:
@@ -130,6 +132,12 @@ class TransactionalLoop(Loop):
         if self.wants_stop(error):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
+
+    def _located(self) -> UnreadableEvent | None:
+        """Open the batch once more, and find the event that ended the transaction."""
+        with self.session.connection.transaction(force_rollback=True):
+            (info,) = self.session.run(self.next_call)
+            return None if info is None else self.session.unreadable(info)
 
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""

@@ -19,6 +19,7 @@ from pgqpy.errors import (
     MissingExtra,
     NotSupported,
     PgqError,
+    PreparedStatementLost,
     QueueInUse,
     QueueNotFound,
     RangeExpired,
@@ -31,6 +32,8 @@ from pgqpy.errors import (
     TransactionEnded,
     TransactionLimitExceeded,
     UnknownParameter,
+    UnreadableEvent,
+    WrongEncoding,
     WrongIsolation,
 )
 from pgqpy.records import Batch, Event
@@ -58,6 +61,7 @@ __all__ = [
     "MissingExtra",
     "NotSupported",
     "PgqError",
+    "PreparedStatementLost",
     "QueueInUse",
     "QueueNotFound",
     "RangeExpired",
@@ -70,6 +74,8 @@ __all__ = [
     "TransactionEnded",
     "TransactionLimitExceeded",
     "UnknownParameter",
+    "UnreadableEvent",
+    "WrongEncoding",
     "WrongIsolation",
     "__version__",
     "connect",

@@ -207,6 +207,28 @@ class InvalidEvent(PgqError):
     """
 
 
+class WrongEncoding(PgqError):
+    """The connection's client_encoding cannot carry the text of events."""
+
+    what_to_do = "set client_encoding to 'UTF8'"
+
+
+class UnreadableEvent(PgqError):
+    """The event is not valid UTF-8, which only a database in SQL_ASCII can hold.
+
+    Data: `.batch_id`, `.event_id`, `.field`.
+    """
+
+
+class PreparedStatementLost(PgqError):
+    """A pooler gave the connection another server session, without its prepared statements."""
+
+    what_to_do = (
+        "connect with prepare_threshold=None, to PgBouncer 1.22 or later with "
+        "max_prepared_statements, or to the server itself"
+    )
+
+
 class ConsumerRunning(PgqError):
     """The consumer runs elsewhere already.
 
@@ -264,6 +286,8 @@ BY_SQLSTATE: Mapping[str, type[PgqError]] = {
     "PQ016": RangeExpired,
     "PQ017": SubscriptionMoved,
     "PQ018": StageLost,
+    "26000": PreparedStatementLost,  # it does not exist
+    "42P05": PreparedStatementLost,  # it exists already
     # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
     "P0001": PgqError,
     "XX000": PgqError,

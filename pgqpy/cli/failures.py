@@ -26,7 +26,8 @@ REMEDIES = {
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
     "LockNotAvailable": "somebody holds a lock: pgqpy doctor names long transactions",
     "TooManyConnections": "wait for a free connection, or raise max_connections",
-    "ReadOnlySqlTransaction": "this is a standby or read-only: connect to the primary",
+    "ReadOnlySqlTransaction": "on a standby: connect to the primary; else "
+    "default_transaction_read_only is on: alter role … set default_transaction_read_only = off",
     "AdminShutdown": "the server was stopped or restarted: run the command again",
 }
 
@@ -114,7 +115,8 @@ def _told(exc: BaseException) -> tuple[str, str]:
 def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
     by_server = _told_by_server(exc.__cause__) if exc.__cause__ else None
     if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
-        return by_server  # the same, with the server's detail apart from its hint
+        # The same, with the server's detail apart from its hint.
+        return by_server[0], by_server[1] or str(getattr(exc, "what_to_do", ""))
     remedy = str(getattr(exc, "what_to_do", ""))
     return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
 

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
+from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
+from pgqpy.client import _encoding
 from pgqpy.client._rows import UtcLoader, event_row
 from pgqpy.client._translate import translated
+from pgqpy.errors import UnreadableEvent, WrongEncoding
 
 if TYPE_CHECKING:
     from psycopg.abc import Params
@@ -60,11 +63,15 @@ class AsyncLink:
         if call.beside and await self.is_extension():
             msg = f"the extension pgq in this database lacks {call.function}: pgqpy's schema has it"
             raise errors.NotSupported(msg, function=call.function)
+        _encoding.check(self.connection)
         await self.close_left_open()
-        with translated(call.function, call.about):
-            async with self.cursor() as cursor:
-                await cursor.execute(call.sql, call.params, binary=True)
-                return call.decode(await cursor.fetchall())
+        try:
+            with translated(call.function, call.about):
+                async with self.cursor() as cursor:
+                    await cursor.execute(call.sql, call.params, binary=True)
+                    return call.decode(await cursor.fetchall())
+        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
+            raise _encoding.unstorable(call, exc, self.connection) from exc
 
     async def is_extension(self) -> bool:
         """Whether schema pgq is the real extension's. Asked once."""
@@ -79,11 +86,26 @@ class AsyncLink:
         self, batch_id: int, query: Statement, params: Params, *, prepare: bool | None = None
     ) -> list[Event]:
         """Run a statement of a reader; its rows, if it has any, are events."""
-        with translated("get_batch_events", {"batch_id": batch_id}):
-            async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
-                cursor.adapters.register_loader("timestamptz", UtcLoader)
-                await cursor.execute(query, params, binary=True, prepare=prepare)
-                return await cursor.fetchall() if cursor.description else []
+        _encoding.check(self.connection)
+        try:
+            with translated("get_batch_events", {"batch_id": batch_id}):
+                async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
+                    cursor.adapters.register_loader("timestamptz", UtcLoader)
+                    await cursor.execute(query, params, binary=True, prepare=prepare)
+                    return await cursor.fetchall() if cursor.description else []
+        except UntranslatableCharacter as exc:
+            raise WrongEncoding(batch_id=batch_id) from exc
+        except CharacterNotInRepertoire as exc:
+            raise await self.unreadable(batch_id) from exc
+
+    async def unreadable(self, batch_id: int) -> UnreadableEvent:
+        """Find the event of a batch that is not text; its id is unknown if a transaction failed."""
+        found = None
+        if self.status() != TransactionStatus.INERROR:
+            async with self.cursor() as cursor:
+                async for row in cursor.stream(_encoding.OCTETS, (batch_id,), binary=True):
+                    found = found or _encoding.unreadable(batch_id, row)
+        return found or UnreadableEvent(batch_id=batch_id)
 
     async def hold_cursor(self, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from psycopg.errors import UntranslatableCharacter
+
 from pgqpy import calls
+from pgqpy.client import _encoding
 from pgqpy.client._async_base import AsyncBase
 from pgqpy.client._iterables import few_async
 from pgqpy.client._translate import translated
@@ -92,16 +95,26 @@ class AsyncProducing(AsyncBase):
         table = await self._run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        with translated("current_event_table", {"queue": queue}, spared=raised):
-            async with self._link.cursor() as cursor, cursor.copy(statement) as copy:
-                return await self._write(copy, few_async(events, raised))
+        suspect = _encoding.Suspect(self.connection)
+        try:
+            with translated("current_event_table", {"queue": queue}, spared=raised):
+                async with self._link.cursor() as cursor, cursor.copy(statement) as copy:
+                    return await self._write(copy, few_async(events, raised), suspect)
+        except UntranslatableCharacter as exc:
+            if any(exc is each for each in raised):
+                raise
+            raise suspect.error(queue) from exc
 
-    async def _write(self, copy: AsyncCopy, events: AsyncIterator[list[object]]) -> int:
+    async def _write(
+        self, copy: AsyncCopy, events: AsyncIterator[list[object]], suspect: _encoding.Suspect
+    ) -> int:
         count = 0
         buffer = bytearray()
         async for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
+                if suspect.looks:
+                    suspect.look_at(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     await copy.write(bytes(buffer))

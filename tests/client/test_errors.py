@@ -100,3 +100,11 @@ async def test_missing_right_is_psycopgs(either: Any) -> None:
         async with either.transaction():
             await sql(either, "set local role pgq_reader")
             await either.create_queue("orders")
+
+
+def test_a_pooler_that_loses_prepared_statements_is_named_with_what_to_do(dsn: str) -> None:
+    with pgqpy.connect(dsn, prepare_threshold=0) as client:
+        client.get_queue_info()
+        client.connection.pgconn.exec_(b"deallocate all")  # as in another session of the server
+        with pytest.raises(errors.PreparedStatementLost, match="prepare_threshold=None"):
+            client.get_queue_info()

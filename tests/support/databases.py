@@ -33,14 +33,30 @@ def template_database(server: Server) -> Iterator[str]:
 
 
 @contextmanager
-def new_database(server: Server, template: str = "template0") -> Iterator[str]:
+def encoded_database(server: Server, encoding: str) -> Iterator[str]:
+    """Make a database in another encoding than UTF8 with the schema, yield its DSN, drop it."""
+    options = sql.SQL("template template0 locale 'C' encoding {}").format(sql.Literal(encoding))
+    with new_database(server, options) as name:
+        dsn = server.dsn(name)
+        with _admin(server) as admin, psycopg.connect(dsn, autocommit=True) as mine:
+            admin.execute("select pg_advisory_lock(%s)", [INSTALL_LOCK])
+            install(mine)
+        yield dsn
+
+
+@contextmanager
+def new_database(server: Server, template: str | sql.Composed = "template0") -> Iterator[str]:
     """Make a database from a template that nobody is connected to; drop it at the end.
+
+    Instead of the template's name it takes the options of `create database`.
 
     It drops by force: what a test left connected or prepared does not stay.
     """
     name = f"pgqpy_test_{os.getpid()}_{next(_numbers)}"
     with _admin(server) as admin:
-        admin.execute(_CREATE.format(sql.Identifier(name), sql.Identifier(template)))
+        if isinstance(template, str):
+            template = sql.SQL("template {}").format(sql.Identifier(template))
+        admin.execute(sql.SQL("create database {} {}").format(sql.Identifier(name), template))
         try:
             yield name
         finally:
@@ -48,7 +64,6 @@ def new_database(server: Server, template: str = "template0") -> Iterator[str]:
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-_CREATE = sql.SQL("create database {} template {}")
 _PREPARED = "select gid from pg_prepared_xacts where database = %s"
 
 

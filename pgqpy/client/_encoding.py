@@ -1,0 +1,161 @@
+"""Text that an encoding cannot hold: whose it is, and what to do. No I/O."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgqpy.calls.bulk import FIELDS
+from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, UnreadableEvent, WrongEncoding
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import psycopg
+
+    from pgqpy.calls import Call
+    from pgqpy.calls.read import Statement
+
+    Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+
+# A batch as octets, which are never converted. Only a database in SQL_ASCII holds what is no text.
+OCTETS: Statement = """
+    select ev_id, pg_catalog.convert_to(ev_type, 'SQL_ASCII'),
+           pg_catalog.convert_to(ev_data, 'SQL_ASCII'),
+           pg_catalog.convert_to(ev_extra1, 'SQL_ASCII'),
+           pg_catalog.convert_to(ev_extra2, 'SQL_ASCII'),
+           pg_catalog.convert_to(ev_extra3, 'SQL_ASCII'),
+           pg_catalog.convert_to(ev_extra4, 'SQL_ASCII')
+      from pgq.get_batch_events(%s::bigint)"""
+
+ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a database in UTF8"
+
+
+class Lacking(NamedTuple):
+    """A character that an encoding lacks, and the name of what contains it."""
+
+    name: str
+    character: str
+    event: int | None = None  # its index in a load, from 0
+
+
+def parameter(connection: Connection, name: str) -> str:
+    """Return client_encoding or server_encoding as the server reported it; asks nothing."""
+    return (connection.pgconn.parameter_status(name.encode()) or b"").decode()
+
+
+def check(connection: Connection) -> None:
+    """Raise WrongEncoding where psycopg would return bytes instead of str."""
+    if connection.pgconn.parameter_status(b"client_encoding") == b"SQL_ASCII":
+        raise WrongEncoding
+
+
+def holds_everything(connection: Connection) -> bool:
+    """Say whether the database takes every character."""
+    return parameter(connection, "server_encoding") in ("UTF8", "SQL_ASCII")
+
+
+def unstorable(call: Call[Any], error: Exception, connection: Connection) -> PgqError:
+    """Return the error for a call with a text that cannot be sent or stored."""
+    ours = isinstance(error, UnicodeEncodeError)
+    encoding = parameter(connection, "client_encoding" if ours else "server_encoding")
+    if call.function.startswith("insert_event"):
+        found = _first(dict(zip(FIELDS, call.params[-len(FIELDS) :], strict=True)), encoding)
+    else:
+        found = None
+    if ours:
+        whose, remedy = f"this connection's client_encoding {encoding}", WrongEncoding.what_to_do
+    else:
+        whose, remedy = f"the encoding {encoding} of this database", ESCAPE
+    if found is not None:
+        text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
+        return InvalidEvent(text, **{**call.about, "field": found.name})
+    found = _first(call.about, encoding) or Lacking("an argument", "a character")
+    text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
+    return InvalidArgument(text, **{**call.about, "parameter": found.name})
+
+
+class Suspect:
+    """The first event of a load that the database may be unable to store: COPY tells its line only.
+
+    `looks` is False where the database takes every character.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Suspect none."""
+        self._encoding = parameter(connection, "server_encoding")
+        self._lines = 0
+        self._found: Lacking | None = None
+        self.looks = not holds_everything(connection)
+
+    def look_at(self, lines: bytes) -> None:
+        """Take the next lines of COPY."""
+        if self._found is not None:
+            return
+        text = lines.decode()
+        if _unfit(text, self._encoding) is not None:
+            self._found = self._look_into(text)
+        self._lines += text.count("\n")
+
+    def error(self, queue: str) -> InvalidEvent:
+        """Return the error for the load."""
+        name, character, number = self._found or Lacking("one of the events", "a character")
+        event = "" if number is None else f"event {number}: "
+        whose = f"the encoding {self._encoding} of this database"
+        text = f"{event}{name} contains {character}, which {whose} lacks: {ESCAPE}"
+        field = name if self._found else None
+        return InvalidEvent(text, queue=queue, field=field, index=number)
+
+    def _look_into(self, text: str) -> Lacking | None:
+        for number, line in enumerate(text.split("\n"), self._lines):
+            cells = zip(("time", *FIELDS), line.split("\t"), strict=False)
+            found = _first(dict(cells), self._encoding)
+            if found is not None:
+                return found._replace(event=number)
+        return None
+
+
+def unreadable(batch_id: int, row: Sequence[Any]) -> UnreadableEvent | None:
+    """Return the error for a row of OCTETS that is not UTF-8."""
+    event_id, *cells = row
+    for field, octets in zip(FIELDS, cells, strict=True):
+        try:
+            (octets or b"").decode()
+        except UnicodeDecodeError as exc:
+            text = (
+                f"event {event_id} of batch {batch_id}: its {field} is not UTF-8 at byte "
+                f"{exc.start}: correct it in the queue's table, or read the batch as octets "
+                "(convert_to) and finish it"
+            )
+            return UnreadableEvent(text, batch_id=batch_id, event_id=event_id, field=field)
+    return None
+
+
+def _first(texts: Mapping[str, object], encoding: str) -> Lacking | None:
+    for name, text in texts.items():
+        character = _unfit(text, encoding) if isinstance(text, str) else None
+        if character is not None:
+            return Lacking(name, character)
+    return None
+
+
+def _unfit(text: str, encoding: str) -> str | None:
+    """Name the first character that Python's codec of this encoding lacks, if there is one.
+
+    It may differ from PostgreSQL's in a few characters: so it explains an error, and causes none.
+    """
+    try:
+        text.encode(_codec(encoding))
+    except UnicodeEncodeError as exc:
+        character = text[exc.start]
+        return f"{character!r} (U+{ord(character):04X})"
+    return None
+
+
+def _codec(encoding: str) -> str:
+    for name in (encoding, encoding.replace("WIN", "cp"), encoding.replace("KOI8", "koi8_")):
+        try:
+            return codecs.lookup(name).name
+        except LookupError:
+            continue
+    return "utf-8"

@@ -1,0 +1,128 @@
+"""Text that a connection or a database cannot hold is refused by name, or converted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pgqpy
+from pgqpy import Client
+from pgqpy.errors import InvalidArgument, InvalidEvent, UnreadableEvent, WrongEncoding
+from tests.support.databases import encoded_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.servers import Server
+
+NOT_UTF8 = "select pgq.insert_event('orders', 'test', convert_from('\\x41ff'::bytea, 'SQL_ASCII'))"
+
+
+@pytest.fixture(scope="module", params=[("LATIN1", "€"), ("EUC_JP", "€"), ("WIN1252", "ж")])
+def narrow(request: pytest.FixtureRequest, server: Server) -> Iterator[tuple[str, str, str]]:
+    """An encoding, a character that it lacks, and a database in it."""
+    with encoded_database(server, request.param[0]) as dsn:
+        with pgqpy.connect(dsn) as client:
+            client.create_queue("orders")
+        yield (*request.param, dsn)
+
+
+@pytest.fixture(scope="module")
+def ascii_dsn(server: Server) -> Iterator[str]:
+    """A database in SQL_ASCII, which holds whatever it is given, with a queue and a consumer."""
+    with encoded_database(server, "SQL_ASCII") as dsn:
+        with pgqpy.connect(dsn) as client:
+            client.create_queue("orders")
+            client.register_consumer("orders", "billing")
+        yield dsn
+
+
+def refused(caught: pytest.ExceptionInfo[Any], encoding: str, character: str) -> None:
+    message = str(caught.value)
+    assert f"{character!r} (U+{ord(character):04X})" in message
+    assert f"the encoding {encoding} of this database lacks" in message
+
+
+def test_a_character_that_the_database_lacks_is_named_with_its_field(
+    narrow: tuple[str, str, str],
+) -> None:
+    encoding, character, dsn = narrow
+    with pgqpy.connect(dsn) as client:
+        with pytest.raises(InvalidEvent) as caught:
+            client.insert_event("orders", "test", {"price": f"1 {character}"})
+        assert caught.value.field == "data"
+        refused(caught, encoding, character)
+        with pytest.raises(InvalidEvent) as caught:
+            client.insert_event("orders", "test", "data", None, None, character)
+        assert caught.value.field == "extra3"
+        with pytest.raises(InvalidArgument) as wrong:
+            client.get_queue_info(character)
+        assert wrong.value.parameter == "queue"
+        refused(wrong, encoding, character)
+        assert client.insert_event("orders", "test", "ä")
+
+
+@pytest.mark.parametrize("before", ["plain", "with\ttabs\nand lines"])
+def test_it_is_named_with_its_event_in_a_load_and_nothing_is_inserted(
+    narrow: tuple[str, str, str], before: str
+) -> None:
+    encoding, character, dsn = narrow
+    events = [("test", before)] * 3 + [("test", "ä", character), ("test", character)]
+    with pgqpy.connect(dsn) as client, client.transaction():
+        with pytest.raises(InvalidEvent) as caught:
+            client.insert_events("orders", events)
+        assert (caught.value.index, caught.value.field) == (3, "extra1")
+        refused(caught, encoding, character)
+        assert client.insert_events("orders", events[:3]) == 3
+
+
+def test_what_the_connection_lacks_is_named_with_its_encoding(
+    queue: Client, connect: Callable[..., Any]
+) -> None:
+    rider = Client(connect(client_encoding="latin1"))
+    with pytest.raises(
+        InvalidEvent, match="client_encoding LATIN1 lacks: set client_enc"
+    ) as caught:
+        rider.insert_event("orders", "test", "€")
+    assert caught.value.field == "data"
+    queue.insert_event("orders", "test", "€")
+    queue.tick_queue("orders")
+    batch = rider.next_batch_info("orders", "billing")
+    assert batch is not None
+    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
+        list(rider.get_batch_events(batch))
+
+
+def test_a_connection_that_returns_bytes_is_refused_with_what_to_set(
+    queue: Client, connect: Callable[..., Any]
+) -> None:
+    rider = Client(connect(client_encoding="sql_ascii"))
+    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
+        rider.next_batch("orders", "billing")
+    rider.connection.execute("set client_encoding to 'UTF8'")
+    assert rider.next_batch("orders", "billing") is None
+
+
+@pytest.mark.parametrize("fetch_size", [1000, 1])
+def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
+    ascii_dsn: str, fetch_size: int
+) -> None:
+    with pgqpy.connect(ascii_dsn) as client:
+        client.insert_event("orders", "test", "€")
+        client.tick_queue("orders")
+        batch = client.next_batch_info("orders", "billing")
+        assert batch is not None
+        (event,) = client.get_batch_events(batch, fetch_size=fetch_size)
+        assert (event.type, event.data) == ("test", "€")
+        client.finish_batch(batch)
+        client.insert_event("orders", "test", "€")
+        row = client.connection.execute(NOT_UTF8).fetchone()
+        client.tick_queue("orders")
+        batch = client.next_batch_info("orders", "billing")
+        assert batch is not None
+        with pytest.raises(UnreadableEvent, match="data is not UTF-8 at byte 1") as caught:
+            list(client.get_batch_events(batch, fetch_size=fetch_size))
+        assert (caught.value.event_id,) == row
+        assert (caught.value.batch_id, caught.value.field) == (batch.id, "data")
+        client.finish_batch(batch)
