@@ -1,31 +1,47 @@
-"""/healthz and /metrics, by the standard library's HTTP server."""
+"""/healthz and /metrics: HTTP in one thread, with every client's time, size and number bounded."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+from contextlib import suppress
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, StreamReader, StreamWriter, Task
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
 
-STOP_LOOK = 0.2  # seconds until a request to stop is seen
-REQUEST_TIMEOUT = 10  # seconds: a client that says nothing does not keep its thread
+CLIENT_TIMEOUT = 5.0  # seconds for all of a request and its answer
+MOST_CLIENTS = 64  # at once; one more, and the oldest has to go
+LONGEST_REQUEST = 16 * 1024  # bytes, with its headers
 
 
 class CannotListen(OSError):
     """The address for /healthz and /metrics cannot be had."""
 
 
+class Answer(NamedTuple):
+    """What a client gets."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
 class Web:
-    """The HTTP server: start, stop. Stopping twice or before starting is safe."""
+    """The HTTP server: start, stop. Stopping twice or before starting is safe.
+
+    A thread for each client, as http.server has it, would let slow clients take threads without
+    end. Here a client costs a socket and a buffer, and whoever comes is served before those who
+    dawdle.
+    """
 
     def __init__(
         self,
@@ -40,7 +56,9 @@ class Web:
         self._port = port
         self._health = health
         self._registry = registry
-        self._server: ThreadingHTTPServer | None = None
+        self._loop: AbstractEventLoop | None = None
+        self._stopped = asyncio.Event()
+        self._clients: dict[Task[Any], None] = {}  # the oldest first
 
     def start(self) -> str | None:
         """Listen, and return host:port, None if there is no port.
@@ -49,76 +67,105 @@ class Web:
         """
         if self._port is None:
             return None
-        answers: dict[str, Callable[[], tuple[int, str, bytes]]] = {
-            "/healthz": self._healthz,
-            "/metrics": self._metrics,
-        }
         try:
-            server = self._server = Server((self._host, self._port), answers)
+            listening = listen(self._host, self._port)
         except OSError as exc:
             raise CannotListen(exc.errno, exc.strerror or str(exc)) from exc
-        Thread(target=server.serve_forever, args=(STOP_LOOK,), name="http", daemon=True).start()
-        return address(*server.server_address[:2])
+        where = address(*listening.getsockname()[:2])
+        loop = self._loop = asyncio.new_event_loop()
+        Thread(target=self._run, args=(loop, listening), name="http", daemon=True).start()
+        return where
 
     def stop(self) -> None:
         """Listen no more."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.shutdown()
-            server.server_close()
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.call_soon_threadsafe(self._stopped.set)
 
-    def _healthz(self) -> tuple[int, str, bytes]:
-        status, body = self._health()
-        return status, "application/json", json.dumps(body).encode() + b"\n"
+    def _run(self, loop: AbstractEventLoop, listening: socket.socket) -> None:
+        try:
+            loop.run_until_complete(self._serve(listening))
+        finally:
+            loop.close()
 
-    def _metrics(self) -> tuple[int, str, bytes]:
-        return HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry)
+    async def _serve(self, listening: socket.socket) -> None:
+        server = await asyncio.start_server(self._client, sock=listening, limit=LONGEST_REQUEST)
+        await self._stopped.wait()
+        server.close()
+        clients = list(self._clients)
+        for client in clients:
+            client.cancel()
+        await asyncio.gather(*clients, return_exceptions=True)
 
-
-class Server(ThreadingHTTPServer):
-    """A server that answers from a table of paths."""
-
-    daemon_threads = True
-
-    def __init__(
-        self,
-        address: tuple[str, int],
-        answers: dict[str, Callable[[], tuple[int, str, bytes]]],
-    ) -> None:
-        """Listen on the address, by IPv4 or IPv6 as the host says."""
-        self.answers = answers
-        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        self.address_family = found[0][0]
-        super().__init__(address, Handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep quiet about a client that hung up."""
-
-
-class Handler(BaseHTTPRequestHandler):
-    """One request."""
-
-    server: Server
-    timeout = REQUEST_TIMEOUT
-
-    def do_GET(self) -> None:  # the name http.server looks for
-        """Answer /healthz or /metrics."""
-        answer = self.server.answers.get(self.path.partition("?")[0])
-        if answer is None:
-            self.send_error(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics")
+    async def _client(self, reader: StreamReader, writer: StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:  # never: a coroutine runs in a task
             return
-        status, content_type, body = answer()
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+        if len(self._clients) >= MOST_CLIENTS:
+            oldest = next(iter(self._clients))
+            del self._clients[oldest]
+            oldest.cancel()
+        self._clients[task] = None
+        try:
+            # TimeoutError is asyncio's own, and no OSError, before Python 3.11.
+            with suppress(OSError, EOFError, asyncio.TimeoutError):
+                await asyncio.wait_for(self._converse(reader, writer), CLIENT_TIMEOUT)
+        finally:
+            self._clients.pop(task, None)
+            writer.transport.abort()
 
-    do_HEAD = do_GET  # noqa: N815  # as do_GET
+    async def _converse(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Read one request, answer it, and close."""
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            method, answer = b"GET", plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        else:
+            method, answer = self._answered(request.partition(b"\r\n")[0])
+        writer.write(head(answer) + (answer.body if method != b"HEAD" else b""))
+        writer.close()
+        await writer.wait_closed()
 
-    def log_message(self, format: str, *args: Any) -> None:  # the base class's name
-        """Log no line per request."""
+    def _answered(self, line: bytes) -> tuple[bytes, Answer]:
+        """Return the method and the answer to a request's first line."""
+        match line.split(b" "):
+            case [(b"GET" | b"HEAD") as method, target, version] if version.startswith(b"HTTP/1."):
+                return method, self._page(target.partition(b"?")[0])
+            case [_, _, version] if version.startswith(b"HTTP/1."):
+                return b"", plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        return b"", plain(HTTPStatus.BAD_REQUEST)
+
+    def _page(self, path: bytes) -> Answer:
+        if path == b"/healthz":
+            status, body = self._health()
+            return Answer(status, "application/json", json.dumps(body).encode() + b"\n")
+        if path == b"/metrics":
+            return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry))
+        return plain(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics")
+
+
+def plain(status: HTTPStatus, text: str = "") -> Answer:
+    """Return an answer in words."""
+    return Answer(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
+
+
+def head(answer: Answer) -> bytes:
+    """Return the status line and the headers, up to the body."""
+    lines = (
+        f"HTTP/1.1 {answer.status:d} {HTTPStatus(answer.status).phrase}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "Connection: close",
+    )
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on the address, by IPv4 or IPv6 as the host says."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, *_, where = found[0]
+    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MOST_CLIENTS)
 
 
 def address(host: Any, port: int) -> str:
