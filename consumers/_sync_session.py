@@ -101,7 +101,8 @@ class Session:
         """
         (known,) = self.run(_known(queue))
         if not known:
-            raise QueueNotFound(f"no queue {queue!r}: create it with create_queue", queue=queue)
+            words = f"{QueueNotFound.words(queue)}: {QueueNotFound.what_to_do}"
+            raise QueueNotFound(words, queue=queue)
         self.client.register_consumer(queue, consumer)
 
     def listen(self, queue: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.errors import BY_SQLSTATE, QueueNotFound, SchemaMissing
+from pgqpy.errors import BY_SQLSTATE, ConsumerNotFound, QueueNotFound, SchemaMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +41,9 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     if found is None:
         return None
     diag = exc.diag
+    if words := _words(found, data):
+        text = f"{words}: {found.what_to_do}"
+        return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
     data = {**data, **_named_ticks(diag.message_detail or "")}
     message = diag.message_primary or found.__doc__ or ""
     if diag.message_detail:
@@ -48,6 +51,16 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     hint = diag.message_hint or found.what_to_do
     text = f"{message}: {hint}" if hint else message
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+
+
+def _words(found: type[PgqError], data: Mapping[str, Any]) -> str:
+    """Return our words for a missing queue or consumer, where PGQ has five; empty if unknown."""
+    queue, consumer = data.get("queue"), data.get("consumer")
+    if found is QueueNotFound and queue is not None:
+        return QueueNotFound.words(queue)
+    if found is ConsumerNotFound and queue is not None and consumer is not None:
+        return ConsumerNotFound.words(queue, consumer)
+    return ""
 
 
 def _named_ticks(detail: str) -> dict[str, int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -31,7 +33,7 @@ COMMANDS = {
     "schema": Lazy("pgqpy.cli.schema:schema", "Install, upgrade, look at or remove the engine."),
     "queue": Lazy("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
     "consumer": Lazy("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
-    "event": Lazy("pgqpy.cli.event:event", "Insert or load events; look after dead ones."),
+    "event": Lazy("pgqpy.cli.event:event", "Insert, load or look at events; look after dead ones."),
     "pipeline": Lazy("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
     "ticker": Lazy("pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates."),
 }
@@ -43,12 +45,26 @@ class App(LazyGroup):
     def main(self, *args: Any, **extra: Any) -> NoReturn:
         """Run and exit; data went to stdout, everything else to stderr."""
         extra["standalone_mode"] = False
+        _open_missing_streams()
         try:
             result = super().main(*args, **extra)
             sys.stdout.flush()
         except BaseException as exc:  # noqa: BLE001  # the one place that turns any error into a line
             sys.exit(failures.report(exc))
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _open_missing_streams() -> None:
+    """Open /dev/null in place of what the shell closed (`>&-`).
+
+    Otherwise the connection to the server would get the number of standard output.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # standard error
+        pass
+    os.close(number)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # open to the end
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click's signature

@@ -12,6 +12,7 @@ from pgqpy.cli.output import show_row, show_rows
 if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.cli.options import Target
+    from pgqpy.records import ConsumerInfo
 
 LIST = {
     "queue": "queue_name",
@@ -76,32 +77,32 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 
     Example: pgqpy consumer unregister orders billing
     """
+    from pgqpy.cli import queries
+
     with target.client() as client:
+        info = queries.consumer_info(client, queue, name)
         if not force:
-            _ask_to_unregister(client, queue, name)
-        gone = client.unregister_consumer(queue, name)
-    if not gone:
-        msg = f"{name} is not registered on {queue}; pgqpy consumer list shows who is"
-        raise click.ClickException(msg)
+            _ask_to_unregister(client, info)
+        client.unregister_consumer(queue, name)
     click.echo(f"unregistered {name} from {queue}", err=True)
 
 
-def _ask_to_unregister(client: Client, queue: str, name: str) -> None:
+def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     from pgqpy.cli import queries
 
-    for row in queries.with_details(client, client.get_consumer_info(queue, name)):
-        has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
-        runs = [f"a session that runs it ({_told(row)['runs']})"] if row["runs"] else []
-        if not has + runs:
-            return
-        said = f"consumer {name} of queue {queue} has {', '.join(has + runs)}"
-        if not on_terminal():
-            msg = f"{said}; --force unregisters it all the same, and its events are lost to it"
-            raise click.ClickException(msg)
-        question = f"{said[0].upper()}{said[1:]}. Unregister it, and give these up?"
-        if not click.confirm(question, err=True):
-            msg = "nothing was unregistered"
-            raise click.ClickException(msg)
+    (row,) = queries.with_details(client, [info])
+    has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
+    if row["runs"]:
+        has.append(f"a session that runs it ({_told(row)['runs']})")
+    if not has:
+        return
+    said = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
+    if not on_terminal():
+        msg = f"{said}; --force unregisters it all the same, and its events are lost to it"
+        raise click.ClickException(msg)
+    if not click.confirm(f"The {said}. Unregister it, and give these up?", err=True):
+        msg = "nothing was unregistered"
+        raise click.ClickException(msg)
 
 
 @consumer.command("list")

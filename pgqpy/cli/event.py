@@ -1,18 +1,20 @@
-"""``pgqpy event``: insert and load events, look after dead ones."""
+"""``pgqpy event``: insert, load and look at events, look after dead ones."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
 
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
-from pgqpy.cli.output import show_rows
+from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from pgqpy import Event
     from pgqpy.cli.options import Target
 
 DEAD = {
@@ -24,10 +26,20 @@ DEAD = {
     "data": "ev_data",
 }
 
+EVENTS = {"id": "id", "time": "time", "type": "type", "data": "data"}
+
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=0, max=1_000_000),
+    default=10,
+    show_default=True,
+    help="Show at most this many.",
+)
+
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def event() -> None:
-    """Insert or load events; look after dead ones."""
+    """Insert, load or look at events; look after dead ones."""
 
 
 @event.command()
@@ -84,6 +96,57 @@ def load(
 
 @event.command()
 @click.argument("queue")
+@limit_option
+@json_option
+@connected
+def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
+    """Show the oldest events that a queue still keeps; no consumer loses them by that.
+
+    An event shows once a tick was taken after it. Retried copies are left out.
+
+    Example: pgqpy event peek orders --limit 3
+    """
+    from pgqpy.cli.peek import oldest
+
+    with target.client() as client:
+        rows = [found._asdict() for found in oldest(client, queue, limit)]
+    show_rows(rows, EVENTS, as_json=as_json)
+
+
+@event.command()
+@click.argument("queue")
+@click.option("-f", "--follow", is_flag=True, help="Go on with the events to come, until Ctrl-C.")
+@limit_option
+@json_option
+@connected
+def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool) -> None:
+    """Show the newest events of a queue, a line each; no consumer loses them by that.
+
+    An event shows once a tick was taken after it. Retried copies are left out. With --json each
+    line is a JSON object.
+
+    Example: pgqpy event tail orders -f
+    """
+    from pgqpy.cli.peek import following, newest
+
+    def show(found: Event) -> None:
+        row = found._asdict()
+        if as_json:
+            show_json_line(row)
+        else:
+            show_line([as_text(row[field]) for field in EVENTS.values()])
+
+    with target.client() as client:
+        found, last = newest(client, queue, limit)
+        for each in found:
+            show(each)
+        with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+            for each in following(client, queue, last) if follow else ():
+                show(each)
+
+
+@event.command()
+@click.argument("queue")
 @click.argument("consumer")
 @json_option
 @connected
@@ -92,7 +155,10 @@ def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
 
     Example: pgqpy event dead orders billing
     """
+    from pgqpy.cli import queries
+
     with target.client() as client:
+        queries.consumer_info(client, queue, consumer)
         rows = [found._asdict() for found in client.get_dead_events(queue, consumer)]
     show_rows(rows, DEAD, as_json=as_json)
 
@@ -111,7 +177,10 @@ def revive(
     Example: pgqpy event revive orders billing 1042 1043
     """
     chosen = _chosen(event_ids, everything=everything)
+    from pgqpy.cli import queries
+
     with target.client() as client:
+        queries.consumer_info(client, queue, consumer)
         click.echo(client.revive_dead_events(queue, consumer, chosen))
 
 
@@ -129,7 +198,10 @@ def delete(
     Example: pgqpy event delete orders billing --all
     """
     chosen = _chosen(event_ids, everything=everything)
+    from pgqpy.cli import queries
+
     with target.client() as client:
+        queries.consumer_info(client, queue, consumer)
         click.echo(client.delete_dead_events(queue, consumer, chosen))
 
 

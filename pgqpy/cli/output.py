@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
+NAMES = ("queue", "consumer", "field")  # headings
+WIDEST = 100_000  # characters
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))  # seconds
 
 
@@ -49,6 +51,16 @@ def show_row(row: Row, *, as_json: bool) -> None:
         _show_table(None, cells, {})
     else:
         _show_plain(cells)
+
+
+def show_json_line(row: Row) -> None:
+    """Print one row as a line of JSON."""
+    click.echo(json.dumps(row, default=_jsonable, ensure_ascii=False))
+
+
+def show_line(cells: Sequence[str]) -> None:
+    """Print one row of a list without an end, which cannot be aligned."""
+    click.echo("  ".join(map(_one_line, cells)))
 
 
 def as_text(value: Any) -> str:
@@ -96,7 +108,20 @@ def _jsonable(value: Any) -> Any:
     return str(value)
 
 
+def _one_line(text: str, keep: str = "") -> str:
+    """Write out what is not printable: an event may hold any text, a terminal's commands too."""
+    if text.isprintable():
+        return text
+    return "".join(
+        letter
+        if letter.isprintable() or letter in keep
+        else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 def _show_plain(lines: Sequence[Sequence[str]]) -> None:
+    lines = [[_one_line(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -106,12 +131,22 @@ def _show_plain(lines: Sequence[Sequence[str]]) -> None:
 def _show_table(
     headings: Sequence[str] | None, lines: Sequence[Sequence[str]], styles: Mapping[str, str]
 ) -> None:
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*(headings or ("", "")), show_header=headings is not None)
+    console, table = Console(), Table(show_header=headings is not None)
+    columns = headings or ("field", "value")
+    for heading, cells in zip(columns, zip(*lines, strict=True) if lines else columns, strict=True):
+        # A name cut short is of no use; other columns are folded first.
+        widest = max(map(cell_len, cells)) if heading in NAMES and lines else None
+        table.add_column(heading, overflow="fold", min_width=widest)
     for line in lines:
-        cells = (Text(cell) for cell in line)  # Text: a queue name may look like markup
-        table.add_row(*cells, style=styles.get(line[0]))
-    Console().print(table)
+        row = (Text(_one_line(cell, "\n")) for cell in line)  # Text: a name may look like markup
+        table.add_row(*row, style=styles.get(line[0]))
+    anywhere = console.options.update(width=WIDEST)
+    if console.measure(table, options=anywhere).minimum > console.width:
+        _show_plain([list(columns), *lines] if headings else lines)  # the terminal wraps the lines
+    else:
+        console.print(table)

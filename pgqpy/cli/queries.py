@@ -27,8 +27,7 @@ def queue_info(client: Client, name: str) -> QueueInfo:
     """Return the one queue of this name; QueueNotFound if there is none."""
     for found in client.get_queue_info(name):
         return found
-    msg = f"no queue has the name {name!r}"
-    raise QueueNotFound(msg, queue=name)
+    raise QueueNotFound(QueueNotFound.words(name), queue=name)
 
 
 def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
@@ -36,8 +35,7 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     queue_info(client, queue)
     for found in client.get_consumer_info(queue, name):
         return found
-    msg = f"consumer {name!r} is not registered on queue {queue!r}"
-    raise ConsumerNotFound(msg, queue=queue, consumer=name)
+    raise ConsumerNotFound(ConsumerNotFound.words(queue, name), queue=queue, consumer=name)
 
 
 def one(connection: Connection[Any], query: LiteralString, params: list[Any]) -> dict[str, Any]:

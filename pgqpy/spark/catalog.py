@@ -100,7 +100,7 @@ def find_queue(client: Client, name: str) -> Queue:
     row = _row(client, QUEUE, (name,))
     if row is None:
         raise QueueNotFound(
-            f"no queue {name!r} in this database (option queue): "
+            f"{QueueNotFound.words(name)} (option queue): "
             "create it with create_queue, or look at option dsn",
             queue=name,
         )

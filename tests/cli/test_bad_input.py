@@ -32,17 +32,27 @@ SECRET = "s3cret-hunter2"
         ["consumer", "show", "nope", "billing"],
         ["event", "insert", "nope", "type", "data"],
         ["event", "load", "nope"],
+        ["consumer", "unregister", "nope", "billing"],
+        ["event", "peek", "nope"],
+        ["event", "tail", "nope", "-f"],
+        ["event", "dead", "nope", "billing"],
+        ["event", "revive", "nope", "billing", "--all"],
+        ["event", "delete", "nope", "billing", "--all"],
         ["schema", "repair", "nope"],
     ],
 )
-def test_unknown_queue(run: Run, command: list[str]) -> None:
-    assert failed_with(run(*command), 1, "nope", "pgqpy queue list")
+def test_an_unknown_queue_is_told_in_the_same_words_everywhere(
+    run: Run, command: list[str]
+) -> None:
+    told = "error: no queue 'nope' in this database; pgqpy queue list shows the queues"
+    assert failed_with(run(*command), 1, told)
 
 
 @pytest.mark.parametrize(
     "command",
     [
         ["consumer", "show", "orders", "nope"],
+        ["consumer", "unregister", "orders", "nope"],
         ["event", "dead", "orders", "nope"],
         ["event", "revive", "orders", "nope", "--all"],
         ["event", "delete", "orders", "nope", "--all"],
@@ -50,7 +60,8 @@ def test_unknown_queue(run: Run, command: list[str]) -> None:
 )
 def test_unknown_consumer(run: Run, command: list[str]) -> None:
     run("queue", "create", "orders")
-    assert failed_with(run(*command), 1, "nope", "pgqpy consumer list")
+    told = "error: consumer 'nope' is not registered on queue 'orders'; pgqpy consumer list"
+    assert failed_with(run(*command), 1, told)
 
 
 BAD_NAMES = {

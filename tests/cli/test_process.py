@@ -90,6 +90,23 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.parametrize("stream", [0, 1, 2])
+@pytest.mark.parametrize("args", [["queue", "list"], ["event", "insert", "orders", "t", "-"]])
+def test_a_stream_that_the_shell_closed_is_no_error(
+    dsn: str, client: pgqpy.Client, args: list[str], stream: int
+) -> None:
+    client.create_queue("orders")
+    command = f'exec "$@" {stream}>&-'
+    done = subprocess.run(
+        ["/bin/sh", "-c", command, "sh", sys.executable, "-m", "pgqpy", *args],
+        env={**os.environ, "PGQPY_DSN": dsn},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_data_and_talk_go_different_ways(dsn: str, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     done = pgqpy_command(["event", "insert", "orders", "type", "data"], dsn)
@@ -185,6 +202,18 @@ def test_a_terminal_gets_tables(dsn: str, client: pgqpy.Client) -> None:
     assert "-> pgqpy ticker run" in ill
     for text in (listed, shown, ill):
         assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("queue", "consumer"), [("q" * 20, "c" * 20), ("q" * 50, "c" * 50)])
+def test_a_terminal_shows_names_in_full(
+    dsn: str, client: pgqpy.Client, queue: str, consumer: str
+) -> None:
+    client.create_queue(queue)
+    client.register_consumer(queue, consumer)
+    (line,) = [
+        line for line in on_terminal(["consumer", "list"], dsn).splitlines() if queue in line
+    ]
+    assert consumer in line
 
 
 def test_completion_is_clicks_own() -> None:

@@ -142,7 +142,7 @@ def test_rows_that_cannot_be_stored_fail_the_write_by_their_column(spark, save, 
         ({"mode": "sometimes"}, "option mode must be exactly_once or at_least_once"),
         ({"queu": "q"}, "unknown option queu: did you mean queue?"),
         ({"eventType": "t"}, "exclude each other"),
-        ({"queue": "nope"}, "No such queue"),
+        ({"queue": "nope"}, "no queue 'nope' in this database"),
     ],
 )
 def test_wrong_options_are_errors_that_name_them(spark, save, more, says):
