@@ -38,7 +38,16 @@ def test_every_code_of_ours_has_its_class(connection: psycopg.Connection[Any], c
     assert found.queue == "orders"
     assert found.sqlstate == code
     assert found.function == "f"
-    assert str(found).startswith("the text")
+    text = "no queue 'orders' in this database: create it" if code == "PQ001" else "the text"
+    assert str(found).startswith(text)
+
+
+def test_a_missing_consumer_is_told_in_the_same_words_everywhere(
+    connection: psycopg.Connection[Any],
+) -> None:
+    about = {"queue": "orders", "consumer": "billing"}
+    found = sqlstates.from_database(raised(connection, "PQ002"), "f", about)
+    assert str(found).startswith("consumer 'billing' is not registered on queue 'orders': register")
 
 
 def test_no_two_codes_share_a_class() -> None:
