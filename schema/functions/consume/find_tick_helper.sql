@@ -3,7 +3,8 @@
 --
 -- The tick that ends the batch after a tick. Without limits: the next one. With limits: the queue's last tick, if it
 -- is far enough away by count or by time, so that many ticks become one batch; where it overshoots a limit twofold,
--- the first tick that meets one.
+-- the first tick that meets one. Where the last tick is older than the one before the batch, the clock was stepped back in
+-- between: the interval counts as passed.
 --
 -- Returns: one row, all null when no tick will do.
 -- Raises: 40001 as check_snapshot.
@@ -27,7 +28,8 @@ begin
     end if;
     select * into last from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id order by tick_id desc limit 1;
     if (last.tick_event_seq - i_prev_tick_seq >= i_min_count) is not true
-            and (last.tick_time - i_prev_tick_time >= i_min_interval) is not true then
+            and (last.tick_time - i_prev_tick_time >= i_min_interval) is not true
+            and (last.tick_time < i_prev_tick_time and i_min_interval is not null) is not true then
         return;
     end if;
     if last.tick_event_seq - i_prev_tick_seq > i_min_count * 2 or last.tick_time - i_prev_tick_time > i_min_interval * 2 then

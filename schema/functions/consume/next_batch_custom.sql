@@ -8,7 +8,8 @@
 --
 -- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
 --
--- Parameters: i_min_lag: only ticks at least this old; i_min_count, i_min_interval: see find_tick_helper.
+-- Parameters: i_min_lag: only ticks at least this old; so is one that lies further than this in the future, made before
+--   the clock was stepped back; i_min_count, i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
 --   empty batch.
 -- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster, or
@@ -60,7 +61,8 @@ begin
             select h.next_tick_id, h.next_tick_time, h.next_tick_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
               from pgq.find_tick_helper(r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval) h;
         end if;
-        if cur_tick_id is null or clock_timestamp() - cur_tick_time < i_min_lag then
+        if cur_tick_id is null
+                or clock_timestamp() - cur_tick_time < i_min_lag and clock_timestamp() - cur_tick_time >= -i_min_lag then
             cur_tick_id := null; prev_tick_id := null; cur_tick_time := null;
             prev_tick_time := null; cur_tick_event_seq := null; prev_tick_event_seq := null;
             return;

@@ -10,7 +10,7 @@ returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     with due as (
         select queue_name from pgq.queue
-         where queue_switch_step2 is not null and queue_switch_time + queue_rotation_period < now())
+         where queue_switch_step2 is not null and (queue_switch_time + queue_rotation_period < now() or queue_switch_time > clock_timestamp()))
     select 'pgq.maint_rotate_tables_step1', queue_name from due
     union all
     select 'pgq.maint_rotate_tables_step2', null

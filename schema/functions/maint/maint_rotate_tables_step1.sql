@@ -1,6 +1,7 @@
 -- Function: pgq.maint_rotate_tables_step1(i_queue_name text)
 --
--- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the current one.
+-- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the current one. A last
+-- rotation in the future was made before the clock was stepped back: it is time then too.
 --
 -- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch only in the tables
 -- that this xid allows. A producer that learned the table before the switch and got its xid, or its snapshot, on the
@@ -33,7 +34,8 @@ begin
     select * into q from pgq.queue where queue_name = i_queue_name for update;
     if not found then
         raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
-    elsif q.queue_switch_step2 is null or q.queue_switch_time + q.queue_rotation_period >= now() then
+    elsif q.queue_switch_step2 is null
+            or q.queue_switch_time + q.queue_rotation_period >= now() and q.queue_switch_time <= clock_timestamp() then
         return 0;
     elsif txid_current() < q.queue_switch_step1 then
         raise exception 'queue % maint failure: step1=%, current=%', i_queue_name, q.queue_switch_step1, txid_current()
