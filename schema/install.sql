@@ -31,6 +31,8 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/internal/quote_fqname.sql
 \ir functions/internal/seq_getval.sql
 \ir functions/internal/seq_setval.sql
+\ir functions/internal/read_sequence.sql
+\ir functions/internal/subtract_ids.sql
 \ir functions/internal/check_name.sql
 \ir functions/internal/system_identifier.sql
 \ir functions/internal/find_subscription.sql

@@ -32,7 +32,8 @@ begin
             check_restored check_snapshot check_tick_order compact_positions compact_ticks
             create_event_table find_batch find_batch_events find_range find_subscription
             follow_disable grow_queue insert_row insert_tick is_extra_maint lock_batch lock_current lock_events
-            lock_for_compaction lock_subscription may_look_at move_position range_sql
+            lock_for_compaction lock_queue lock_subscription may_look_at move_position range_sql
+            read_sequence subtract_ids
             refuse_isolation refuse_moved set_rights slowest_tick system_identifier tick_is_due
             tick_sees_table tick_wanted used_ticks')
        ) listed (roles, names)

@@ -2,6 +2,7 @@
 --
 -- Where consumers are: lag is the age of the last finished tick, last_seen the time since the last call, pending_events
 -- how many ids lie between that tick and the queue's last. No payloads: everybody may call it.
+-- What cannot be told, because a tick is damaged, is null.
 --
 -- Parameters: null: all.
 -- Raises: 40001 as check_snapshot.
@@ -13,8 +14,8 @@ create or replace function pgq.get_consumer_info(
 returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
-    select q.queue_name, c.co_name, now() - done.tick_time, now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
-           newest.tick_event_seq - done.tick_event_seq
+    select q.queue_name, c.co_name, case when isfinite(done.tick_time) then now() - done.tick_time end, now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
+           pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq)
       from pgq.queue q
       join pgq.subscription s on s.sub_queue = q.queue_id
       join pgq.consumer c on c.co_id = s.sub_consumer

@@ -1,7 +1,8 @@
 -- Function: pgq.get_queue_info(i_queue_name text), and without arguments for all queues
 --
 -- Settings and state of queues: the age of the last tick, events a second over the last 20 ticks, events since the
--- last tick. No payloads: everybody may call it.
+-- last tick. No payloads: everybody may call it. What cannot be told of a queue, because its ticks or its sequence are
+-- damaged, is null: the other queues are listed all the same (G7).
 --
 -- Returns: no row for an unknown queue.
 -- Raises: 40001 as check_snapshot.
@@ -17,14 +18,14 @@ security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
     select q.queue_name, q.queue_ntables, q.queue_cur_table, q.queue_rotation_period, q.queue_switch_time,
            q.queue_external_ticker, q.queue_ticker_paused, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period,
-           now() - t.last_time,
-           case when t.last_time > t.first_time
-                then (t.last_seq - t.first_seq) / extract(epoch from t.last_time - t.first_time)::float8 end,
-           coalesce(pg_sequence_last_value(to_regclass(q.queue_event_seq)), 0) - t.last_seq,
+           case when isfinite(t.ticked) then now() - t.ticked end,
+           case when t.last_time > t.first_time and isfinite(t.last_time) and isfinite(t.first_time)
+                then (t.last_seq::float8 - t.first_seq) / extract(epoch from t.last_time - t.first_time)::float8 end,
+           pgq.subtract_ids(pgq.read_sequence(q.queue_event_seq), t.last_seq),
            t.last_id
       from pgq.queue q
      cross join lateral (
-            select max(tick_id) as last_id, max(tick_time) as last_time, min(tick_time) as first_time,
+            select max(tick_id) as last_id, (array_agg(tick_time order by tick_id desc))[1] as ticked, max(tick_time) as last_time, min(tick_time) as first_time,
                    max(tick_event_seq) as last_seq, min(tick_event_seq) as first_seq
               from (select * from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 20) twenty) t
      where i_queue_name is null or q.queue_name = i_queue_name

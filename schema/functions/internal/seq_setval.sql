@@ -4,7 +4,7 @@
 --
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
--- Raises: PQ009, the sequence belongs to no queue.
+-- Raises: PQ009, the sequence belongs to no queue, or a value beyond 2^62: sums with it would overflow.
 -- Writes: setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
 returns bigint language plpgsql strict
@@ -15,6 +15,9 @@ begin
     if not exists (select from pgq.queue where i_seq_name in (queue_event_seq, queue_tick_seq)) then
         raise exception 'sequence % belongs to no queue', i_seq_name using errcode = 'PQ009',
             hint = 'name the queue_event_seq or queue_tick_seq of a row of pgq.queue';
+    elsif i_new_value > 1::bigint << 62 then
+        raise exception 'value % is out of range', i_new_value using errcode = 'PQ009',
+            hint = format('values go up to %s', 1::bigint << 62);
     end if;
     v_last := pgq.seq_getval(i_seq_name);
     if i_new_value > v_last then

@@ -68,19 +68,26 @@ comment on function pgq.ticker() is 'Ticks every queue whose time it is.';
 
 -- Function: pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 --
--- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to what it says.
+-- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to what it says. Ids and
+-- sequence numbers go up to 2^62, times from 1970 to a century from now: whatever is computed of them stays in range.
 --
 -- Returns: the tick's id.
--- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, or a tick id not beyond the last; as insert_tick.
+-- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, a value out of range, or a tick id not beyond the last;
+--   as insert_tick.
 -- Writes: as insert_tick; setval of both sequences.
 create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
+    c_most constant bigint := 1::bigint << 62;
     q pgq.queue;
 begin
     if i_tick_id is null or i_orig_timestamp is null or i_event_seq is null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009';
+    elsif i_tick_id not between 1 and c_most or i_event_seq not between 0 and c_most
+            or i_orig_timestamp not between 'epoch' and now() + interval '100 years' then
+        raise exception 'a tick out of range: id %, time %, event sequence %', i_tick_id, i_orig_timestamp, i_event_seq
+            using errcode = 'PQ009', hint = format('ids from 1, event sequences from 0, both up to %s; times from 1970 to a century from now', c_most);
     end if;
     select * into q from pgq.queue
      where queue_name = i_queue_name and queue_external_ticker and not queue_ticker_paused;

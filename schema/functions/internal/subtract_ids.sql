@@ -1,0 +1,10 @@
+-- Function: pgq.subtract_ids(i_later bigint, i_earlier bigint)
+--
+-- How many ids lie between two. Damaged values may be too far apart for a bigint: then the largest, or the smallest.
+--
+-- Writes: nothing; a query that calls it takes it in.
+create or replace function pgq.subtract_ids(i_later bigint, i_earlier bigint)
+returns bigint language sql immutable as $$
+    select least(greatest(i_later::numeric - i_earlier, -9223372036854775808), 9223372036854775807)::bigint
+$$;
+comment on function pgq.subtract_ids(bigint, bigint) is 'How many ids lie between two, whatever they are.';

@@ -1,0 +1,67 @@
+"""G3: a transaction with an old snapshot is never given a part of a batch, or none of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import RC, RR, SERIALIZABLE, refused
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+READS = {
+    "get_batch_events": "select count(*) from pgq.get_batch_events(%(batch)s)",
+    "get_batch_cursor": "select count(*) from pgq.get_batch_cursor(%(batch)s, 'cursor', 10)",
+    "batch_event_sql": "select pgq.batch_event_sql(%(batch)s)",
+    "event_retry one": "select pgq.event_retry(%(batch)s, %(id)s, 0)",
+    "event_retry many": "select pgq.event_retry(%(batch)s, array[%(id)s], array[%(txid)s], '{0s}')",
+    "batch_retry": "select pgq.batch_retry(%(batch)s, 0)",
+    "event_dead": "select pgq.event_dead(%(batch)s, array[%(id)s], array[%(txid)s], '{why}')",
+}
+
+
+def _rotate_until_empty(db: Database) -> None:
+    """Rotate until every table that there was is truncated."""
+    for _ in range(3):
+        db.main.deliver()
+        db.main.rotate()
+    assert db.main.one("select count(*) from pgq.event_1") == 0
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+@pytest.mark.parametrize("call", READS.values(), ids=READS.keys())
+def test_batch_that_was_finished_and_rotated_away_is_refused(
+    db: Database, call: str, isolation: str
+) -> None:
+    db.queue()
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    (event,) = db.main.events(batch)
+    reader = db.open()
+    reader.begin(isolation)
+    assert db.main.finish(batch) == 1
+    _rotate_until_empty(db)
+    with refused("40001"):
+        reader.connection.execute(
+            call.encode(), {"batch": batch, "id": event.id, "txid": event.txid}
+        )
+
+
+@pytest.mark.parametrize("isolation", [RC, RR, SERIALIZABLE])
+def test_batch_that_is_open_is_read_whatever_was_rotated_before(
+    db: Database, isolation: str
+) -> None:
+    db.queue()
+    _rotate_until_empty(db)
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    reader = db.open()
+    reader.begin(isolation)
+    assert reader.data(batch) == ["a"]
+    assert db.main.rotate() == db.main.rotate()  # not while somebody reads
+    assert reader.finish(batch) == 1
+    reader.commit()

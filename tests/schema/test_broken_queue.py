@@ -1,0 +1,97 @@
+"""Values that make no sense are refused; where they are all the same, they break one queue only."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from pgqpy import Client
+
+MOST = 2**62
+TICK = "select pgq.ticker('q', %s, %s, %s)"
+NOW = "2026-01-01"
+
+
+@pytest.fixture
+def external(queue, sql):
+    """A queue that is ticked from elsewhere."""
+    sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    return queue
+
+
+@pytest.mark.parametrize(
+    ("tick", "time", "seq"),
+    [
+        (50, "infinity", 500),
+        (50, "-infinity", 500),
+        (50, "1969-12-31", 500),
+        (50, "294276-01-01", 500),
+        (50, "4713-01-01 BC", 500),
+        (0, NOW, 500),
+        (MOST + 1, NOW, 500),
+        (2**63 - 1, NOW, 500),
+        (50, NOW, -1),
+        (50, NOW, -(2**63)),
+        (50, NOW, MOST + 1),
+        (50, NOW, 2**63 - 1),
+    ],
+)
+def test_external_tick_out_of_range_is_refused_and_changes_nothing(external, sql, tick, time, seq):
+    with pytest.raises(psycopg.Error) as caught:
+        sql(TICK, tick, time, seq)
+    assert caught.value.sqlstate == "PQ009"
+    assert caught.value.diag.message_hint
+    assert sql("select count(*) from pgq.tick") == 1
+    assert sql("select pgq.seq_getval('pgq.event_1_id_seq')") == 0
+
+
+def test_sequence_of_a_queue_is_not_moved_out_of_range(queue, sql):
+    with pytest.raises(psycopg.Error) as caught:
+        sql("select pgq.seq_setval('pgq.event_1_id_seq', %s)", MOST + 1)
+    assert caught.value.sqlstate == "PQ009"
+    assert sql("select pgq.seq_setval('pgq.event_1_id_seq', %s)", MOST) == MOST
+    assert sql("select pgq.insert_event('q', 't', 'd')") == MOST + 1
+
+
+def test_largest_external_tick_leaves_every_call_working(external, sql, connection):
+    assert sql(TICK, MOST, NOW, MOST) == MOST
+    sql("select pgq.set_queue_config('q', 'external_ticker', 'false')")
+    assert sql("select pgq.insert_event('q', 't', 'd')") == MOST + 1
+    assert sql("select pgq.force_tick('q')") == MOST
+    assert sql("select pgq.ticker('q')") == MOST + 1
+    client = Client(connection)
+    assert client.get_queue_info("q")[0].last_tick_id == MOST + 1
+    assert sql("select pending_events from pgq.get_consumer_info('q', 'c')") > MOST
+    assert sql("select pgq.next_batch('q', 'c')")
+    assert sql("select lag is not null from pgq.get_batch_info(1)")
+    assert sql("select max(events) from pgq.get_tick_info('q')") == MOST
+
+
+BREAKAGES = {
+    "infinite time": "update pgq.tick set tick_time = 'infinity' where tick_queue = 1",
+    "infinite past": "update pgq.tick set tick_time = '-infinity' where tick_queue = 1",
+    "ticks at both infinities": """
+        insert into pgq.tick (tick_queue, tick_id, tick_time, tick_event_seq)
+        values (1, 98, '-infinity', -9223372036854775808), (1, 99, 'infinity', 9223372036854775807)
+    """,
+    "sequence too far ahead": "select setval('pgq.event_1_id_seq', 9223372036854775807);"
+    " update pgq.tick set tick_event_seq = -9223372036854775808 where tick_queue = 1",
+    "no sequence": "drop sequence pgq.event_1_id_seq cascade",
+    "no ticks": "delete from pgq.tick where tick_queue = 1",
+}
+
+
+@pytest.mark.parametrize("breakage", BREAKAGES.values(), ids=BREAKAGES.keys())
+def test_broken_queue_breaks_no_list_of_all(queue, sql, connection, breakage):
+    sql("select pgq.create_queue('other')")
+    sql("select pgq.register_consumer('other', 'c')")
+    sql("select pgq.insert_event('other', 't', 'd')")
+    client = Client(connection)
+    connection.execute(breakage.encode())
+    broken, other = sorted(client.get_queue_info(), key=lambda each: each.queue_name != "q")
+    assert broken.queue_name == "q"
+    assert (other.queue_name, other.ev_new, other.last_tick_id) == ("other", 1, 1)
+    assert other.ticker_lag is not None
+    found = {each.queue_name: each for each in client.get_consumer_info()}
+    assert found["other"].pending_events == 0
+    assert found["other"].lag is not None
