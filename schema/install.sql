@@ -71,6 +71,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 -- Producers of many events, by tasks side by side: in once
 \ir functions/internal/lock_current.sql
+\ir functions/internal/check_writer.sql
 \ir functions/produce/open_stage.sql
 \ir functions/produce/commit_stage.sql
 \ir functions/produce/drop_stage.sql

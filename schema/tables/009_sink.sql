@@ -14,6 +14,8 @@ begin
         ledger_writer text not null,
         ledger_epoch bigint,  -- the last one; null: the writer writes once
         ledger_time timestamptz not null default now(),
+        ledger_role text not null  -- see check_writer
+            default coalesce(nullif(current_setting('role'), 'none'), session_user),
         primary key (ledger_queue, ledger_writer)
     ) with (fillfactor = 50);  -- an epoch is an update in place
     comment on table pgq.ledger is 'What each writer has committed, so that nothing is committed twice.';

@@ -29,6 +29,8 @@ begin
         stage_epoch bigint,
         stage_time timestamptz not null default now(),
         stage_commit bigint,  -- the transaction that gave the events away; null: they wait; 0: nobody gets them
+        stage_role text not null  -- see check_writer
+            default coalesce(nullif(current_setting('role'), 'none'), session_user),
         primary key (stage_queue, stage_txid)
     );
     create index stage_commit_idx on pgq.stage (stage_queue, stage_commit);

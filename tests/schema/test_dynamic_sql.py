@@ -29,6 +29,7 @@ PLAIN = {
 # What is executed without format(), and where it comes from.
 RUNS = {
     "get_batch_events": "execute pgq.batch_event_sql(",
+    "lock_queue": "execute v_lock",  # constants, and what format() made
     "get_tick_events": "execute pgq.tick_event_sql(",
 }
 

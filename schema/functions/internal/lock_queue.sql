@@ -33,10 +33,10 @@ begin
             execute v_lock;
             for v_lock in
                 select unnest(array[
-                        format('select pg_advisory_xact_lock(7366515, %s)', queue_id),
-                        format('select from pgq.queue where queue_id = %s for update', queue_id),
-                        format('select from pgq.registration where sub_queue = %s for update', queue_id),
-                        format('select from pgq.consumer where co_id in (select sub_consumer from pgq.registration where sub_queue = %s) for update', queue_id)]
+                        format('select pg_advisory_xact_lock(7366515, %L)', queue_id),
+                        format('select from pgq.queue where queue_id = %L for update', queue_id),
+                        format('select from pgq.registration where sub_queue = %L for update', queue_id),
+                        format('select from pgq.consumer where co_id in (select sub_consumer from pgq.registration where sub_queue = %L) for update', queue_id)]
                     || array(
                         select format(case relkind when 'S' then 'alter sequence pgq.%I owned by none'
                                    else 'lock table only pgq.%I in access exclusive mode' end, relname)

@@ -10,7 +10,7 @@
 --   for readers that share them out.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL, or negative;
---   PQ012 the queue was restored where transaction ids are smaller; PQ018 not all of these stages are waiting; 40001 in
+--   PQ012 the queue was restored where transaction ids are smaller; 42501 the writer is another role's; PQ018 not all of these stages are waiting; 40001 in
 --   REPEATABLE READ, somebody else was faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
 --   sequence.
@@ -19,6 +19,7 @@ returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
+    v_new boolean;
     v_found bigint;
     v_wanted constant bigint := (select count(distinct s) from unnest(i_stages) s);
 begin
@@ -34,8 +35,13 @@ begin
     perform pgq.lock_current(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch) values (q.queue_id, i_writer, i_epoch)
     on conflict (ledger_queue, ledger_writer) do update
-       set ledger_epoch = excluded.ledger_epoch, ledger_time = now() where l.ledger_epoch < excluded.ledger_epoch;
-    if not found then
+       set ledger_epoch = excluded.ledger_epoch, ledger_time = now(),
+           ledger_role = case when exists (select from pg_roles where rolname = l.ledger_role)
+               then l.ledger_role else excluded.ledger_role end
+     where l.ledger_epoch < excluded.ledger_epoch;
+    v_new := found;
+    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
+    if not v_new then
         return 0;
     end if;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);

@@ -4,7 +4,7 @@
 -- later leaves a stage that waits for a day: see maint_stages.
 --
 -- Returns: how many stages that were.
--- Raises: 42P01 the queue was dropped meanwhile.
+-- Raises: 42501 the writer is another role's; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
 returns int language plpgsql
@@ -17,6 +17,7 @@ begin
     if not found then
         return 0;
     end if;
+    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
     perform pgq.lock_current(q);
     update pgq.stage set stage_commit = 0
      where stage_queue = q.queue_id and stage_writer = i_writer and stage_commit is null;

@@ -14,20 +14,24 @@
 --   go up, gaps are allowed; null: the writer writes once, and never comes back.
 -- Returns: the stage, which is the transaction's id; null: the epoch is committed already.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ009 no or a wrong name, or the transaction is a stage of
---   another writer or epoch already; PQ012 the queue was restored where transaction ids are smaller.
+--   another writer or epoch already; 42501 the writer is another role's; PQ012 the queue was restored where transaction ids are smaller.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
+    v_done boolean;
 begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
     perform pgq.check_restored(q);
-    if exists (select from pgq.ledger
-                   where ledger_queue = q.queue_id and ledger_writer = i_writer and (ledger_epoch >= i_epoch) is not false) then
+    v_done := exists (
+        select from pgq.ledger
+         where ledger_queue = q.queue_id and ledger_writer = i_writer and (ledger_epoch >= i_epoch) is not false);
+    perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
+    if v_done then
         return null;
     end if;
     insert into pgq.stage (stage_queue, stage_txid, stage_writer, stage_epoch)

@@ -1,0 +1,33 @@
+-- Function: pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
+--
+-- Refuses a session that stages, commits or drops under the name of a writer of another role. Names of writers are not
+-- secret, and who commits an epoch of 10^18 in the name of another would have all of its later ones taken for done.
+--
+-- A name belongs to the role that used it first: the one of SET ROLE, else the login. Whoever logs in as a member of that role
+-- may use the name. A name of a role that is gone is free.
+--
+-- The caller has looked at the ledger, or locked its row, before: what is found here is not older than what was found there.
+--
+-- Raises: 42501.
+-- Writes: nothing.
+create or replace function pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
+returns void language plpgsql as $$
+declare
+    v_role text;
+begin
+    select role into v_role
+      from (
+            select ledger_role from pgq.ledger where ledger_queue = i_queue_id and ledger_writer = i_writer
+            union all
+            select stage_role from pgq.stage
+             where stage_queue = i_queue_id and stage_writer = i_writer and stage_commit is null) used (role)
+      join pg_roles on rolname = role
+     where not pg_has_role(session_user, oid, 'member')
+     limit 1;
+    if found then
+        raise exception 'writer "%" on queue % belongs to role %', i_writer, i_queue_name, v_role using errcode = '42501',
+            hint = format('choose another name for the writer, or: grant %I to %I', v_role, session_user);
+    end if;
+end
+$$;
+comment on function pgq.check_writer(text, int, text) is 'Refuses the name of a writer of another role.';
