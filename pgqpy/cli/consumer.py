@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy.cli import complete
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
@@ -40,7 +41,7 @@ def consumer() -> None:
 
 
 @consumer.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete.queues)
 @click.argument("name")
 @click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick instead.")
 @connected
@@ -66,8 +67,8 @@ def register(target: Target, queue: str, name: str, tick_id: int | None) -> None
 
 
 @consumer.command()
-@click.argument("queue")
-@click.argument("name")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
 @click.option("--force", is_flag=True, help="Also when events would be lost: do not ask.")
 @connected
 def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
@@ -106,7 +107,7 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
 
 
 @consumer.command("list")
-@click.argument("queue", required=False)
+@click.argument("queue", required=False, shell_complete=complete.queues)
 @json_option
 @connected
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
@@ -128,8 +129,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 
 
 @consumer.command()
-@click.argument("queue")
-@click.argument("name")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:

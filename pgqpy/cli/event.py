@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy.cli import complete
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
 
@@ -43,7 +44,7 @@ def event() -> None:
 
 
 @event.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete.queues)
 @click.argument("type_", metavar="TYPE")
 @click.argument("data", required=False)
 @click.option("--extra1", help="Free for the application.")
@@ -65,7 +66,7 @@ def insert(target: Target, queue: str, type_: str, data: str | None, **extras: s
 
 
 @event.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete.queues)
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option(
     "--format",
@@ -95,7 +96,7 @@ def load(
 
 
 @event.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete.queues)
 @limit_option
 @json_option
 @connected
@@ -114,7 +115,7 @@ def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
 
 
 @event.command()
-@click.argument("queue")
+@click.argument("queue", shell_complete=complete.queues)
 @click.option("-f", "--follow", is_flag=True, help="Go on with the events to come, until Ctrl-C.")
 @limit_option
 @json_option
@@ -146,8 +147,8 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
 
 
 @event.command()
-@click.argument("queue")
-@click.argument("consumer")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("consumer", shell_complete=complete.consumers)
 @json_option
 @connected
 def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
@@ -164,8 +165,8 @@ def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
 
 
 @event.command()
-@click.argument("queue")
-@click.argument("consumer")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("consumer", shell_complete=complete.consumers)
 @click.argument("event_ids", nargs=-1, type=int)
 @click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
 @connected
@@ -185,8 +186,8 @@ def revive(
 
 
 @event.command()
-@click.argument("queue")
-@click.argument("consumer")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("consumer", shell_complete=complete.consumers)
 @click.argument("event_ids", nargs=-1, type=int)
 @click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
 @connected

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy.cli import complete
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
@@ -52,7 +53,14 @@ def queue() -> None:
 
 @queue.command()
 @click.argument("name")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="As in queue set.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="As in queue set.",
+    shell_complete=complete.settings,
+)
 @connected
 def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
     """Create a queue; a queue that exists is left as it is.
@@ -69,7 +77,7 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
 
 @queue.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete.queues)
 @click.option("--force", is_flag=True, help="Also when consumers are registered: do not ask.")
 @connected
 def drop(target: Target, name: str, *, force: bool) -> None:
@@ -112,7 +120,7 @@ def list_(target: Target, *, as_json: bool) -> None:
 
 
 @queue.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete.queues)
 @json_option
 @connected
 def show(target: Target, name: str, *, as_json: bool) -> None:
@@ -134,8 +142,14 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
 
 
 @queue.command("set")
-@click.argument("name")
-@click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+@click.argument("name", shell_complete=complete.queues)
+@click.argument(
+    "settings",
+    nargs=-1,
+    required=True,
+    metavar="NAME=VALUE...",
+    shell_complete=complete.settings,
+)
 @connected
 def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
     """Change settings of a queue: all of them, or none if one is refused.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy.cli import complete
 from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
 from pgqpy.cli.output import show_row
 
@@ -115,7 +116,7 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 
 
 @schema.command()
-@click.argument("queues", nargs=-1)
+@click.argument("queues", nargs=-1, shell_complete=complete.queues)
 @connected
 @click.pass_context
 def repair(ctx: click.Context, target: Target, queues: tuple[str, ...]) -> None:

@@ -1,0 +1,65 @@
+"""What the shell completes an argument with: names of queues and consumers, settings.
+
+Whatever goes wrong means that there is nothing to complete with: a shell shows no errors.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import click
+
+    from pgqpy import Client
+
+CONNECT_TIMEOUT = 2  # seconds, the least that libpq knows
+STATEMENT_TIMEOUT = 2000  # milliseconds
+
+SETTINGS = (
+    "ticker_max_count",
+    "ticker_max_lag",
+    "ticker_idle_period",
+    "ticker_paused",
+    "external_ticker",
+    "rotation_period",
+    "disable_insert",
+    "per_tx_limit",
+    "ntables",
+    "extra_maint",
+)
+
+
+def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Name the queues that begin like this."""
+    with suppress(Exception), _client(ctx) as client:
+        return _beginning(incomplete, (info.queue_name for info in client.get_queue_info()))
+    return []
+
+
+def consumers(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Name the consumers of the queue before them that begin like this."""
+    with suppress(Exception), _client(ctx) as client:
+        infos = client.get_consumer_info(ctx.params.get("queue"))
+        return _beginning(incomplete, {info.consumer_name for info in infos})
+    return []
+
+
+def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Name the settings of queues that begin like this."""
+    return _beginning(incomplete, (f"{name}=" for name in SETTINGS))
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _client(ctx: click.Context) -> Client:
+    from pgqpy.cli.options import Target
+    from pgqpy.client._sync import connect_pinned
+
+    client = connect_pinned(ctx.ensure_object(Target).dsn, connect_timeout=CONNECT_TIMEOUT)
+    client.connection.execute(f"set statement_timeout = {STATEMENT_TIMEOUT}".encode())
+    return client
