@@ -138,10 +138,8 @@ def schema_version() -> Call[int]:
 
 
 _ENGINE = """
-    select exists (select from pg_catalog.pg_namespace where nspname = 'pgq'),
-           exists (select from pg_catalog.pg_proc p
-                     join pg_catalog.pg_namespace n on n.oid = p.pronamespace
-                    where n.nspname = 'pgq' and p.proname = 'schema_version')"""
+    select pg_catalog.to_regnamespace('pgq') is not null,
+           pg_catalog.to_regproc('pgq.schema_version') is not null"""
 
 
 def engine() -> Call[tuple[bool, bool]]:

@@ -141,7 +141,9 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
         params = (batch_id, event_id, check.moment("after", after))
         return Call("event_retry", sql, params, value, about)
-    sql_span = "select pgq.event_retry(%s::bigint, %s::bigint, clock_timestamp() + %s::interval)"
+    sql_span = """
+        select pgq.event_retry(%s::bigint, %s::bigint,
+                               pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval)"""
     params_span = (batch_id, event_id, check.span("after", after))
     return Call("event_retry", sql_span, params_span, value, about)
 
@@ -162,5 +164,10 @@ def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
 def finish_batch(batch: Batch | int) -> Call[bool]:
     """Close a batch; False if it was not open any more. PGQ finish_batch, 1.4."""
     batch_id = check.batch_id(batch)
-    sql = "select pgq.finish_batch(%s::bigint) = 1"
-    return Call("finish_batch", sql, (batch_id,), value, {"batch_id": batch_id})
+    sql = "select pgq.finish_batch(%s::bigint)"
+    return Call("finish_batch", sql, (batch_id,), _is_one, {"batch_id": batch_id})
+
+
+def _is_one(rows: list[Row]) -> bool:
+    """Read the one column of the one row, which is 1 or 0."""
+    return bool(rows[0][0] == 1)

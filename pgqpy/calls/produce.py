@@ -87,7 +87,7 @@ def table_to_load(queue: str) -> Call[str]:
     In this order: a tick or rotation in between knows of the load. current_event_table is
     volatile, so it looks with a snapshot of its own, taken after the first column's call.
     """
-    sql = "select txid_current(), pgq.current_event_table(%s::text)::regclass::text"
+    sql = "select pg_catalog.txid_current(), pgq.current_event_table(%s::text)::regclass::text"
     params = (check.name("queue", queue),)
     return Call("current_event_table", sql, params, _second, {"queue": queue})
 
@@ -99,7 +99,7 @@ def _second(rows: list[Row]) -> str:
 
 def transaction_id() -> Call[int]:
     """Give the transaction its id, and so begin one where the connection is not in autocommit."""
-    return Call("txid_current", "select txid_current()", (), value)
+    return Call("txid_current", "select pg_catalog.txid_current()", (), value)
 
 
 def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:

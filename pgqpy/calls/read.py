@@ -47,7 +47,9 @@ def short(limit: int) -> sql.Composed:
 
 # As get_batch_events does for itself, and why, stands there.
 PLAN: LiteralString = """
-    select set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true),
+    select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+           pg_catalog.set_config('enable_seqscan', 'off', true),
+           pg_catalog.set_config('jit', 'off', true),
            pgq.batch_event_sql(%s::bigint)"""
 
 

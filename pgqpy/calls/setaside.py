@@ -34,8 +34,9 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
         spans.append(_span(after))
     sql = """
         select pgq.event_retry(%s::bigint, %s::bigint[], %s::bigint[], array(
-            select after + (clock_timestamp() - now())
-              from unnest(%s::interval[]) with ordinality span (after, number)
+            select after operator(pg_catalog.+)
+                       (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now())
+              from pg_catalog.unnest(%s::interval[]) with ordinality span (after, number)
              order by number))"""
     about = {"batch_id": batch_id}
     return Call("event_retry", sql, (batch_id, ids, txids, spans), value, about, beside=True)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, Retry
 from tests.cli.support import Connection, Run
 from tests.support.databases import new_database
 from tests.support.hostile import calls, lay_trap
@@ -78,4 +78,46 @@ def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
             self.stop()
 
     Once(dsn).run()
+    assert calls(connection) == before
+
+
+def test_a_consumer_whose_handlers_have_the_search_path_of_the_database(
+    dsn: str, connection: Connection, before: int
+) -> None:
+    paths = []
+
+    class Once(Consumer):
+        queue = "orders"
+        name = "billing"
+        transactional = True
+
+        def process_event(self, event: pgqpy.Event, connection: Connection) -> None:
+            paths.append(connection.execute("show search_path").fetchone())
+            if len(paths) > 1:  # the second time in a savepoint
+                self.stop()
+            raise Retry(after=1)
+
+    Once(dsn).run()
+    assert paths == [("hostile, pg_catalog, public",)] * 2
+    assert calls(connection) == before
+
+
+def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) -> None:
+    with pgqpy.connect(dsn) as client:
+        client.register_consumer("orders", "client")
+        client.insert_event("orders", "test", "data")
+        client.insert_events("orders", [("test", "data")] * 3)
+        client.tick_queue("orders")
+        batch = client.next_batch_info("orders", "client")
+        assert batch is not None
+        events = list(client.get_batch_events(batch, fetch_size=2))
+        with client.transaction():
+            assert list(client.get_batch_events(batch, fetch_size=2)) == events
+        client.event_retry(batch, events[0], 1)
+        client.event_retry_many(batch, [(events[1], 1)])
+        client.event_dead(batch, [(events[2], "reason")])
+        client.get_dead_events("orders", "client")
+        client.get_consumer_info("orders", "client")
+        client.finish_batch(batch)
+        client.unregister_consumer("orders", "client")
     assert calls(connection) == before

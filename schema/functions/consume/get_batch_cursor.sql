@@ -35,7 +35,7 @@ create or replace function pgq.get_batch_cursor(
     i_batch_id bigint, i_cursor_name text, i_quick_limit int,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
     out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
-returns setof record language sql strict as $$
+returns setof record language sql strict set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null)
 $$;
 comment on function pgq.get_batch_cursor(bigint, text, int) is 'Declares a cursor over a batch''s events.';
