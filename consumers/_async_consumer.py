@@ -78,7 +78,7 @@ class AsyncConsumer(Definition):
         self._stop.set()
 
     async def run(self) -> None:
-        """Register the consumer and process events until `stop()`, SIGTERM or SIGINT.
+        """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
         A lost connection is made again, as often as it takes, and the unfinished batch comes
         again. Raises ConsumerRunning if another process runs this consumer, QueueNotFound,

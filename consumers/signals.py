@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT ask a running consumer to stop; a second one is not held up."""
+"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; a second is not held up."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-DRAIN_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# SIGHUP reloads nothing, as settings do not change; not every system has it.
+DRAIN_SIGNALS = [each for each in signal.Signals if each.name in {"SIGTERM", "SIGINT", "SIGHUP"}]
 
 
 @contextmanager
 def drain_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first SIGTERM or SIGINT; put back what was there before at the end.
+    """Call `stop` at the first of DRAIN_SIGNALS; put back what was there before at the end.
 
     Only the main thread can have signal handlers: elsewhere this does nothing. The second
     signal of a kind does what it would do without us, for somebody who won't wait.
@@ -23,19 +24,24 @@ def drain_on_signals(stop: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in DRAIN_SIGNALS}
+    handlers = {number: signal.getsignal(number) for number in DRAIN_SIGNALS}
+    before = {  # nohup: SIGHUP stays ignored
+        number: handler
+        for number, handler in handlers.items()
+        if number.name != "SIGHUP" or handler is not signal.SIG_IGN
+    }
 
     def drain(number: int, _frame: Any) -> None:
         _restore(number, before[signal.Signals(number)])
         stop()
 
-    for number in DRAIN_SIGNALS:
+    for number in before:
         signal.signal(number, drain)
     try:
         yield
     finally:
-        for number in DRAIN_SIGNALS:
-            _restore(number, before[number])
+        for number, handler in before.items():
+            _restore(number, handler)
 
 
 def _restore(number: int, handler: Any) -> None:

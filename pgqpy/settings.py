@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 # A quarter of an hour is the longest that makes sense for any period below; longer is a typo
-# (milliseconds given for seconds).
-Seconds = Annotated[float, Field(gt=0, le=900, allow_inf_nan=False)]
+# (milliseconds given for seconds). A description says, in an error, what a setting has to be.
+Seconds = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=900,
+        allow_inf_nan=False,
+        description="a number of seconds above 0, and at most 900",
+    ),
+]
+Port = Annotated[int, Field(ge=0, le=65535)]
 
 
 class Settings(BaseSettings):
@@ -31,7 +41,12 @@ class TickerSettings(Settings):
     without them it is the one that `dsn` names.
     """
 
-    dsns: tuple[str, ...] = Field(default=(), repr=False)
+    # NoDecode: what is no JSON is an error like the others, with the name of the variable.
+    dsns: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        repr=False,
+        description='a JSON list of connection strings, as ["dbname=shop", "dbname=crm"]',
+    )
 
     poll_interval: Seconds = 0.003  # between looks while events come in
     tick_interval: Seconds = 0.004  # from a tick to the next look: consumers take it meanwhile
@@ -43,12 +58,38 @@ class TickerSettings(Settings):
     health_limit: Seconds = 10.0  # a database without a good look for so long is unhealthy
 
     http_host: str = "127.0.0.1"
-    http_port: Annotated[int, Field(ge=0, le=65535)] | None = None  # None: no server; 0: any port
+    http_port: Port | None = Field(  # None: no server; 0: any port
+        default=None, description="a whole number from 0 to 65535"
+    )
 
-    log_format: Literal["console", "json"] = "console"
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["console", "json"] = Field(default="console", description="console or json")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
+
+    @field_validator("dsns", mode="before")
+    @classmethod
+    def _from_json(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
 
     @property
     def databases(self) -> tuple[str, ...]:
         """The connection strings to serve, at least one, without repetitions."""
         return tuple(dict.fromkeys(self.dsns)) or (self.dsn,)
+
+
+def problems(exc: ValidationError) -> list[str]:
+    """Say in a sentence each what is wrong with settings.
+
+    Never the refused value itself: it may be a connection string with a password in it.
+    """
+    said = {}
+    for problem in exc.errors(include_url=False, include_input=False, include_context=False):
+        name = str(problem["loc"][0]) if problem["loc"] else "settings"
+        field = TickerSettings.model_fields.get(name)
+        said[name] = (
+            f"{name} (PGQPY_{name.upper()}) must be {field.description}"
+            if field is not None and field.description
+            else f"{name}: {problem['msg']}"
+        )
+    return list(said.values())

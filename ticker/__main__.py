@@ -7,7 +7,7 @@ import sys
 
 from pydantic import ValidationError
 
-from pgqpy.settings import TickerSettings
+from pgqpy.settings import TickerSettings, problems
 from pgqpy.ticker.main import WRONG_USAGE, run
 
 
@@ -20,9 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         settings = TickerSettings(**given)
     except ValidationError as exc:
-        for error in exc.errors():
-            name = "_".join(str(part) for part in error["loc"])
-            print(f"pgqpy ticker: {name}: {error['msg']}", file=sys.stderr)  # noqa: T201  # no log yet
+        for problem in problems(exc):
+            print(f"pgqpy ticker: {problem}", file=sys.stderr)  # noqa: T201  # no log yet
         return WRONG_USAGE
     return run(settings)
 

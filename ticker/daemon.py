@@ -16,7 +16,7 @@ from pgqpy.ticker import logs, session
 from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.loop import TickLoop
-from pgqpy.ticker.notify import notify, watchdog_interval
+from pgqpy.ticker.notify import Manager, notify, watchdog_interval
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.timers import Timers
 from pgqpy.ticker.web import Web
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself
 BREAK_TIMEOUT = 0.15  # seconds more, once its sessions are broken off
 SIGNAL_LOOK = 0.5  # seconds
+STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # no setting changes: nothing to reload
 STALE = 60.0  # seconds a loop may go without a sign of life until systemd hears no more of us
 
 
@@ -99,15 +100,16 @@ class Ticker:
         closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
-        """Serve until SIGTERM or SIGINT (or `stop` in another thread); return the exit code 0.
+        """Serve until SIGTERM, SIGINT or SIGHUP (or `stop` elsewhere); return the exit code 0.
 
         The signals' handlers are those of before when it returns.
         """
         with self._signals_caught():
             self.start()
-            notify("READY=1")
+            manager = Manager()
             watchdog = watchdog_interval()
             while not self._waited(min(SIGNAL_LOOK, watchdog or SIGNAL_LOOK)):
+                manager.tell(self._healths)
                 if watchdog:
                     self._feed_watchdog()
             notify("STOPPING=1")
@@ -153,8 +155,10 @@ class Ticker:
 
     @contextmanager
     def _signals_caught(self) -> Iterator[None]:
-        """Stop at SIGTERM or SIGINT, as long as the block lasts; only the main thread can."""
-        numbers = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+        """Stop at a signal of STOPPERS, as long as the block lasts; only the main thread can."""
+        numbers = list(STOPPERS) if current_thread() is main_thread() else []
+        if numbers and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            numbers.remove(signal.SIGHUP)  # nohup
         before = {number: signal.signal(number, self._signalled) for number in numbers}
         try:
             yield

@@ -5,6 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgqpy.ticker.health import Health
 
 
 def notify(state: str) -> bool:
@@ -22,6 +28,29 @@ def notify(state: str) -> bool:
         sock.sendall(state.encode())
         return True
     return False
+
+
+class Manager:
+    """What the service manager has heard of us: READY once, STATUS whenever it changes."""
+
+    def __init__(self) -> None:
+        """Begin with nothing said."""
+        self._ready = False
+        self._status = ""
+
+    def tell(self, healths: Sequence[Health]) -> None:
+        """Say how each database is, and, as soon as one has answered, that we are ready."""
+        status = "; ".join(
+            f"{health.database}: {health.role}" + (f", {health.reason}" if health.reason else "")
+            for health in healths
+        )
+        if not self._ready and any(health.role != "connecting" for health in healths):
+            self._ready = True
+            self._status = status
+            notify(f"READY=1\nSTATUS={status}")
+        elif status != self._status:
+            self._status = status
+            notify(f"STATUS={status}")
 
 
 def watchdog_interval() -> float | None:

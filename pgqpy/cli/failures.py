@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import traceback
+from typing import Any
 
 import click
 
@@ -105,9 +106,7 @@ def _told(exc: BaseException) -> tuple[str, str]:
     if type(exc).__module__.startswith("psycopg"):
         return _told_by_server(exc) or (str(exc), "")
     if "ValidationError" in names:
-        return _told_by_settings(
-            exc
-        ), "each is an option here or a variable, such as PGQPY_HTTP_PORT"
+        return _told_by_settings(exc), "each is an option here, or a variable"
     why = "this is a bug in pgqpy: PGQPY_DEBUG=1 shows the traceback"
     return f"{type(exc).__name__}: {exc}", why
 
@@ -129,12 +128,10 @@ def _told_by_server(exc: BaseException) -> tuple[str, str] | None:
     return f"{diag.message_primary}{detail}", diag.message_hint or ""
 
 
-def _told_by_settings(exc: BaseException) -> str:
-    problems = exc.errors()  # type: ignore[attr-defined]  # pydantic's
-    # Never the refused input itself: it may be a DSN with a password in it.
-    return "wrong setting: " + "; ".join(
-        f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems
-    )
+def _told_by_settings(exc: Any) -> str:
+    from pgqpy.settings import problems
+
+    return "wrong setting: " + "; ".join(problems(exc))
 
 
 def _usage(exc: click.UsageError) -> int:

@@ -73,7 +73,7 @@ def asynchronous(code):
     return code
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_lets_the_event_end_and_leaves_the_batch_unfinished(
     queue, start, connection, connect, number
 ):
@@ -181,6 +181,22 @@ print("same", before == [signal.getsignal(n) for n in (signal.SIGTERM, signal.SI
     process = start("self.stop()", run=run)
     queue.insert("a")
     process.wait_for_output("same True")
+
+
+def test_sighup_that_is_ignored_stays_ignored(queue, start):
+    """As under nohup."""
+    run = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+consumer.run()
+"""
+    process = start("print(event.data, flush=True)", run=run)
+    queue.insert("a")
+    process.wait_for_output("a")
+    process.signal(signal.SIGHUP)
+    queue.insert("still here")
+    process.wait_for_output("still here")
+    assert process.terminate() == 0
 
 
 def test_in_another_thread_no_signal_handler_is_installed(queue, start):

@@ -137,7 +137,7 @@ def test_health_says_role_and_age(start, dsn):
     assert database["last_look_age_seconds"] >= 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_stops_it_cleanly(start, dsn, connection, number):
     daemon = start(dsn)
     daemon.wait_for("active")
@@ -189,10 +189,29 @@ def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start):
     assert "hunter2" not in line
 
 
-def test_absurd_setting_is_wrong_usage(start, dsn):
-    daemon = start(dsn, PGQPY_POLL_INTERVAL="-1")
-    assert daemon.process.wait() == 2
-    assert "poll_interval" in daemon.process.output()
+@pytest.mark.parametrize(
+    ("variable", "value", "bounds"),
+    [
+        ("PGQPY_POLL_INTERVAL", "-1", "must be a number of seconds above 0, and at most 900"),
+        ("PGQPY_MAINT_PERIOD", "1000", "must be a number of seconds above 0, and at most 900"),
+        ("PGQPY_DUE_PERIOD", "soon", "must be a number of seconds above 0, and at most 900"),
+        ("PGQPY_HTTP_PORT", "70000", "must be a whole number from 0 to 65535"),
+        ("PGQPY_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
+        ("PGQPY_DSNS", "password=hunter2", "must be a JSON list of connection strings"),
+        ("PGQPY_DSNS", '"password=hunter2"', "must be a JSON list of connection strings"),
+        ("PGQPY_DSNS", '["dbname=a", 1]', "must be a JSON list of connection strings"),
+    ],
+)
+@pytest.mark.parametrize("command", [["-m", "pgqpy.ticker"], ["-m", "pgqpy", "ticker", "run"]])
+def test_absurd_setting_is_wrong_usage_and_names_the_bounds(
+    spawn, command, variable, value, bounds
+):
+    process = spawn(*command, env={variable: value})
+    assert process.wait() == 2
+    (line,) = process.output().strip().splitlines()
+    assert variable in line
+    assert bounds in line
+    assert "hunter2" not in line
 
 
 def test_taken_port_is_said_in_one_line(spawn, dsn):
@@ -250,13 +269,35 @@ def test_service_manager_hears_ready_watchdog_and_stopping(start, dsn, tmp_path)
         manager.bind(path)
         manager.settimeout(30)
         daemon = start(dsn, NOTIFY_SOCKET=path, WATCHDOG_USEC="200000")
-        assert manager.recv(100) == b"READY=1"
-        assert manager.recv(100) == b"WATCHDOG=1"
+        ready = until(manager, b"READY=1")[-1]
+        assert ready.startswith(b"READY=1\nSTATUS=")
+        assert ready.endswith(b": active")
+        until(manager, b"WATCHDOG=1")
         daemon.process.signal(signal.SIGTERM)
-        while (heard := manager.recv(100)) == b"WATCHDOG=1":
-            pass
-        assert heard == b"STOPPING=1"
+        until(manager, b"STOPPING=1")
     assert daemon.process.wait() == 0
+
+
+def until(manager, wanted):
+    """Return what the service manager hears up to what starts with `wanted`."""
+    heard: list[bytes] = []
+    while not heard or not heard[-1].startswith(wanted):
+        heard.append(manager.recv(2000))
+    return heard
+
+
+def test_service_manager_hears_ready_only_once_a_database_was_reached(start, own_server, tmp_path):
+    own_server.stop()
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        manager.settimeout(30)
+        daemon = start(own_server.dsn(), NOTIFY_SOCKET=path)
+        daemon.wait_for("reconnecting")
+        assert manager.recv(2000).startswith(b"STATUS=")
+        own_server.start()
+        before = until(manager, b"READY=1")[:-1]
+        assert all(each.startswith(b"STATUS=") for each in before)
 
 
 def test_console_log_is_for_people(spawn, dsn):
