@@ -37,6 +37,19 @@ def test_every_security_definer_function_pins_its_search_path(queue, rows):
     assert wrong == []
 
 
+def test_what_a_role_may_call_never_depends_on_its_search_path(queue, rows):
+    found = rows(
+        "select distinct proname from pg_proc p"
+        " cross join unnest(%s::name[] || 'public'::name) role"
+        " where pronamespace = 'pgq'::regnamespace"
+        " and has_function_privilege(role, p.oid, 'execute') and prosqlbody is null"
+        " and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)",
+        list(ROLES),
+    )
+    # It takes a condition, which means what it means to the caller, and qualifies all else.
+    assert found == [("get_batch_cursor",)]
+
+
 def test_public_executes_only_what_shows_no_payload(queue, rows):
     found = rows(
         "select distinct proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace"

@@ -3,6 +3,9 @@
 -- Declares a cursor over a batch's events in the caller's transaction and returns the first of them; FETCH gives the
 -- rest. So a batch of any size is read in bounded memory (G8).
 --
+-- The caller's search_path decides what i_extra_where means, and nothing else: all that is called here is qualified. Else a
+-- function public.format(text, text) of somebody else would run with the caller's rights.
+--
 -- Parameters: i_quick_limit: how many rows at once; 0 or less: none. i_extra_where: an SQL condition on the event's
 --   columns. It is raw SQL: this overload runs with the caller's own rights, so that it can read no more than the caller.
 -- Returns: rows as get_batch_events; none if an argument is NULL.
@@ -21,11 +24,11 @@ begin
     end if;
     v_sql := pgq.batch_event_sql(i_batch_id);
     if i_extra_where is not null then
-        v_sql := format('select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
+        v_sql := pg_catalog.format('select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
     end if;
-    execute format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
+    execute pg_catalog.format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
     if i_quick_limit > 0 then
-        return query execute format('fetch %s from %I', i_quick_limit, i_cursor_name);
+        return query execute pg_catalog.format('fetch %s from %I', i_quick_limit, i_cursor_name);
     end if;
 end
 $$;

@@ -1,0 +1,68 @@
+"""A stranger who may create functions in public gets none of them called by the engine."""
+
+from __future__ import annotations
+
+import pytest
+
+CAUGHT = "select not rolsuper from pg_roles where rolname = 'hostile_stranger'"
+TRAPS = [
+    *(
+        ("format", types, "text", "'x'")
+        for types in ("text", "text, text", "text, text, text", "text, int, text", "text, int")
+    ),
+    ("txid_visible_in_snapshot", "bigint, text", "boolean", "true"),
+    ("unnest", "text, text", "setof bigint", ""),
+    ("quote_ident", "name", "text", "'x'"),
+    ("split_part", "text, text, int", "text", "'x'"),
+    ("pg_sequence_last_value", "oid", "bigint", "1"),
+    ("concat", "text, text, text", "text", "'x'"),
+]
+
+
+@pytest.fixture
+def trapped(queue, sql, connect):
+    """Put better matches for the engine's calls where an ordinary search_path finds them."""
+    sql("create role hostile_stranger")
+    sql("grant create on schema public to hostile_stranger")
+    stranger = connect()
+    stranger.execute("set session authorization hostile_stranger")
+    for name, types, returns, value in TRAPS:
+        body = f"begin alter role hostile_stranger superuser; return {value}; end"
+        stranger.execute(
+            f"create function public.{name}({types}) returns {returns} language plpgsql as"
+            f" $${body}$$"
+        )
+    stranger.close()
+    sql("set search_path = public")
+    yield queue
+    sql("reset search_path")
+    sql("drop owned by hostile_stranger")
+    sql("drop role hostile_stranger")
+
+
+def test_a_superuser_reads_events_by_every_way(trapped, connection, sql, rows, connect):
+    late = connect(autocommit=False)
+    late.execute("select pgq.insert_event('q', 't', 'late')")
+    sql("select pgq.insert_event('q', 't', 'd')")
+    sql("select pgq.tick_queue('q')")
+    batch = sql("select pgq.next_batch('q', 'c')")
+    assert len(rows(sql("select pgq.batch_event_sql(%s)", batch))) == 1
+    with connection.transaction():
+        cursor = "select ev_data from pgq.get_batch_cursor(%s, %s, 10, %s)"
+        assert rows(cursor, batch, "one", "ev_type = 't'") == [("d",)]
+        assert rows(cursor, batch, "two", None) == [("d",)]
+        assert rows("select ev_data from pgq.get_batch_cursor(%s, 'three', 10)", batch) == [("d",)]
+    assert len(rows(sql("select pgq.tick_event_sql('q', 1, 2)"))) == 1
+    late.rollback()
+    sql("select pgq.finish_batch(%s)", batch)
+    sql("select pgq.seq_getval('pgq.event_1_id_seq')")
+    assert sql(CAUGHT)
+
+
+def test_a_superuser_makes_and_drops_queues(trapped, sql):
+    sql("select pgq.create_queue('r')")
+    sql("select pgq.set_queue_config('r', 'ntables', '4')")
+    sql("select count(*) from pgq.get_queue_info()")
+    sql("select pgq.repair_queue('r')")
+    sql("select pgq.drop_queue('r')")
+    assert sql(CAUGHT)
