@@ -27,6 +27,7 @@ class AsyncOpenBatch:
     ) -> None:
         self.info = info
         self.failures = failures
+        self.size = 0  # events that were read, in the last pass
         self.begun = False
         self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
@@ -56,9 +57,11 @@ class AsyncOpenBatch:
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         self.begun = True
+        self.size = 0
         async with aclosing(self._session.events(self.info, self._fetch_size)) as fetched:
             try:
                 async for events in fetched:
+                    self.size += len(events)
                     for event in events:
                         yield event
                     if self.failures.full:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
@@ -12,6 +13,7 @@ from pgqpy.consumers._async_lock import AsyncRunningLock
 from pgqpy.consumers._async_plain import AsyncPlainLoop
 from pgqpy.consumers._async_session import AsyncSession
 from pgqpy.consumers._async_transactional import AsyncTransactionalLoop
+from pgqpy.consumers.counts import Counts
 from pgqpy.consumers.definition import Definition, check, where_to_connect
 from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.loss import Suspect, is_loss
@@ -20,6 +22,8 @@ from pgqpy.consumers.texts import describe, printable
 from pgqpy.consumers.waiting import AsyncWakeup
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tenacity import RetryCallState
 
     from pgqpy.consumers._async_loop import AsyncLoop
@@ -55,19 +59,24 @@ class AsyncConsumer(Definition):
 
     def __init__(self, dsn: str | None = None, **settings: Any) -> None:
         super().__init__(dsn, **settings)
-        self._stop = AsyncWakeup()
-        self._lock = AsyncRunningLock(self.queue, self.name)
-        self._session: AsyncSession | None = None
-        self._loop: AsyncLoop | None = None
-        self._suspect = Suspect()
-        self._running = False
-        self._worked = False  # a session of this run got as far as taking batches
-        self._forked = False
+        self.__stop = AsyncWakeup()
+        self.__lock = AsyncRunningLock(self.queue, self.name)
+        self.__session: AsyncSession | None = None
+        self.__loop: AsyncLoop | None = None
+        self.__suspect = Suspect()
+        self.__counts = Counts()
+        self.__running = False
+        self.__worked = False  # a session of this run got as far as taking batches
+        self.__forked = False
 
     @property
     def stopping(self) -> bool:
         """Whether `stop()` was called: a handler that takes long may look here and give up."""
-        return self._stop.is_set
+        return self.__stop.is_set
+
+    def counts(self) -> Counts:
+        """Return the totals of the batches that this object has finished, as it runs."""
+        return self.__counts
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -75,118 +84,127 @@ class AsyncConsumer(Definition):
         The event at hand is finished. A batch that is not through stays unfinished and is given
         again; with `process_batch` the batch at hand is finished.
         """
-        self._stop.set()
+        self.__stop.set()
 
     async def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
-        A lost connection is made again, as often as it takes, and the unfinished batch comes
-        again. Raises ConsumerRunning if another process runs this consumer, QueueNotFound,
-        SchemaMissing and ConnectionFailed when it cannot start, and with `on_error = "stop"`
-        what the handler raised. SystemExit and KeyboardInterrupt of a handler end it too; the
-        batch is given again.
+        A second signal does not wait for the handler. A lost connection is made again, as often as
+        it takes, and the unfinished batch comes again.
+
+        Raises ConsumerRunning if another process runs this consumer, QueueNotFound, SchemaMissing
+        and ConnectionFailed when it cannot start, and with `on_error = "stop"` what the handler
+        raised. SystemExit and KeyboardInterrupt of a handler end it too; the batch is given again.
         """
-        self._begin()
+        self.__begin()
         error: BaseException | None = None
         try:
-            with drain_on_signals(self.stop):
-                await self._keep_going()
+            with drain_on_signals(self.__drain):
+                await self.__keep_going()
         except StopRequested:
             pass
         except HandlerFailed as failure:
             error = failure.error
         finally:
-            self._end()
+            self.__end()
         if error is not None:
             raise error
 
-    def _begin(self) -> None:
-        if self._running:
+    def __begin(self) -> None:
+        if self.__running:
             raise RuntimeError(f"this {type(self).__name__} runs already")
         check(self)  # an attribute may have been set since it was made
-        self._running, self._worked, self._forked = True, False, False
-        self._stop.open()
+        self.__running, self.__worked, self.__forked = True, False, False
+        self.__stop.open()
         forking.watch(self)
 
-    def _end(self) -> None:
+    def __end(self) -> None:
         forking.unwatch(self)
-        self._running = False
-        self._stop.close()
-        if self._forked:
+        self.__running = False
+        self.__stop.close()
+        if self.__forked:
             raise RuntimeError(FORKED)
 
-    async def _keep_going(self) -> None:
+    async def __keep_going(self) -> None:
         attempts = AsyncRetrying(
-            retry=retry_if_exception(self._may_come_back),
+            retry=retry_if_exception(self.__may_come_back),
             wait=wait_random_exponential(multiplier=RECONNECT_BASE, max=RECONNECT_MAX),
-            sleep=self._stop.wait,
-            before_sleep=self._say_lost,
+            sleep=self.__stop.wait,
+            before_sleep=self.__say_lost,
             reraise=True,
         )
         async for attempt in attempts:
             with attempt:
-                await self._serve(attempt.retry_state)
+                await self.__serve(attempt.retry_state)
 
-    async def _serve(self, state: RetryCallState) -> None:
+    async def __serve(self, state: RetryCallState) -> None:
         """Live one session: connect, take the lock, process until stopped or lost."""
 
         def progress() -> None:
             state.attempt_number = 1  # the next loss is a new one: no long delay for it
 
-        if self._stop.is_set:
+        if self.__stop.is_set:
             return
         session = await AsyncSession.open(where_to_connect(self.dsn), f"pgqpy consumer {self.name}")
-        self._session = session
+        self.__session = session
         try:
-            await self._prepare(session)
+            await self.__prepare(session)
             kind = AsyncTransactionalLoop if self.transactional else AsyncPlainLoop
-            self._loop = kind(self, session, self._stop, progress, self._suspect)
-            await self._loop.run()
+            self.__loop = kind(self, session, self.__stop, progress, self.__suspect, self.__counts)
+            await self.__loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
         except HANDLER_ERRORS:
             raise
         except BaseException as error:
-            self._say_ended(error)
+            self.__say_ended(error)
             raise
         finally:
-            self._session = self._loop = None
+            self.__session = self.__loop = None
             await session.close()
 
-    async def _prepare(self, session: AsyncSession) -> None:
-        if not self._worked:
+    async def __prepare(self, session: AsyncSession) -> None:
+        if not self.__worked:
             # Only at the start: a consumer that somebody unregistered during an outage must say
             # so, and not begin anew at the latest tick as if nothing were lost.
             await session.register(self.queue, self.name)
-        await self._lock.take(session, self._stop)
+        await self.__lock.take(session, self.__stop)
         await session.listen(self.queue)
         if self.transactional:
             await session.hand_over()
-        again = " again: the batch that was not finished is given again" if self._worked else ""
+        again = " again: the batch that was not finished is given again" if self.__worked else ""
         logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
-        self._worked = True
+        self.__worked = True
 
-    def _may_come_back(self, error: BaseException) -> bool:
+    def __may_come_back(self, error: BaseException) -> bool:
         # What fails before anything worked is a mistake to be told, not an outage to sit out.
-        return self._worked and not self._forked and is_loss(error)
+        return self.__worked and not self.__forked and is_loss(error)
 
-    def _say_lost(self, state: RetryCallState) -> None:
+    def __say_lost(self, state: RetryCallState) -> None:
         delay = state.next_action.sleep if state.next_action else 0.0
         error = state.outcome.exception() if state.outcome else None
         text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
         reason = printable(" ".join(str(error).split()))
         logger.warning(text, self.name, self.queue, reason, delay)
 
-    def _say_ended(self, error: BaseException) -> None:
-        at_hand = self._loop and self._loop.at_hand
-        if at_hand and not self._forked:
+    def __drain(self) -> Callable[[], None] | None:
+        self.stop()
+        at_hand = self.__loop and self.__loop.at_hand
+        if not at_hand:
+            return None
+        text = "consumer %s of queue %s: finishing %s; again to stop now"
+        return partial(logger.info, text, self.name, self.queue, at_hand)
+
+    def __say_ended(self, error: BaseException) -> None:
+        at_hand = self.__loop and self.__loop.at_hand
+        if at_hand and not self.__forked:
             text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
             logger.error(text, self.name, self.queue, at_hand, describe(error))
 
     def after_fork(self) -> int | None:
         """Stop being a consumer: this is a forked child."""
-        self._forked = True
-        self._stop.abandon()
-        session = self._session
+        self.__forked = True
+        self.__stop.abandon()
+        session = self.__session
         return None if session is None or session.lost else session.connection.fileno()
 
 

@@ -32,6 +32,7 @@ class AsyncFailures:
         self._batch = batch
         self._policy = policy
         self._limit = limit
+        self.retried = self.given_up = 0  # events
         self._retries: list[tuple[Event, float]] = []
         self._dead: list[tuple[Event, str]] = []
 
@@ -44,6 +45,7 @@ class AsyncFailures:
         """Decide what becomes of an event whose handler raised, and say so in the log."""
         verdict = self._policy.judge(event, error)
         if isinstance(verdict, Dead):
+            self.given_up += 1
             self._dead.append((event, self._session.storable(verdict.reason)))
             _log(logging.ERROR, "is dead", event, self._batch, error)
             return
@@ -54,6 +56,7 @@ class AsyncFailures:
 
     def retry(self, event: Event, after: float) -> None:
         """Give the event again after some seconds."""
+        self.retried += 1
         self._retries.append((event, after))
 
     def calls(self) -> list[Call[Any]]:

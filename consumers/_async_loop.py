@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Call
     from pgqpy.consumers._async_session import AsyncSession
+    from pgqpy.consumers.counts import Counts
     from pgqpy.consumers.definition import Definition
     from pgqpy.consumers.loss import Suspect
     from pgqpy.consumers.waiting import AsyncWakeup
@@ -46,18 +47,21 @@ class AsyncLoop:
         stop: AsyncWakeup,
         progress: Callable[[], None],
         suspect: Suspect,
+        counts: Counts,
     ) -> None:
         self.consumer = consumer
         self.session = session
         self.stop = stop
         self.progress = progress
         self.suspect = suspect
+        self.counts = counts
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
         self.silence = Silence()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
+        self._opened: AsyncOpenBatch
         self._failed_batches = 0  # in a row
 
     @property
@@ -80,7 +84,8 @@ class AsyncLoop:
         """Make of a batch what handlers see."""
         size = self.consumer.fetch_size
         failures = AsyncFailures(self.session, info, self.policy, size)
-        return AsyncOpenBatch(self.session, info, failures, size)
+        self._opened = AsyncOpenBatch(self.session, info, failures, size)
+        return self._opened
 
     async def wait(self) -> None:
         """Wait for a tick; at most poll_interval, should no notification come."""
@@ -147,7 +152,12 @@ class AsyncLoop:
         return self.consumer.on_error == "stop" and wanted_delay(error) is None
 
     def finished(self) -> None:
-        """Note that a batch was finished."""
+        """Note that the batch that was opened last was finished."""
+        counts, batch = self.counts, self._opened
+        counts.batches += 1
+        counts.events += batch.size
+        counts.retries += batch.failures.retried
+        counts.dead += batch.failures.given_up
         self._failed_batches = 0
         self.event = None
         self.silence.broken()

@@ -71,6 +71,7 @@ class AsyncPlainLoop(AsyncLoop):
         """Hand out the events one by one; False if `stop` came before the last one."""
         async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             async for events in fetched:
+                batch.size += len(events)
                 if not await self._some(batch, events):
                     return False
                 if batch.failures.full:

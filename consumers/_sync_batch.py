@@ -27,6 +27,7 @@ class OpenBatch:
     ) -> None:
         self.info = info
         self.failures = failures
+        self.size = 0  # events that were read, in the last pass
         self.begun = False
         self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
@@ -56,9 +57,11 @@ class OpenBatch:
 
     def _read(self) -> Generator[Event, None, None]:
         self.begun = True
+        self.size = 0
         with closing(self._session.events(self.info, self._fetch_size)) as fetched:
             try:
                 for events in fetched:
+                    self.size += len(events)
                     for event in events:
                         yield event
                     if self.failures.full:

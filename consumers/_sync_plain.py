@@ -71,6 +71,7 @@ class PlainLoop(Loop):
         """Hand out the events one by one; False if `stop` came before the last one."""
         with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             for events in fetched:
+                batch.size += len(events)
                 if not self._some(batch, events):
                     return False
                 if batch.failures.full:

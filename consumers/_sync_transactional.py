@@ -102,6 +102,7 @@ class TransactionalLoop(Loop):
         handle = self._carefully if careful else self._boldly
         with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             for events in fetched:
+                batch.size += len(events)
                 for event in events:
                     if self.stop.is_set:
                         return False

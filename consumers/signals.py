@@ -1,7 +1,8 @@
-"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; a second is not held up."""
+"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; the next one is not held up."""
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 from contextlib import contextmanager
@@ -10,40 +11,55 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-# SIGHUP reloads nothing, as settings do not change; not every system has it.
-DRAIN_SIGNALS = [each for each in signal.Signals if each.name in {"SIGTERM", "SIGINT", "SIGHUP"}]
+# Windows has no SIGHUP.
+DRAIN_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
+)
+SAY_TIMEOUT = 1.0  # seconds
 
 
 @contextmanager
-def drain_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first of DRAIN_SIGNALS; put back what was there before at the end.
+def drain_on_signals(drain: Callable[[], Callable[[], None] | None]) -> Iterator[None]:
+    """Call `drain` at the first of the signals; put back what was there before at the end.
 
-    Only the main thread can have signal handlers: elsewhere this does nothing. The second
-    signal of a kind does what it would do without us, for somebody who won't wait.
+    Only the main thread can have signal handlers: elsewhere this does nothing. The second signal
+    does what it would do without us, for somebody who won't wait. An ignored SIGHUP (nohup) stays
+    ignored. `drain` may return what is to be logged.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in DRAIN_SIGNALS}
-    before = {  # nohup: SIGHUP stays ignored
-        number: handler
-        for number, handler in handlers.items()
-        if number.name != "SIGHUP" or handler is not signal.SIG_IGN
-    }
+    before = {number: signal.getsignal(number) for number in DRAIN_SIGNALS}
+    if before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
+        del before[signal.SIGHUP]
+    said = _thread.allocate_lock()
 
-    def drain(number: int, _frame: Any) -> None:
-        _restore(number, before[signal.Signals(number)])
-        stop()
+    def handle(_number: int, _frame: Any) -> None:
+        _restore(before)
+        say = drain()
+        # In a thread of its own: the code that the signal interrupts may be inside of a log
+        # handler and hold its lock, or be in the middle of writing to the same stream.
+        if say is not None and said.acquire(blocking=False):
+            _thread.start_new_thread(_say, (say, said))
 
     for number in before:
-        signal.signal(number, drain)
+        signal.signal(number, handle)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            _restore(number, handler)
+        _restore(before)
+        # A thread that is writing to stderr when the interpreter ends makes it abort.
+        said.acquire(timeout=SAY_TIMEOUT)
 
 
-def _restore(number: int, handler: Any) -> None:
-    # None is a handler that was not installed from Python: it can't be put back from here.
-    signal.signal(number, signal.SIG_DFL if handler is None else handler)
+def _say(say: Callable[[], None], said: _thread.LockType) -> None:
+    try:
+        say()
+    finally:
+        said.release()
+
+
+def _restore(before: dict[Any, Any]) -> None:
+    for number, handler in before.items():
+        # None is a handler that was not installed from Python: it can't be put back from here.
+        signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -31,7 +31,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             drop_empty,
-            *_renderers(settings.log_format),
+            *renderers(settings.log_format),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
         cache_logger_on_first_use=True,
@@ -39,7 +39,8 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
     return logger
 
 
-def _renderers(log_format: str) -> list[Any]:
+def renderers(log_format: str) -> list[Any]:
+    """Return what makes a line of a log entry: text for people, or JSON."""
     # structlog's default tracebacks, of both kinds, print local variables: with them, passwords.
     if log_format == "json":
         bare = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pgqpy.cli.options import Target
     from pgqpy.records import ConsumerInfo
 
+LEVELS = ("debug", "info", "warning", "error")
 LIST = {
     "queue": "queue_name",
     "consumer": "consumer_name",
@@ -157,14 +158,36 @@ def _told(row: dict[str, Any]) -> dict[str, Any]:
 
 @consumer.command()
 @click.argument("place", metavar="MODULE:CLASS")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; give several."
+)
+@click.option("--metrics-host", help="Address of /metrics.  [default: 127.0.0.1]")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Its port; off without it.")
+@click.option("--log-format", type=click.Choice(["console", "json"]), default="console")
+@click.option("--log-level", type=click.Choice([*LEVELS]), default="info")
 @connected
-def run(target: Target, place: str) -> None:
-    """Run a Consumer class until SIGTERM or Ctrl-C; the current event is finished first.
+def run(
+    target: Target,
+    place: str,
+    *,
+    settings: tuple[str, ...],
+    log_format: str,
+    log_level: str,
+    metrics_host: str | None,
+    metrics_port: int | None,
+) -> None:
+    """Run a Consumer class until SIGTERM, SIGHUP or Ctrl-C; the current event is finished first.
 
-    The working directory is searched for the module.
+    The working directory is searched for the module. --set goes before what the class says.
 
-    Example: pgqpy consumer run billing:Billing
+    Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
-    from pgqpy.cli.loading import load_consumer, run_consumer
+    from pgqpy.cli.consumer_log import log_to_stderr
+    from pgqpy.cli.consumer_metrics import serving
+    from pgqpy.cli.loading import load_consumer, make_consumer, parse_settings, run_consumer
 
-    run_consumer(load_consumer(place), target.dsn)
+    given = parse_settings(settings)
+    log_to_stderr(log_format, log_level)
+    consumer = make_consumer(load_consumer(place), target.dsn, given)
+    with serving(consumer, metrics_host or "127.0.0.1", metrics_port):
+        run_consumer(consumer)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 import psycopg
 
 from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers.definition import SETTINGS, nearest
 from pgqpy.consumers.texts import describe
 from pgqpy.errors import PgqError
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+TEXTS = ("queue", "name", "on_error")  # settings that are text whatever it looks like
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
@@ -38,13 +43,48 @@ def load_consumer(place: str) -> ConsumerClass:
     return found
 
 
-def run_consumer(kind: ConsumerClass, dsn: str) -> None:
-    """Run it until it is stopped; its log goes to stderr."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
+    """Return the settings that ``--set NAME=VALUE`` names; say what is wrong."""
+    settings: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            msg = f"--set {text} has no value: write it as --set fetch_size=100"
+            raise click.UsageError(msg)
+        if name not in SETTINGS:
+            msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
+            raise click.UsageError(msg)
+        settings[name] = value if name in TEXTS else _value(value)
+    return settings
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text  # what checks the setting says what is wrong with it
+
+
+def make_consumer(
+    kind: ConsumerClass, dsn: str, settings: dict[str, Any]
+) -> Consumer | AsyncConsumer:
+    """Make a consumer of the class; the settings go before what the class says."""
+    # In a subclass: an __init__ of the application's own may take no keywords.
+    members = {"__module__": kind.__module__, "__doc__": kind.__doc__, **settings}
     try:
-        consumer = kind(dsn)
+        consumer = type(kind.__name__, (kind,), members)(dsn) if settings else kind(dsn)
     except (TypeError, ValueError) as exc:
         raise click.ClickException(str(exc)) from exc
+    for name, value in settings.items():
+        setattr(consumer, name, value)
+    return consumer
+
+
+def run_consumer(consumer: Consumer | AsyncConsumer) -> None:
+    """Run it until it is stopped."""
     try:
         if isinstance(consumer, AsyncConsumer):
             asyncio.run(consumer.run())
@@ -53,7 +93,8 @@ def run_consumer(kind: ConsumerClass, dsn: str) -> None:
     except (PgqError, psycopg.Error):
         raise
     except (Exception, asyncio.CancelledError) as exc:
-        msg = f"the handler of {kind.__name__} failed: {_brief(exc)}; its batch is given again"
+        name = type(consumer).__name__
+        msg = f"the handler of {name} failed: {_brief(exc)}; its batch is given again"
         raise click.ClickException(msg) from exc
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -48,7 +51,7 @@ RUNNING = """
 """
 
 Module = Callable[[str], str]
-Start = Callable[[str], subprocess.Popen[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -69,9 +72,9 @@ def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
     """Start `pgqpy consumer run` in the working directory; killed at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def starter(place: str) -> subprocess.Popen[str]:
+    def starter(place: str, *options: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "pgqpy", "consumer", "run", place],
+            [sys.executable, "-m", "pgqpy", "consumer", "run", place, *options],
             cwd=tmp_path,
             env={**os.environ, "PGQPY_DSN": dsn},
             stdout=subprocess.PIPE,
@@ -211,3 +214,93 @@ def test_database_without_the_schema_is_told(bare_run: Run, module: Module, empt
     result = bare_run("--dsn", empty_dsn, "consumer", "run", f"{name}:Billing")
     assert result.exit_code == 1
     assert "pgqpy schema install" in result.stderr.splitlines()[-1]
+
+
+TELLING = """
+from pgqpy.consumers import Consumer
+
+class Billing(Consumer):
+    queue = "elsewhere"
+    name = "billing"
+    fetch_size = 7
+
+    def __init__(self, dsn):
+        super().__init__(dsn)
+        self.max_retries = 5
+
+    def process_event(self, event):
+        print(self.queue, self.fetch_size, self.max_retries, self.on_error, flush=True)
+        raise ValueError("bad\\nline")
+"""
+ISO_UTC = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"
+
+
+def test_settings_metrics_and_log_of_the_command_line(
+    module: Module, start: Start, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "one")
+    client.tick_queue("orders")
+    settings = ("queue=orders", "fetch_size=100", "max_retries=0", "on_error=retry")
+    options = [word for setting in settings for word in ("--set", setting)]
+    place = f"{module(TELLING)}:Billing"
+    process = start(place, *options, "--metrics-port", "0", "--log-format", "json")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    where = json.loads(process.stderr.readline())["event"].removeprefix("metrics at ")
+    assert process.stdout.readline() == "orders 100 0 retry\n"
+    labels = '{consumer="billing",queue="orders"}'
+    wanted = {"batches": 1, "events": 1, "retries": 0, "dead_events": 1}
+    lines = [f"pgq_consumer_{name}_total{labels} {n}.0" for name, n in wanted.items()]
+    eventually(lambda: all(line in read(where) for line in lines))
+    assert json.loads(read(where.replace("metrics", "healthz")))["consumer"] == "billing"
+    process.send_signal(signal.SIGHUP)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    entries = [json.loads(line) for line in err.splitlines()]
+    assert all(re.fullmatch(ISO_UTC, entry["timestamp"]) for entry in entries)
+    (dead,) = (entry for entry in entries if entry["level"] == "error")
+    assert "is dead" in dead["event"]
+    assert dead["exception"].endswith("ValueError: bad\n    line")
+
+
+def read(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
+def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
+    module: Module, start: Start, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "one")
+    client.tick_queue("orders")
+    options = ["--set", "queue=orders", "--log-level", "warning"]
+    process = start(f"{module(TELLING)}:Billing", *options)
+    assert process.stdout is not None
+    process.stdout.readline()
+    eventually(lambda: client.get_consumer_info("orders", "billing")[0].current_batch is None)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    first, *_ = err.splitlines()
+    assert re.match(ISO_UTC + r" \[warning", first)
+    assert "runs" not in err
+
+
+@pytest.mark.parametrize(
+    ("setting", "code", "words"),
+    [
+        ("fetchsize=1", 2, ["no setting 'fetchsize'", "did you mean fetch_size"]),
+        ("fetch_size", 2, ["--set fetch_size=100"]),
+        ("colour=red", 2, ["no setting 'colour'", "fetch_size"]),
+        ("fetch_size=many", 1, ["Billing.fetch_size", "from 1 to"]),
+        ("on_error=7", 1, ["Billing.on_error", "'7'"]),
+    ],
+)
+def test_a_wrong_setting_is_told(
+    bare_run: Run, module: Module, setting: str, code: int, words: list[str]
+) -> None:
+    place = f"{module(BILLING.format(base='Consumer', kind=''))}:Billing"
+    assert failed_with(bare_run("consumer", "run", place, "--set", setting), code, *words)

@@ -38,6 +38,12 @@ def installed(server: Any) -> str:
     return str(server.dsn())
 
 
+def private(consumer: Any, name: str) -> Any:
+    """Return an attribute that applications cannot shadow."""
+    base = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
+    return getattr(consumer, f"_{base.__name__}__{name}")
+
+
 class Queue:
     """A queue with one consumer registered, ticked by hand."""
 

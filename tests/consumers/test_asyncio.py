@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pgqpy.consumers import AsyncConsumer
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
 
@@ -53,7 +53,7 @@ async def test_cancelling_run_leaves_the_batch_unfinished(queue, dsn, connection
 async def test_cancelling_a_wait_ends_run(queue, dsn):
     consumer = Gated(dsn, poll_interval=3600)
     task = asyncio.create_task(consumer.run())
-    await asyncio.to_thread(eventually, lambda: consumer._worked)
+    await asyncio.to_thread(eventually, lambda: private(consumer, "worked"))
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -6,7 +6,7 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import ConsumerRunning, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, private
 from tests.support.waiting import eventually
 
 
@@ -99,6 +99,6 @@ def test_a_batch_taken_over_is_left_alone(queue, client, make, caplog, fails):
 
 def test_a_second_run_is_refused(queue, client, make):
     running = make.start(lambda event: None)
-    eventually(lambda: running.consumer._worked)
+    eventually(lambda: private(running.consumer, "worked"))
     with pytest.raises(ConsumerRunning):
         make.start(lambda event: None).join()

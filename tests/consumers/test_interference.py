@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.errors import ConsumerNotFound, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
 
@@ -53,7 +53,7 @@ def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
     queue, client, make, transactional
 ):
     running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
-    eventually(lambda: running.consumer._worked)
+    eventually(lambda: private(running.consumer, "worked"))
     client.unregister_consumer(QUEUE, CONSUMER)
     with pytest.raises(ConsumerNotFound) as caught:
         running.join()
@@ -63,7 +63,7 @@ def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_queue_dropped_while_it_runs_ends_run_with_an_error(queue, client, make, transactional):
     running = make.start(ignore[transactional], transactional=transactional, poll_interval=0.05)
-    eventually(lambda: running.consumer._worked)
+    eventually(lambda: private(running.consumer, "worked"))
     client.drop_queue(QUEUE, force=True)
     with pytest.raises((QueueNotFound, ConsumerNotFound)):
         running.join()

@@ -11,7 +11,7 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
+from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -106,7 +106,9 @@ def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, 
         eventually(lambda: "runs" in log.text)
         ((pid,),) = client.connection.execute(SESSIONS).fetchall()
         os.kill(pid, signal.SIGSTOP)
-        with socket.socket(fileno=os.dup(running.consumer._session.connection.fileno())) as copy:
+        with socket.socket(
+            fileno=os.dup(private(running.consumer, "session").connection.fileno())
+        ) as copy:
             copy.shutdown(socket.SHUT_RDWR)
         eventually(lambda: "waiting for our lost session" in log.text)
         os.kill(pid, signal.SIGCONT)

@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaTooNew
-from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed
+from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.crash import kill_server
 from tests.support.waiting import eventually
 
@@ -183,7 +183,7 @@ def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
     make.dsn += " connect_timeout=77 application_name=shop keepalives_idle=7"
     running = make.start(lambda event: None)
     eventually(lambda: "runs" in log.text)
-    given = running.consumer._session.connection.info.get_parameters()
+    given = private(running.consumer, "session").connection.info.get_parameters()
     assert (given["connect_timeout"], given["keepalives_idle"]) == ("77", "7")
     assert given["application_name"] == "shop"
 

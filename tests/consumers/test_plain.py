@@ -8,7 +8,7 @@ import pytest
 
 from pgqpy.consumers import Retry
 from pgqpy.errors import QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
 
@@ -261,6 +261,16 @@ def test_a_handlers_own_database_error_is_its_own(queue, make, connect):
 
 def test_the_same_object_runs_once_at_a_time(queue, make):
     running = make.start(lambda event: None)
-    eventually(lambda: running.consumer._worked)
+    eventually(lambda: private(running.consumer, "worked"))
     with pytest.raises(RuntimeError):
         make.run(running.consumer).join()
+
+
+def test_private_names_of_an_application_do_not_break_the_consumer(queue, make):
+    seen = []
+    names = ("stop", "lock", "session", "running", "worked", "loop", "counts", "run", "begin")
+    mine = {f"_{name}": "mine" for name in names}
+    make.start(lambda event: seen.append(event.data), **mine)
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert seen == ["a"]

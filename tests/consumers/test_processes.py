@@ -103,13 +103,21 @@ def test_a_signal_ends_an_idle_process_at_once(queue, start, number):
     assert process.wait() == 0
 
 
-def test_a_second_signal_is_not_held_up_by_a_handler(queue, start, connect):
+LOGGED = "import logging; logging.basicConfig(level=logging.INFO); consumer.run()"
+
+
+@pytest.mark.parametrize(("kind", "first"), [("event", signal.SIGTERM), ("batch", signal.SIGINT)])
+def test_a_second_signal_of_any_kind_stops_now_as_the_line_at_the_first_says(
+    queue, start, connect, kind, first
+):
     with shut_gate(connect()) as gate:
-        process = start(f"print('in', flush=True); other.execute({gate.wait_sql!r})")
-        queue.insert("a")
+        process = start(f"other.execute({gate.wait_sql!r})", kind=kind, run=LOGGED)
+        (event_id,) = queue.insert("a")
         gate.wait_for_arrival()
-        # Signals that come faster than Python looks for them count once: so, one after the other.
-        eventually(lambda: process.popen.poll() or process.signal(signal.SIGTERM), interval=0.3)
+        at_hand = f"event {event_id}" if kind == "event" else f"batch {queue.open_batch()}"
+        process.signal(first)
+        process.wait_for_output(f"finishing {at_hand}; again to stop now")
+        process.signal(signal.SIGTERM)
         assert process.wait() == -signal.SIGTERM
     assert queue.open_batch() is not None
 

@@ -1,0 +1,72 @@
+"""/metrics and /healthz of ``pgqpy consumer run``."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import click
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily
+
+from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.ticker.web import CannotListen, Web, address
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.consumers.counts import Counts
+
+logger = logging.getLogger("pgqpy.consumers")
+
+COUNTERS = {
+    "batches": ("pgq_consumer_batches", "Batches finished by this process."),
+    "events": ("pgq_consumer_events", "Events in these batches."),
+    "retries": ("pgq_consumer_retries", "Events of these batches put into the retry queue."),
+    "dead": ("pgq_consumer_dead_events", "Events of these batches that were given up."),
+}
+
+
+class Counted:
+    """A collector of what one consumer counts."""
+
+    def __init__(self, consumer: Consumer | AsyncConsumer) -> None:
+        self._consumer = consumer
+        # By the class: an attribute of the application's own may have the name.
+        kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
+        self._counts: Counts = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """Yield the counters (prometheus-client calls this at every scrape)."""
+        names = [self._consumer.queue, self._consumer.name]
+        for attribute, (name, text) in COUNTERS.items():
+            family = CounterMetricFamily(name, text, labels=["queue", "consumer"])
+            family.add_metric(names, getattr(self._counts, attribute))
+            yield family
+
+
+@contextmanager
+def serving(consumer: Consumer | AsyncConsumer, host: str, port: int | None) -> Iterator[None]:
+    """Serve the consumer's metrics as long as it runs; port None: nowhere."""
+    registry = CollectorRegistry()
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    registry.register(Counted(consumer))
+
+    def health() -> tuple[int, dict[str, Any]]:
+        return HTTPStatus.OK, {"queue": consumer.queue, "consumer": consumer.name}
+
+    web = Web(host, port, health=health, registry=registry)
+    try:
+        where = web.start()
+    except CannotListen as exc:
+        msg = f"cannot listen on {address(host, port or 0)}: {exc.strerror}"
+        raise click.ClickException(msg) from exc
+    if where is not None:
+        logger.info("metrics at http://%s/metrics", where)
+    try:
+        yield
+    finally:
+        web.stop()
