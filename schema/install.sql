@@ -89,6 +89,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir functions/ticker/ticker_pulse.sql
 \ir functions/ticker/ticker_due.sql
 \ir functions/ticker/force_tick.sql
+\ir functions/internal/due_retries.sql
 \ir functions/maint/maint_retry_events.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
 \ir functions/maint/maint_rotate_tables_step2.sql

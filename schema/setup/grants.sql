@@ -30,7 +30,7 @@ begin
             build_insert_event build_insert_group build_insert_leaf build_insert_path
             build_insert_tree check_extra_maint check_insert check_name check_newest check_range
             check_restored check_snapshot check_tick_order check_writer compact_positions compact_ticks
-            create_event_table find_batch find_batch_events find_range find_subscription
+            create_event_table due_retries find_batch find_batch_events find_range find_subscription
             follow_disable grow_queue insert_row insert_tick is_extra_maint lock_batch lock_current lock_events
             lock_for_compaction lock_queue lock_subscription may_look_at move_position range_sql
             read_sequence subtract_ids

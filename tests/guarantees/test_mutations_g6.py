@@ -9,12 +9,32 @@ import pytest
 
 from tests.guarantees import test_g6_compaction as g6c
 from tests.guarantees import test_g6_no_bloat as g6
+from tests.guarantees import test_g6_retries as g6r
 from tests.guarantees import test_ranges_kept as kept
 from tests.guarantees.mutations import Mutation, expect_failure, held
 from tests.guarantees.sessions import RR
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.guarantees.sessions import Database
+
+before_the_look = partial(
+    g6r.test_event_set_aside_by_who_began_before_the_look_is_found,
+    due="now() - interval '1 hour'",
+    xid="select txid_current()",
+)
+
+
+def looked(check: Callable[[Database], None]) -> Callable[[Database], None]:
+    """Let a check of retries run after a first look."""
+
+    def run(db: Database) -> None:
+        g6r.look_first(db)
+        check(db)
+
+    return run
+
 
 MUTATIONS = {
     "keep the plan for few ticks": Mutation(
@@ -104,6 +124,44 @@ MUTATIONS = {
         "execute format('alter table pgq.%I rename",
         "perform format('alter table pgq.%I rename",
         partial(g6c.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
+    ),
+    "walk over moved retries each time": Mutation(
+        "maint_retry_events",
+        "perform set_config(v_setting,",
+        "perform concat(v_setting,",
+        looked(g6r.test_look_reads_no_more_pages_after_many_retries_while_xmin_is_held),
+    ),
+    "forget who began after the look": Mutation(
+        "due_retries",
+        "where ev_txid >= i_xmax and",
+        "where false and",
+        looked(g6r.test_event_set_aside_for_a_time_before_the_look_is_found),
+    ),
+    "forget who was in progress at the look": Mutation(
+        "due_retries",
+        "where ev_txid = any (i_xip) and",
+        "where false and",
+        looked(before_the_look),
+    ),
+    "forget the transaction that looks": Mutation(
+        "maint_retry_events",
+        "union all select v_own where v_own is not null",
+        "",
+        looked(
+            partial(g6r.test_event_set_aside_after_the_look_in_its_transaction_is_found, first=True)
+        ),
+    ),
+    "take what is left for moved": Mutation(
+        "maint_retry_events",
+        "where txid_visible_in_snapshot(ev_txid, v_snapshot)",
+        "where false",
+        looked(g6r.test_events_that_somebody_else_moves_are_found_when_that_fails),
+    ),
+    "take another table for the one looked at": Mutation(
+        "maint_retry_events",
+        "pg_relation_filenode('pgq.retry_queue')",
+        "1",
+        looked(g6r.test_table_that_came_with_a_dump_is_looked_at_whole),
     ),
 }
 

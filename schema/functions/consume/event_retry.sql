@@ -20,7 +20,7 @@ begin
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     insert into pgq.retry_queue
-    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, null, b.sub_id, coalesce(e.ev_retry, 0) + 1,
+    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.sub_id, coalesce(e.ev_retry, 0) + 1,
            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
       from pgq.find_batch(x_batch_id) b
      cross join pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e

@@ -30,7 +30,7 @@ begin
         v_id := nextval(r.queue_event_seq::regclass);
     end if;
     insert into pgq.retry_queue
-    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), null, r.sub_id, x_ev_retry,
+    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), txid_current(), r.sub_id, x_ev_retry,
         x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
     return v_id;
 end

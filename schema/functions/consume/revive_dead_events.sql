@@ -18,7 +18,7 @@ security definer set search_path = pg_catalog, pg_temp as $$
         returning *
     ), queued as (
         insert into pgq.retry_queue
-        select now(), ev_queue, ev_id, ev_time, null, ev_owner, null, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select now(), ev_queue, ev_id, ev_time, txid_current(), ev_owner, null, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from revived
         on conflict (ev_owner, ev_id) do nothing
     )

@@ -1,25 +1,41 @@
 -- Function: pgq.maint_retry_events()
 --
 -- Puts events back whose time has come: the same id and time, a new txid, for the one consumer that set them aside.
--- Up to 10,000 a queue and call, in one statement; two callers at once share them. A queue that fails is a WARNING,
--- and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
--- old.
+-- Up to 10,000 a queue and call (thrice that after a change of their times), in one statement; two callers at once share
+-- them. A queue that fails is a WARNING, and the others go on. A queue that waits for repair_queue is left alone: what it
+-- got now would look as if it were old.
+--
+-- What was put back lies at the low end of the index by time, and stays there as dead rows while some transaction holds
+-- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which transactions it did not
+-- see. The next one looks at what became due since, and at what those transactions set aside: an event may be set aside for
+-- a time that has passed, and by a transaction that began before the look. A row that said so would leave dead rows of
+-- its own. The setting is named for the table's file, so that another table (a dump restored beside us) is looked at whole.
 --
 -- Returns: how many were put back; call until 0.
 -- Writes: delete pgq.retry_queue; insert into the queues' current tables; nextval of their sequences (so that a ticker
---   sees that something is new).
+--   sees that something is new); the session's setting pgq.retries_seen_<file>.
 create or replace function pgq.maint_retry_events()
 returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set datestyle = 'ISO'
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
-    q pgq.queue;
+    c_limit constant int := 10000;
+    v_setting constant text := 'pgq.retries_seen_' || pg_relation_filenode('pgq.retry_queue');
+    v_seen constant text[] := string_to_array(nullif(current_setting(v_setting, true), ''), '|');
+    v_from constant timestamptz := coalesce(v_seen[1], '-infinity');
+    v_xmax constant bigint := v_seen[2];
+    v_xip constant bigint[] := v_seen[3];
+    -- a snapshot does not list the transaction that takes it; it may set events aside yet
+    v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
+    v_snapshot constant txid_snapshot := txid_current_snapshot();
     v_system bigint := pgq.system_identifier();
+    q pgq.queue;
     v_moved int;
     v_total int := 0;
 begin
     for q in
         select * from pgq.queue
-         where queue_id in (select ev_queue from pgq.retry_queue where ev_retry_after <= now())
+         where queue_id in (select ev_queue from pgq.due_retries(v_from, v_xmax, v_xip))
            and queue_system_id is not distinct from v_system
            and not exists (select from pgq.tick where tick_queue = queue_id and tick_id = (select max(tick_id) from pgq.tick where tick_queue = queue_id)
                               and txid_snapshot_xmax(tick_snapshot) > txid_snapshot_xmax(txid_current_snapshot()))
@@ -30,13 +46,25 @@ begin
                 with due as (
                     delete from pgq.retry_queue
                      where (ev_owner, ev_id) in (
-                            select ev_owner, ev_id from pgq.retry_queue
-                             where ev_queue = $1 and ev_retry_after <= now()
-                             order by ev_retry_after limit 10000 for update skip locked)
+                            select ev_owner, ev_id from (
+                                select * from pgq.retry_queue
+                                 where ev_queue = $1 and ev_retry_after > $2 and ev_retry_after <= now()
+                                 order by ev_retry_after limit $5 for update skip locked) due
+                            union all
+                            select ev_owner, ev_id from (
+                                select * from pgq.retry_queue
+                                 where ev_queue = $1 and ev_txid >= $3 and ev_retry_after + interval '0' <= now()
+                                 order by ev_txid limit $5 for update skip locked) new
+                            union all
+                            select ev_owner, ev_id from (
+                                select * from pgq.retry_queue
+                                 where ev_queue = $1 and ev_txid = any ($4) and ev_retry_after + interval '0' <= now()
+                                 limit $5 for update skip locked) late)
                     returning *)
                 insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
                 select ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-                  from due order by ev_id$sql$, 'event_' || q.queue_id || '_' || q.queue_cur_table) using q.queue_id;
+                  from due order by ev_id$sql$, concat('event_', q.queue_id, '_', q.queue_cur_table))
+                using q.queue_id, v_from, v_xmax, v_xip, c_limit;
             get diagnostics v_moved = row_count;
             if v_moved > 0 then
                 perform nextval(q.queue_event_seq::regclass);
@@ -46,6 +74,10 @@ begin
             raise warning 'queue %: %', q.queue_name, sqlerrm using errcode = sqlstate;
         end;
     end loop;
+    if not exists (select from pgq.due_retries(v_from, v_xmax, v_xip) where txid_visible_in_snapshot(ev_txid, v_snapshot)) then
+        perform set_config(v_setting, concat_ws('|', now(), txid_snapshot_xmax(v_snapshot),
+            array(select txid_snapshot_xip(v_snapshot) union all select v_own where v_own is not null)::text), false);
+    end if;
     return v_total;
 end
 $$;
