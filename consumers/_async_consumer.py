@@ -22,11 +22,16 @@ from pgqpy.consumers.texts import describe, printable
 from pgqpy.consumers.waiting import AsyncWakeup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+    from psycopg import AsyncConnection
     from tenacity import RetryCallState
+    from typing_extensions import Unpack
 
+    from pgqpy.consumers._async_batch import AsyncOpenBatch
     from pgqpy.consumers._async_loop import AsyncLoop
+    from pgqpy.consumers.definition import ConsumerSettings
+    from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -57,7 +62,19 @@ class AsyncConsumer(Definition):
         await Billing("dbname=shop").run()
     """
 
-    def __init__(self, dsn: str | None = None, **settings: Any) -> None:
+    if TYPE_CHECKING:
+        # For type checkers: what the one that the subclass writes may look like. The second form
+        # is that of transactional = True.
+        process_event: (
+            Callable[[Event], Awaitable[None]]
+            | Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
+        )
+        process_batch: (
+            Callable[[AsyncOpenBatch], Awaitable[None]]
+            | Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+        )
+
+    def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = AsyncWakeup()
         self.__lock = AsyncRunningLock(self.queue, self.name)

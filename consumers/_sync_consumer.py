@@ -22,11 +22,16 @@ from pgqpy.consumers.texts import describe, printable
 from pgqpy.consumers.waiting import Wakeup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
+    from psycopg import Connection
     from tenacity import RetryCallState
+    from typing_extensions import Unpack
 
+    from pgqpy.consumers._sync_batch import OpenBatch
     from pgqpy.consumers._sync_loop import Loop
+    from pgqpy.consumers.definition import ConsumerSettings
+    from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -57,7 +62,19 @@ class Consumer(Definition):
         Billing("dbname=shop").run()
     """
 
-    def __init__(self, dsn: str | None = None, **settings: Any) -> None:
+    if TYPE_CHECKING:
+        # For type checkers: what the one that the subclass writes may look like. The second form
+        # is that of transactional = True.
+        process_event: (
+            Callable[[Event], None]
+            | Callable[[Event, Connection[Any]], None]
+        )
+        process_batch: (
+            Callable[[OpenBatch], None]
+            | Callable[[OpenBatch, Connection[Any]], None]
+        )
+
+    def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = Wakeup()
         self.__lock = RunningLock(self.queue, self.name)

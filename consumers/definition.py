@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.settings import Settings
@@ -16,6 +16,23 @@ if TYPE_CHECKING:
 
 HANDLERS = ("process_event", "process_batch")
 MAX_FETCH_SIZE = 1_000_000  # events
+
+
+class ConsumerSettings(TypedDict, total=False):
+    """The settings of a consumer, as keywords."""
+
+    queue: str
+    name: str
+    transactional: bool
+    fetch_size: int
+    poll_interval: float
+    min_count: int | None
+    min_interval: timedelta | float | None
+    min_lag: timedelta | float | None
+    on_error: Literal["retry", "stop"]
+    max_retries: int
+    retry_base: float
+    retry_max: float
 
 
 class Definition:

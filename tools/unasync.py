@@ -25,6 +25,7 @@ RULES = (
     # Names of ours and of psycopg: AsyncClient, AsyncConnection, abc.AsyncIterator, ...
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
+    (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAsyncGenerator\[([\w\[\]]+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsync([A-Z]\w*)", r"\1"),
     (r"\b_async(_\w+)?\b", r"_sync\1"),

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings
 from pgqpy.consumers.definition import SETTINGS
 
 
@@ -34,7 +34,7 @@ def test_the_settings_are_the_public_attributes():
 
 def test_an_unknown_setting_is_refused_by_name():
     with pytest.raises(TypeError, match="Whole has no setting 'fetchsize'"):
-        Whole(fetchsize=7)
+        Whole(fetchsize=7)  # type: ignore[call-arg]  # wrong on purpose
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_unknown_setting_is_refused_by_name():
 def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):
     words = f"{written}.*did you mean {meant}"
     with pytest.raises(TypeError, match=words):
-        Whole(None, **{written: 1})
+        Whole(None, **{written: 1})  # type: ignore[arg-type]  # as above
     with pytest.raises(TypeError, match=words):
         type("Part", (Whole,), {written: 1})()
     consumer = Whole("dbname=x")
@@ -152,7 +152,7 @@ def test_a_handler_of_the_wrong_kind_is_refused():
     class Waiting(Consumer):
         queue, name = "orders", "billing"
 
-        async def process_event(self, event):
+        async def process_event(self, event):  # type: ignore[override]  # as above
             """Do nothing."""
 
     class Blocking(AsyncConsumer):
@@ -177,7 +177,13 @@ def test_a_handler_may_have_more_arguments_of_its_own():
     Extra()
 
 
-def test_only_three_names_are_public():
+def test_what_applications_need_is_public():
     import pgqpy.consumers
 
-    assert pgqpy.consumers.__all__ == ["AsyncConsumer", "Consumer", "Retry"]
+    assert pgqpy.consumers.__all__ == [
+        "AsyncConsumer", "AsyncOpenBatch", "Consumer", "ConsumerSettings", "OpenBatch", "Retry",
+    ]  # fmt: skip
+
+
+def test_the_typed_keywords_are_the_settings():
+    assert tuple(ConsumerSettings.__annotations__) == SETTINGS
