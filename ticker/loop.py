@@ -25,7 +25,7 @@ from pgqpy.ticker.remedies import brief, remedy
 from pgqpy.ticker.skipped import Skipped
 from pgqpy.ticker.standby import Standby, holder_of, told
 from pgqpy.ticker.state import Pace, TickState, look_interval
-from pgqpy.ticker.statements import LEAD, QUEUES, Statements
+from pgqpy.ticker.statements import ATTEND, LEAD, QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, Ticked, tick
 from pgqpy.ticker.watch import Watch
 
@@ -106,6 +106,7 @@ class TickLoop:
         self._health.change("connecting", self._health.reason)
         with self._sessions.open(self._dsn, **TICK_SETTINGS) as connection:
             installed = fitness.check(connection)
+            connection.execute(ATTEND)
             try:
                 self._stand_by(connection)
                 self._serve(connection, installed.state)

@@ -77,6 +77,8 @@ select name, pgq.ticker(name) from json_array_elements_text($1) as name
 """
 QUEUES = "select queue_id from pgq.queue order by queue_id"
 TICK = "select tick_id from pgq.tick_queue($1)"
+# Held by every daemon, so that it can be seen which of them stand by.
+ATTEND = "select pg_try_advisory_lock_shared(7366513, 3)"
 LEAD = "select pg_try_advisory_lock(7366513, 0)"
 RECOVERY = "select pg_is_in_recovery()"
 

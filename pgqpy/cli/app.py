@@ -35,7 +35,9 @@ COMMANDS = {
     "consumer": Lazy("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
     "event": Lazy("pgqpy.cli.event:event", "Insert, load or look at events; look after dead ones."),
     "pipeline": Lazy("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
-    "ticker": Lazy("pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates."),
+    "ticker": Lazy(
+        "pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates, or see who does."
+    ),
 }
 
 

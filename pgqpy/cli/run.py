@@ -1,4 +1,4 @@
-"""Commands that run until they are done or stopped: ``pgqpy ticker run``, ``pgqpy demo``."""
+"""``pgqpy ticker``, and ``pgqpy demo``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, pass_target
+from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, pass_target
 
 if TYPE_CHECKING:
     from pgqpy.cli.options import Target
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def ticker() -> None:
-    """Run the daemon that ticks, retries and rotates."""
+    """Run the daemon that ticks, retries and rotates, or see who does."""
 
 
 @ticker.command("run")
@@ -46,12 +46,35 @@ def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options:
     from pgqpy.ticker import run as run_ticker
 
     given = {name: value for name, value in options.items() if value is not None}
-    if dsns:
-        given["dsns"] = dsns
-    elif target.dsn:
-        given["dsn"] = target.dsn
-    settings = TickerSettings(**given)
+    settings = TickerSettings(**given, **_named(target, dsns))
     ctx.exit(run_ticker(settings))
+
+
+@ticker.command("status")
+@click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; give several.")
+@json_option
+@pass_target
+@click.pass_context
+def status(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], *, as_json: bool) -> None:
+    """Say who ticks one or more databases, and whether every queue gets its ticks.
+
+    Exit code 1 if a queue is late, is left out, or has no ticker, or a database does not answer.
+    Since when a ticker is connected is told to its own role and to pg_read_all_stats.
+
+    Example: pgqpy ticker status --dsn postgresql://localhost/shop
+    """
+    from pgqpy.cli.ticking import show_status
+    from pgqpy.settings import TickerSettings
+
+    settings = TickerSettings(**_named(target, dsns))
+    ctx.exit(0 if show_status(settings.databases, as_json=as_json) else 1)
+
+
+def _named(target: Target, dsns: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings that name the databases: the options, else what stands elsewhere."""
+    if dsns:
+        return {"dsns": dsns}
+    return {"dsn": target.dsn} if target.dsn else {}
 
 
 @click.command()

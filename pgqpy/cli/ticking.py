@@ -1,0 +1,110 @@
+"""``pgqpy ticker status``: who ticks each database, and whether every queue gets its ticks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy import locks
+from pgqpy.cli import failures
+from pgqpy.cli.options import Target
+from pgqpy.cli.output import show_rows
+from pgqpy.consumers.silence import is_late
+from pgqpy.ticker.session import label
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import LiteralString
+
+    from pgqpy import Client
+    from pgqpy.records import QueueInfo
+
+    Row = dict[str, Any]
+
+COLUMNS = {
+    "database": "database",
+    "queue": "queue",
+    "state": "state",
+    "tick age": "last_tick_age",
+    "new": "new_events",
+    "ticker": "ticker",
+    "since": "since",
+    "standbys": "standbys",
+}
+HEALTHY = ("ok", "paused", "external")
+
+STANDBYS: LiteralString = f"""
+    select count(*) from ({locks.HOLDERS}) h
+    where class = 7366513 and object = 3 and pid is distinct from %s
+"""  # noqa: S608  # our own query within our own
+SKIPPED: LiteralString = f"""
+    select q.queue_name from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
+    where h.class = 7366515 and h.exclusive
+"""  # noqa: S608  # our own query within our own
+EXTENSION = "select from pg_extension where extname = 'pgq'"
+
+
+def show_status(dsns: Iterable[str], *, as_json: bool) -> bool:
+    """Print a row for each queue of each database; say whether all is well."""
+    rows = [row for dsn in dsns for row in _database(dsn)]
+    for row in rows:
+        if row["error"]:
+            click.echo(f"error: {row['database']}: {row['error']}", err=True)
+    show_rows(rows, COLUMNS, as_json=as_json)
+    return all(row["state"] in HEALTHY for row in rows)
+
+
+def _database(dsn: str) -> Iterator[Row]:
+    """Yield a row for each queue; one without a queue if there is none, or no way to look."""
+    row: Row = dict.fromkeys(("database", "queue", "state", *COLUMNS.values(), "pid", "error"))
+    row["database"] = label(dsn)
+    try:
+        with Target(dsn).client() as client:
+            rows = list(_queues(client))
+    except click.UsageError:
+        raise
+    except Exception as exc:  # noqa: BLE001  # the other databases are looked at all the same
+        rows = [{"state": "failed", "error": failures.explain(exc)}]
+    for each in rows:
+        yield row | each
+
+
+def _queues(client: Client) -> Iterator[Row]:
+    infos = client.get_queue_info()
+    run = client.connection.execute
+    found = run(locks.HOLDER, [locks.ENGINE, locks.TICKING]).fetchone()
+    holder = locks.Holder(*found) if found else None
+    pid = holder.pid if holder else None
+    standbys = run(STANDBYS, [pid]).fetchone()
+    skipped = {name for (name,) in run(SKIPPED).fetchall()}
+    # The original PGQ's pgqd holds no lock of ours.
+    served = bool(holder and holder.may_tick is not False) or bool(run(EXTENSION).fetchone())
+    common: Row = {
+        "ticker": str(holder._replace(start=None)) if holder else None,
+        "pid": pid,
+        "since": holder.start if holder else None,
+        "standbys": standbys[0] if standbys else 0,
+    }
+    if not infos:
+        yield common | {"state": "ok" if served else "no ticker"}
+    for info in infos:
+        yield common | {
+            "queue": info.queue_name,
+            "state": _state(info, served=served, skipped=info.queue_name in skipped),
+            "last_tick_age": info.ticker_lag,
+            "new_events": info.ev_new,
+        }
+
+
+def _state(info: QueueInfo, *, served: bool, skipped: bool) -> str:
+    if info.queue_ticker_paused:
+        return "paused"
+    if info.queue_external_ticker:
+        return "external"
+    if not served:
+        return "no ticker"
+    if skipped:
+        return "skipped"
+    return "late" if is_late(info) else "ok"
