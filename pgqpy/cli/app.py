@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -48,6 +49,7 @@ class App(LazyGroup):
         """Run and exit; data went to stdout, everything else to stderr."""
         extra["standalone_mode"] = False
         _open_missing_streams()
+        _write_any_text()
         try:
             result = super().main(*args, **extra)
             sys.stdout.flush()
@@ -67,6 +69,13 @@ def _open_missing_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  # open to the end
+
+
+def _write_any_text() -> None:
+    """Escape what the encoding of standard output lacks, as standard error does by itself."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click's signature

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy.cli.options import connected, json_option
+from pgqpy.cli.options import FiniteRange, connected, json_option
 from pgqpy.cli.output import show_rows
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"
 @click.command()
 @click.option(
     "--long-transaction",
-    type=click.FloatRange(min=0, min_open=True, max=86400 * 365),
+    type=FiniteRange(min=0, min_open=True, max=86400 * 365),
     default=300,
     show_default=True,
     metavar="SECONDS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,6 +70,19 @@ def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 pass_target = click.make_pass_decorator(Target, ensure=True)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; click's lets NaN in."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Convert a word to a number of the range."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is not a number", param, ctx)
+        return number
 
 
 def on_terminal() -> bool:

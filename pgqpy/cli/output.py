@@ -55,7 +55,7 @@ def show_row(row: Row, *, as_json: bool) -> None:
 
 def show_json_line(row: Row) -> None:
     """Print one row as a line of JSON."""
-    click.echo(json.dumps(row, default=_jsonable, ensure_ascii=False))
+    click.echo(json.dumps(row, default=_jsonable, ensure_ascii=_is_narrow()))
 
 
 def show_line(cells: Sequence[str]) -> None:
@@ -97,7 +97,12 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def _show_json(data: Any) -> None:
-    click.echo(json.dumps(data, default=_jsonable, ensure_ascii=False, indent=2))
+    click.echo(json.dumps(data, default=_jsonable, ensure_ascii=_is_narrow(), indent=2))
+
+
+def _is_narrow() -> bool:
+    """Say whether standard output cannot hold every text: then JSON escapes in its own way."""
+    return not (sys.stdout.encoding or "").lower().startswith("utf")
 
 
 def _jsonable(value: Any) -> Any:

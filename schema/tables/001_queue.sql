@@ -48,6 +48,12 @@ begin
         constraint ticker_idle_period check (queue_ticker_idle_period between '0' and '100 years'),
         constraint per_tx_limit check (queue_per_tx_limit >= 0)
     );
+    -- what set_queue_config says of a value that is refused
+    comment on constraint rotation_period on pgq.queue is 'an interval from 0 to 100 years';
+    comment on constraint ticker_max_count on pgq.queue is 'a whole number from 1 to 2147483647';
+    comment on constraint ticker_max_lag on pgq.queue is 'an interval from 0 to 100 years';
+    comment on constraint ticker_idle_period on pgq.queue is 'an interval from 0 to 100 years';
+    comment on constraint per_tx_limit on pgq.queue is 'a whole number from 0 to 2147483647, or empty: no limit';
     comment on table pgq.queue is 'One row per queue: its settings and the names of its tables and sequences.';
     comment on table pgq.installation is 'One row: the version of the engine''s state.';
 

@@ -99,23 +99,27 @@ def test_bad_payload(run: Run, run_json: RunJson, payload: bytes, word: str) -> 
 
 
 @pytest.mark.parametrize(
-    "setting",
+    ("setting", "bounds"),
     [
-        "ticker_max_count=0",
-        "ticker_max_count=-1",
-        "ticker_max_count=99999999999",
-        "ticker_max_lag=-1 s",
-        "ticker_idle_period=soon",
-        "rotation_period=-1 s",
-        "ticker_paused=perhaps",
-        "per_tx_limit=-1",
-        "ntables=1",
+        ("ticker_max_count=0", "from 1 to 2147483647"),
+        ("ticker_max_count=-1", "from 1 to 2147483647"),
+        ("ticker_max_count=99999999999", "from 1 to 2147483647"),
+        ("ticker_max_lag=-1 s", "from 0 to 100 years"),
+        ("ticker_max_lag=", "from 0 to 100 years"),
+        ("ticker_idle_period=soon", "from 0 to 100 years"),
+        ("rotation_period=-1 s", "from 0 to 100 years"),
+        ("ticker_paused=perhaps", "boolean"),
+        ("per_tx_limit=-1", "from 0 to 2147483647"),
+        ("ntables=1", "from 3"),
     ],
 )
-def test_negative_or_absurd_setting(run: Run, run_json: RunJson, setting: str) -> None:
+def test_a_setting_out_of_bounds_is_refused_with_the_bounds(
+    run: Run, run_json: RunJson, setting: str, bounds: str
+) -> None:
     run("queue", "create", "orders")
     before = run_json("queue", "show", "orders")
-    assert failed_with(run("queue", "set", "orders", setting), 1, setting.partition("=")[0])
+    name = setting.partition("=")[0]
+    assert failed_with(run("queue", "set", "orders", setting), 1, name, bounds)
     after = run_json("queue", "show", "orders")
     assert {**after, "ticker_lag": None} == {**before, "ticker_lag": None}
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connect, Connection, Examine, Run
+from tests.cli.support import Connect, Connection, Examine, Run, failed_with
 
 GUEST = f"pgqpy_test_guest_{os.getpid()}"  # roles belong to the whole cluster
 
@@ -215,6 +215,12 @@ def test_synchronous_commit_off(run: Run) -> None:
     result = run("doctor", env={"PGOPTIONS": "-c synchronous_commit=off"})
     assert result.exit_code == 0
     assert "synchronous_commit is off" in result.stdout
+
+
+@pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf", "1e12", "soon"])
+def test_an_age_that_is_none_is_wrong_usage(run: Run, seconds: str) -> None:
+    result = run("doctor", "--long-transaction", seconds)
+    assert failed_with(result, 2, "--long-transaction")
 
 
 def test_switched_off_queue(examine: Examine, client: pgqpy.Client) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -105,6 +106,26 @@ def test_a_stream_that_the_shell_closed_is_no_error(
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_a_terminal_that_lacks_letters_gets_them_escaped(
+    dsn: str, client: pgqpy.Client, encoding: str
+) -> None:
+    client.create_queue("hüte € 🎩")
+    env = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    listed, as_json = (
+        subprocess.run(
+            [sys.executable, "-m", "pgqpy", "queue", "list", *options],
+            env={**os.environ, "PGQPY_DSN": dsn, **env},
+            capture_output=True,
+            check=True,
+        ).stdout.decode(encoding)
+        for options in ([], ["--json"])
+    )
+    (row,) = json.loads(as_json)
+    assert row["queue_name"] == "hüte € 🎩"
+    assert ("hüte € 🎩" if encoding == "utf-8" else "\\u20ac") in listed
 
 
 def test_data_and_talk_go_different_ways(dsn: str, client: pgqpy.Client) -> None:

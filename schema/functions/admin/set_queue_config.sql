@@ -40,7 +40,10 @@ begin
             'queue_' || x_param_name, nullif(x_param_value, ''), x_queue_name);
     exception when data_exception or integrity_constraint_violation then
         raise exception 'invalid value "%" for parameter "%"', x_param_value, x_param_name using errcode = 'PQ009',
-            detail = sqlerrm, hint = format('the parameter is of type %s', v_type);
+            detail = sqlerrm, hint = coalesce(
+                (select 'the parameter is ' || obj_description(oid, 'pg_constraint') from pg_constraint
+                  where conrelid = 'pgq.queue'::regclass and conname = x_param_name),
+                format('the parameter is of type %s', v_type));
     end;
     return 1;
 end
