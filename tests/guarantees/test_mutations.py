@@ -236,11 +236,11 @@ MUTATIONS = {
         "    if false then",
         g3.test_ticker_that_waited_for_another_looks_again_whether_it_is_time,
     ),
-    "ask the age of a tick of the transaction's beginning": Mutation(
+    "measure the age of a tick from the transaction's beginning": Mutation(
         "next_batch_custom",
         "clock_timestamp() - cur_tick_time",
         "now() - cur_tick_time",
-        g1c.test_tick_younger_than_the_transaction_that_asks_has_an_age,
+        g1c.test_tick_grows_old_while_the_transaction_that_asks_goes_on,
     ),
     "leave the code of a dropped queue behind": Mutation(
         "drop_queue",

@@ -56,7 +56,7 @@ MUTATIONS = {
     ),
     "leave the subscriptions for later": Mutation(
         "lock_queue",
-        "format('select from pgq.registration where sub_queue = %s for update', queue_id)",
+        "format('select from pgq.registration where sub_queue = %L for update', queue_id)",
         "'select 1'",
         spanning("a subscription", "an event"),
     ),

@@ -134,9 +134,9 @@ MUTATIONS = {
         restore.test_retried_copies_that_a_stage_made_are_not_lost_with_it,
     ),
     "repair beside a consumer that opens a batch": Mutation(
-        "repair_queue",
-        "perform from pgq.registration where sub_queue = q.queue_id for update;",
-        "",
+        "lock_queue",
+        "format('select from pgq.registration where sub_queue = %L for update', queue_id)",
+        "'select 1'",
         locks.test_repair_waits_for_a_consumer_that_has_opened_a_batch,
     ),
     "keep stages over a repair": Mutation(
