@@ -63,15 +63,19 @@ class AsyncConsumer(Definition):
     """
 
     if TYPE_CHECKING:
-        # For type checkers: what the one that the subclass writes may look like. The second form
-        # is that of transactional = True.
+        # What the one that the subclass writes may look like; with a connection it is that of
+        # transactional = True. mypy compares a method without its self, pyright with it.
         process_event: (
             Callable[[Event], Awaitable[None]]
             | Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, Event], Awaitable[None]]
+            | Callable[[Any, Event, AsyncConnection[Any]], Awaitable[None]]
         )
         process_batch: (
             Callable[[AsyncOpenBatch], Awaitable[None]]
             | Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
         )
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:

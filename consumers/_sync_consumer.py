@@ -63,15 +63,19 @@ class Consumer(Definition):
     """
 
     if TYPE_CHECKING:
-        # For type checkers: what the one that the subclass writes may look like. The second form
-        # is that of transactional = True.
+        # What the one that the subclass writes may look like; with a connection it is that of
+        # transactional = True. mypy compares a method without its self, pyright with it.
         process_event: (
             Callable[[Event], None]
             | Callable[[Event, Connection[Any]], None]
+            | Callable[[Any, Event], None]
+            | Callable[[Any, Event, Connection[Any]], None]
         )
         process_batch: (
             Callable[[OpenBatch], None]
             | Callable[[OpenBatch, Connection[Any]], None]
+            | Callable[[Any, OpenBatch], None]
+            | Callable[[Any, OpenBatch, Connection[Any]], None]
         )
 
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:

@@ -61,6 +61,9 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 def connect_async() -> AsyncGenerator[int, None]: ...
 
 
+def wait() -> Awaitable[None]: ...
+
+
 async def __aiter__(self): ...
 '''
 
