@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
 from pgqpy.client import _encoding
-from pgqpy.client._rows import UtcLoader, event_row
+from pgqpy.client._rows import UtcLoader, bounded_events, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import UnreadableEvent, WrongEncoding
 
@@ -92,7 +92,10 @@ class AsyncLink:
                 async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
                     cursor.adapters.register_loader("timestamptz", UtcLoader)
                     await cursor.execute(query, params, binary=True, prepare=prepare)
-                    return await cursor.fetchall() if cursor.description else []
+                    try:
+                        return await cursor.fetchall() if cursor.description else []
+                    except psycopg.DataError:
+                        return bounded_events(cursor)
         except UntranslatableCharacter as exc:
             raise WrongEncoding(batch_id=batch_id) from exc
         except CharacterNotInRepertoire as exc:

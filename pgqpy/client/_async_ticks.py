@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psycopg import AsyncCursor
+from psycopg import AsyncCursor, DataError
 
 from pgqpy import calls
 from pgqpy.client._async_base import AsyncBase
-from pgqpy.client._rows import UtcLoader, event_row
+from pgqpy.client._rows import UtcLoader, bounded_events, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import NotSupported
 
@@ -141,4 +141,7 @@ class AsyncTickReading(AsyncBase):
             async with AsyncCursor(self._link.connection, row_factory=event_row) as cursor:
                 cursor.adapters.register_loader("timestamptz", UtcLoader)
                 await cursor.execute(statement, binary=True, prepare=False)
-                return await cursor.fetchall() if cursor.description else []
+                try:
+                    return await cursor.fetchall() if cursor.description else []
+                except DataError:
+                    return bounded_events(cursor)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.adapt import AdaptersMap
+from psycopg.adapt import AdaptersMap, Transformer
 from psycopg.pq import Format
 from psycopg.types.datetime import TimestamptzBinaryLoader
 
@@ -15,7 +16,7 @@ from pgqpy.records import Event
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from psycopg.abc import AdaptContext
+    from psycopg.abc import AdaptContext, Buffer
 
 # Half the cost of Event._make.
 _to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
@@ -42,3 +43,31 @@ class UtcLoader(TimestamptzBinaryLoader):
         The one in C cannot be subclassed, and one in Python would be slower than any zone.
         """
         return _load_time(oid)
+
+
+class _BoundedLoader(TimestamptzBinaryLoader):
+    """Loads times that Python lacks as its first or last one. Slow: for rows that have some."""
+
+    _earliest = datetime.min.replace(tzinfo=timezone.utc)
+    _latest = datetime.max.replace(tzinfo=timezone.utc)
+
+    def load(self, data: Buffer) -> datetime:
+        """Return the time, or the nearest one there is."""
+        try:
+            return UtcLoader(self.oid).load(data)  # type: ignore[no-any-return]
+        except psycopg.DataError:
+            before_2000 = bytes(data)[0] & 0x80  # the sign of microseconds since then
+            return self._earliest if before_2000 else self._latest
+
+
+def bounded_events(cursor: psycopg.Cursor[Event] | psycopg.AsyncCursor[Event]) -> list[Event]:
+    """Load the rows that a cursor holds once more, after an ev_time that Python lacks.
+
+    A producer may choose ev_time, 'infinity' too. One such event would stop every consumer.
+    """
+    if cursor.pgresult is None:
+        return []
+    cursor.adapters.register_loader("timestamptz", _BoundedLoader)
+    transformer = Transformer(cursor)
+    transformer.set_pgresult(cursor.pgresult)
+    return transformer.load_rows(0, cursor.pgresult.ntuples, _to_event)

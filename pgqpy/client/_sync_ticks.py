@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psycopg import Cursor
+from psycopg import Cursor, DataError
 
 from pgqpy import calls
 from pgqpy.client._sync_base import Base
-from pgqpy.client._rows import UtcLoader, event_row
+from pgqpy.client._rows import UtcLoader, bounded_events, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import NotSupported
 
@@ -141,4 +141,7 @@ class TickReading(Base):
             with Cursor(self._link.connection, row_factory=event_row) as cursor:
                 cursor.adapters.register_loader("timestamptz", UtcLoader)
                 cursor.execute(statement, binary=True, prepare=False)
-                return cursor.fetchall() if cursor.description else []
+                try:
+                    return cursor.fetchall() if cursor.description else []
+                except DataError:
+                    return bounded_events(cursor)
