@@ -64,7 +64,7 @@ async def _connect(
 async def _set_up(connection: AnyAsyncConnection, statements: str) -> AnyAsyncConnection:
     try:
         if statements:
-            await connection.execute(statements.encode())
+            await connection.execute(statements.encode(), prepare=False)
     except BaseException:
         await connection.close()
         raise

@@ -64,7 +64,7 @@ def _connect(
 def _set_up(connection: AnyAsyncConnection, statements: str) -> AnyAsyncConnection:
     try:
         if statements:
-            connection.execute(statements.encode())
+            connection.execute(statements.encode(), prepare=False)
     except BaseException:
         connection.close()
         raise
