@@ -61,12 +61,20 @@ class Holder(NamedTuple):
         application = self.application or "unknown application"
         where = f", from {self.address}" if self.address else ""
         since = f", connected since {self.start:%Y-%m-%d %H:%M:%S %z}" if self.start else ""
-        return f"{application}, server process {self.pid}, role {self.role}{where}{since}"
+        role = self.role if self.role is None or self.role.isprintable() else repr(self.role)
+        return f"{application}, server process {self.pid}, role {role}{where}{since}"
+
+    @property
+    def may_be_ticker(self) -> bool:
+        """Whether this could be a ticker: a session of a role that may tick."""
+        return self.pid is not None and self.may_tick is not False
 
     @property
     def how_to_end(self) -> str:
         """The statement that frees the lock."""
         if self.pid is None:
             name = (self.prepared or "").replace("'", "''")
-            return f"rollback prepared '{name}'"
+            if name.isprintable():
+                return f"rollback prepared '{name}'"
+            return f"rollback prepared E'{name.encode('unicode_escape').decode()}'"
         return f"select pg_terminate_backend({self.pid})"

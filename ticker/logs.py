@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from pgqpy.ticker.remedies import printable
+
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
@@ -31,6 +33,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             drop_empty,
+            make_printable,
             *renderers(settings.log_format),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
@@ -55,3 +58,12 @@ def drop_empty(
 ) -> MutableMapping[str, Any]:
     """Leave out what is None."""
     return {name: value for name, value in event.items() if value is not None}
+
+
+def make_printable(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Write out what is not printable in texts, and cut long ones."""
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }

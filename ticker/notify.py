@@ -7,10 +7,15 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from pgqpy.ticker.remedies import printable
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgqpy.ticker.health import Health
+
+
+SEND_TIMEOUT = 1.0  # seconds; a service manager that does not read must not hold us up
 
 
 def notify(state: str) -> bool:
@@ -24,6 +29,7 @@ def notify(state: str) -> bool:
     if address.startswith("@"):
         address = "\0" + address[1:]  # an abstract socket
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(SEND_TIMEOUT)
         sock.connect(address)
         sock.sendall(state.encode())
         return True
@@ -44,10 +50,10 @@ class Manager:
             f"{health.database}: {health.role}" + (f", {health.reason}" if health.reason else "")
             for health in healths
         )
+        status = printable(status)  # a line more would be another message to the manager
         if not self._ready and any(health.role != "connecting" for health in healths):
-            self._ready = True
+            self._ready = notify(f"READY=1\nSTATUS={status}")
             self._status = status
-            notify(f"READY=1\nSTATUS={status}")
         elif status != self._status:
             self._status = status
             notify(f"STATUS={status}")

@@ -32,7 +32,7 @@ class Standby:
         a tick in between.
         """
         holder = holder_of(self._connection, locks.ENGINE, locks.TICKING)
-        if holder is not None and holder.may_tick is False:
+        if holder is not None and not holder.may_be_ticker:
             return f"{told(holder)}, which may not tick: {holder.how_to_end}"
         due = self._due()
         still = self._overdue & due

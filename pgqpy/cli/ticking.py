@@ -80,7 +80,7 @@ def _queues(client: Client) -> Iterator[Row]:
     standbys = run(STANDBYS, [pid]).fetchone()
     skipped = {name for (name,) in run(SKIPPED).fetchall()}
     # The original PGQ's pgqd holds no lock of ours.
-    served = bool(holder and holder.may_tick is not False) or bool(run(EXTENSION).fetchone())
+    served = bool(holder and holder.may_be_ticker) or bool(run(EXTENSION).fetchone())
     common: Row = {
         "ticker": str(holder._replace(start=None)) if holder else None,
         "pid": pid,

@@ -30,7 +30,8 @@ TICKS: LiteralString = f"""
             where q.queue_name = i.queue_name) < 2 as untouched,
         (select format('%s, server process %s, role %s', application, pid, role)
             from ({locks.HOLDERS}) h
-            where class = 7366513 and object = 0 and may_tick is not false limit 1) as leader,
+            where class = 7366513 and object = 0 and pid is not null and may_tick is not false
+            limit 1) as leader,
         exists (select from pg_extension where extname = 'pgq') as extension
     from (select) as one left join pgq.get_queue_info() i on true
     order by 1

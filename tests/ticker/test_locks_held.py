@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from tests.support.waiting import eventually
@@ -96,6 +98,30 @@ def test_queue_that_is_left_out_counts_as_failing(start, dsn, client, connection
     daemon.wait_for("queue works again", queue="orders")
     eventually(lambda: daemon.healthz()[1]["status"] == "ok")
     assert len([line for line in daemon.log() if line["event"] == "queue failing"]) == 1
+
+
+def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
+    start, dsn, connect, queue, tmp_path
+):
+    path = str(tmp_path / "notify")
+    holder = connect(autocommit=False)
+    holder.execute("select pg_advisory_xact_lock(7366513, 0)")
+    holder.execute("prepare transaction E'a\\nMAINPID=1\\n\\x1b[2J'")
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(path)
+            manager.settimeout(30)
+            daemon = start(dsn, NOTIFY_SOCKET=path, **QUICK)
+            heard = b""
+            while b"rollback prepared" not in heard:
+                heard = manager.recv(4000)
+                assert b"\nMAINPID" not in heard
+            assert b"\x1b" not in heard
+        assert "rollback prepared E'a\\nMAINPID=1" in eventually(lambda: unhealthy(daemon))
+        daemon.process.kill()
+    finally:
+        holder.autocommit = True
+        holder.execute("rollback prepared E'a\\nMAINPID=1\\n\\x1b[2J'")
 
 
 def test_lock_of_a_prepared_transaction_is_named(start, dsn, connect, queue):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import threading
 import time
 
@@ -166,6 +167,24 @@ def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
         assert called.wait(30)
     finally:
         timers.stop()
+
+
+@pytest.mark.parametrize("log_format", ["json", "console"])
+def test_texts_of_others_stay_one_line_and_command_no_terminal(log_format, capsys):
+    log = logs.make_logger(TickerSettings(log_format=log_format))
+    log.error("queue failing", error="a\nb\x1b[2J" + "c" * 1_000_000)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "\x1b[2J" not in line
+    assert len(line) < 2000
+
+
+def test_service_manager_that_does_not_read_holds_nobody_up(monkeypatch, tmp_path):
+    path = str(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", path)
+    monkeypatch.setattr(notify, "SEND_TIMEOUT", 0.01)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(path)
+        assert not all(notify.notify("WATCHDOG=1") for _ in range(10_000))
 
 
 def test_error_is_told_in_one_line():
