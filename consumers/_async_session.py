@@ -101,7 +101,7 @@ class AsyncSession:
         """
         (known,) = await self.run(_known(queue))
         if not known:
-            words = f"{QueueNotFound.words(queue)}: {QueueNotFound.what_to_do}"
+            words = f"{QueueNotFound.words.format(queue=queue)}: {QueueNotFound.what_to_do}"
             raise QueueNotFound(words, queue=queue)
         await self.client.register_consumer(queue, consumer)
 

@@ -44,11 +44,7 @@ class QueueNotFound(PgqError):
     """
 
     what_to_do = "create it with create_queue"
-
-    @staticmethod
-    def words(queue: str) -> str:
-        """Say it of one queue: the same words wherever a queue is missing."""
-        return f"no queue {queue!r} in this database"
+    words: ClassVar[str] = "no queue {queue!r} in this database"  # the same everywhere
 
 
 class ConsumerNotFound(PgqError):
@@ -58,11 +54,7 @@ class ConsumerNotFound(PgqError):
     """
 
     what_to_do = "register it with register_consumer"
-
-    @staticmethod
-    def words(queue: str, consumer: str) -> str:
-        """Say it of one consumer: the same words wherever it is missing."""
-        return f"consumer {consumer!r} is not registered on queue {queue!r}"
+    words: ClassVar[str] = "consumer {consumer!r} is not registered on queue {queue!r}"
 
 
 class BatchNotFound(PgqError):

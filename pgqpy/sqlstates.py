@@ -57,9 +57,9 @@ def _words(found: type[PgqError], data: Mapping[str, Any]) -> str:
     """Return our words for a missing queue or consumer, where PGQ has five; empty if unknown."""
     queue, consumer = data.get("queue"), data.get("consumer")
     if found is QueueNotFound and queue is not None:
-        return QueueNotFound.words(queue)
+        return QueueNotFound.words.format(queue=queue)
     if found is ConsumerNotFound and queue is not None and consumer is not None:
-        return ConsumerNotFound.words(queue, consumer)
+        return ConsumerNotFound.words.format(queue=queue, consumer=consumer)
     return ""
 
 

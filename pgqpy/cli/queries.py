@@ -27,7 +27,7 @@ def queue_info(client: Client, name: str) -> QueueInfo:
     """Return the one queue of this name; QueueNotFound if there is none."""
     for found in client.get_queue_info(name):
         return found
-    raise QueueNotFound(QueueNotFound.words(name), queue=name)
+    raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
 
 
 def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
@@ -35,7 +35,9 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     queue_info(client, queue)
     for found in client.get_consumer_info(queue, name):
         return found
-    raise ConsumerNotFound(ConsumerNotFound.words(queue, name), queue=queue, consumer=name)
+    raise ConsumerNotFound(
+        ConsumerNotFound.words.format(queue=queue, consumer=name), queue=queue, consumer=name
+    )
 
 
 def one(connection: Connection[Any], query: LiteralString, params: list[Any]) -> dict[str, Any]:

@@ -100,7 +100,7 @@ def find_queue(client: Client, name: str) -> Queue:
     row = _row(client, QUEUE, (name,))
     if row is None:
         raise QueueNotFound(
-            f"{QueueNotFound.words(name)} (option queue): "
+            f"{QueueNotFound.words.format(queue=name)} (option queue): "
             "create it with create_queue, or look at option dsn",
             queue=name,
         )

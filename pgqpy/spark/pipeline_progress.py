@@ -35,7 +35,7 @@ class Watch:
     def check(self) -> None:
         """Raise ConnectionFailed or QueueNotFound, if that is so."""
         if not self._connected().get_queue_info(self._queue):
-            raise QueueNotFound(QueueNotFound.words(self._queue), queue=self._queue)
+            raise QueueNotFound(QueueNotFound.words.format(queue=self._queue), queue=self._queue)
 
     def age(self, tick: int) -> float | None:
         """Return how old a tick is, in seconds: the lag of who has read up to it."""

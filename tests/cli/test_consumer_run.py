@@ -116,13 +116,15 @@ def test_it_processes_events_until_a_signal(
     assert "consumer billing of queue orders" in err
 
 
-def test_a_second_run_is_refused_while_the_first_lives(
-    module: Module, start: Start, client: pgqpy.Client
+def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
+    module: Module, start: Start, client: pgqpy.Client, run_json: RunJson
 ) -> None:
     client.create_queue("orders")
     place = module(BILLING.format(base="Consumer", kind="")) + ":Billing"
     first = start(place)
     eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
+    (listed,) = run_json("consumer", "list")
+    assert listed["runs"]["application"] == "pgqpy consumer billing"
     second = start(place)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 1
@@ -130,16 +132,6 @@ def test_a_second_run_is_refused_while_the_first_lives(
     assert last.startswith("error: ")
     assert "billing" in last
     assert first.poll() is None
-
-
-def test_consumer_list_names_the_session_of_a_consumer_that_runs(
-    module: Module, start: Start, client: pgqpy.Client, run_json: RunJson
-) -> None:
-    client.create_queue("orders")
-    start(module(BILLING.format(base="Consumer", kind="")) + ":Billing")
-    eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
-    (listed,) = run_json("consumer", "list")
-    assert listed["runs"]["application"] == "pgqpy consumer billing"
 
 
 def test_a_handler_that_stops_it_is_one_line(

@@ -93,7 +93,7 @@ def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pg
     for number in ("3", "4"):
         client.insert_event("orders", "t", number)
         client.tick_queue("orders")
-        eventually(lambda: process.output().splitlines()[-1].split()[-1] == number)  # noqa: B023
+        eventually(lambda: process.output().splitlines()[-1].split()[-1] == number)  # noqa: B023  # it is called here
     process.signal(signal.SIGINT)
     assert process.wait() == 0
     assert "Traceback" not in process.output()
