@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,7 @@ class Duty:
         if self._health.role != "active":
             self._disconnect()
             return
+        self._health.running[self.name] = time.monotonic()
         try:
             self._run(self._connected())
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
@@ -60,6 +62,8 @@ class Duty:
             self._report.forget(self.name)
             if self.period > KEEP_SESSION_UP_TO:
                 self._disconnect()
+        finally:
+            self._health.running.pop(self.name, None)
 
     def _connected(self) -> Client:
         if self._client is None:

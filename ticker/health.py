@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+SLOW_DUTY = 300.0  # seconds; one that waits for ever would stop rotation, or retries, unseen
+
 Role = Literal["connecting", "standby", "active", "refused"]
 
 
@@ -20,6 +22,7 @@ class Health:
     complete_at: float = field(default_factory=time.monotonic)  # the same, with no queue failing
     alive_at: float = field(default_factory=time.monotonic)  # the thread went round its loop
     failing: tuple[str, ...] = ()
+    running: dict[str, float] = field(default_factory=dict)  # duties, and since when
 
     def looked(self, now: float) -> None:
         """Note that everything that should be ticked has been (active) or the lock was asked."""
@@ -42,6 +45,10 @@ class Health:
         """Return the seconds since everything that was due was ticked, as far as we know."""
         return max(0.0, now - self.complete_at)
 
+    def slow_duties(self, now: float) -> list[str]:
+        """Return the duties that have been running for suspiciously long."""
+        return [duty for duty, since in self.running.copy().items() if now - since > SLOW_DUTY]
+
     def healthy(self, now: float, limit: float) -> bool:
         """Say whether the database is served, by us or by the daemon we stand by for."""
         return self.role in ("active", "standby") and self.age(now) < limit
@@ -57,6 +64,7 @@ class Health:
             "role": self.role,
             "last_look_age_seconds": round(self.age(now), 3),
             "failing_queues": list(self.failing),
+            "slow_duties": self.slow_duties(now),
             "reason": reason,
         }
 
@@ -64,10 +72,11 @@ class Health:
 def overall(states: list[Health], now: float, limit: float) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and body of /healthz: 200 only if every database is served.
 
-    Queues that fail make it `degraded`: to start the daemon again would only stop the others.
+    Queues that fail, and duties that do not end, make it `degraded`: to start the daemon again
+    would only stop the others.
     """
     databases = {state.database: state.report(now, limit) for state in states}
     healthy = all(part["healthy"] for part in databases.values())
-    degraded = any(state.failing for state in states)
+    degraded = any(state.failing or state.slow_duties(now) for state in states)
     status = "unhealthy" if not healthy else "degraded" if degraded else "ok"
     return 200 if healthy else 503, {"status": status, "databases": databases}

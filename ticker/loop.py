@@ -43,6 +43,7 @@ STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
 STANDBY_LOOK = 2.0  # seconds between looks whether somebody else ticks
 UNFIT_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
+SLOW_REMEDY = "see what its session waits for: select * from pg_stat_activity"
 SHORT = 0.1  # seconds that stopping may wait
 
 # synchronous_commit off: a tick that a crash of the server takes back was handed to nobody,
@@ -186,6 +187,9 @@ class TickLoop:
             self._health.failing = tuple(
                 sorted({*state.failing.names(), *due.failing.names(), *skipped.names})
             )
+            for duty in self._health.slow_duties(now):
+                if self._report.is_news(f"slow {duty}", ""):
+                    self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
             looked = time.monotonic()
             self._health.looked(looked)
             more = bool(state.watch.stale or due.working)

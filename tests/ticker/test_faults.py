@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import structlog
 
 import pgqpy
 from pgqpy import install
+from pgqpy.settings import TickerSettings
+from pgqpy.ticker import Ticker
+from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
 
@@ -228,6 +232,34 @@ def test_database_that_is_down_at_the_start_is_served_when_it_comes_up(start, ow
     assert daemon.healthz()[0] == 503
     own_server.start()
     daemon.wait_for("active")
+
+
+def test_duty_that_does_not_end_is_said(dsn, client, connection, connect, queue, monkeypatch):
+    monkeypatch.setattr("pgqpy.ticker.health.SLOW_DUTY", 0.05)
+    settings = TickerSettings(dsn=dsn, maint_period=0.1, log_format="json")
+    with shut_gate(connect()) as gate, structlog.testing.capture_logs() as said:
+        connection.execute(
+            f"""create or replace function pgq.maint_recent_ticks() returns int
+            language plpgsql as $$ begin {gate.wait_sql.replace("select", "perform")};
+            return 0; end $$"""
+        )
+        ticker = Ticker(settings, log=structlog.get_logger())
+        ticker.start()
+        try:
+            gate.wait_for_arrival()
+            status, body = eventually(lambda: degraded(ticker))
+            assert status == 200
+            assert "'slow_duties': ['maint']" in str(body)
+            eventually(lambda: [each for each in said if each["event"] == "duty does not end"])
+            gate.open()
+            eventually(lambda: ticker.health()[1]["status"] == "ok")
+        finally:
+            ticker.stop()
+
+
+def degraded(ticker):
+    status, body = ticker.health()
+    return (status, body) if body["status"] == "degraded" else None
 
 
 def test_queue_whose_row_stays_locked_is_said_and_works_again(start, dsn, client, connect, queue):
