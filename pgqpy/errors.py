@@ -265,6 +265,18 @@ class StageLost(PgqError):
     what_to_do = "write it again"
 
 
+class EpochChanged(PgqError):
+    """The epoch was committed with other events, or a later epoch was committed.
+
+    Nothing was inserted. The writer's notes are older than the ledger, or its source gives other
+    events when it is read again.
+
+    Data: `.queue`.
+    """
+
+    what_to_do = "go on from newer notes, or as a new writer"
+
+
 class MissingExtra(PgqError):
     """An optional package is missing."""
 
@@ -288,6 +300,7 @@ BY_SQLSTATE: Mapping[str, type[PgqError]] = {
     "PQ016": RangeExpired,
     "PQ017": SubscriptionMoved,
     "PQ018": StageLost,
+    "PQ019": EpochChanged,
     "26000": PreparedStatementLost,  # it does not exist
     "42P05": PreparedStatementLost,  # it exists already
     # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.

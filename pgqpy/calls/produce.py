@@ -110,7 +110,12 @@ def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
 
 
 def commit_stage(
-    queue: str, writer: str, epoch: int | None, stages: Iterable[int], events: int
+    queue: str,
+    writer: str,
+    epoch: int | None,
+    stages: Iterable[int],
+    events: int,
+    fingerprint: int | None = None,
 ) -> Call[int]:
     """Give away what the stages hold: 1 = done, 0 = that was done before."""
     params = (
@@ -118,8 +123,12 @@ def commit_stage(
         check.maybe_big("epoch", epoch),
         [check.big("stage", stage) for stage in stages],
         check.big("events", events),
+        check.maybe_big("fingerprint", fingerprint),
     )
-    sql = "select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::bigint[], %s::bigint)"
+    sql = (
+        "select pgq.commit_stage"
+        "(%s::text, %s::text, %s::bigint, %s::bigint[], %s::bigint, %s::bigint)"
+    )
     return Call("commit_stage", sql, params, value, {"queue": queue}, beside=True)
 
 

@@ -195,7 +195,13 @@ class AsyncProducing(AsyncBase):
         return await self._run(calls.produce.open_stage(queue, writer, epoch))
 
     async def commit_stage(
-        self, queue: str, writer: str, epoch: int | None, stages: Iterable[int], events: int
+        self,
+        queue: str,
+        writer: str,
+        epoch: int | None,
+        stages: Iterable[int],
+        events: int,
+        fingerprint: int | None = None,
     ) -> int:
         """Give away the events of these stages, all in one batch: 1. 0: it was done before.
 
@@ -205,13 +211,19 @@ class AsyncProducing(AsyncBase):
             epoch: as in `open_stage`.
             stages: what `open_stage` returned to the tasks whose transactions committed.
             events: how many they inserted.
+            fingerprint: a hash of the events that does not depend on their order, 64 bits with a
+                sign: an epoch that is repeated must have the same. None: nothing is compared.
 
         Raises:
             StageLost: not all of these stages wait any more; nothing was given away.
+            EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
+                a later epoch was committed; nothing was given away.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
             NotSupported: on the real extension.
         """
-        return await self._run(calls.produce.commit_stage(queue, writer, epoch, stages, events))
+        return await self._run(
+            calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)
+        )
 
     async def drop_stage(self, queue: str, writer: str) -> int:
         """Give up what a writer staged and did not commit: how many stages that were.

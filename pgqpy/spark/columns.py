@@ -74,9 +74,14 @@ def projection_of(schema: StructType) -> Projection:
     """Take the schema that the user gave.
 
     Raises:
-        InvalidArgument: it has a column that events lack, or one of another type.
+        InvalidArgument: it has a column that events lack, one of another type, or one twice.
     """
     for field in schema.fields:
+        if schema.names.count(field.name) > 1:
+            raise InvalidArgument(
+                f"schema: column {field.name} is there twice: name it once",
+                parameter="schema",
+            )
         wanted = TYPES.get(field.name)
         if wanted is None:
             raise InvalidArgument(

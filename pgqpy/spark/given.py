@@ -42,3 +42,12 @@ def queue_of(options: Mapping[str, str], shorter: str) -> str:
             parameter="queue",
         )
     return queue
+
+
+def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false; InvalidArgument if it is neither."""
+    text = options.get(name.lower(), str(default)).strip().lower()
+    if text not in ("true", "false"):
+        given = options[name.lower()]
+        raise InvalidArgument(f"option {name} must be true or false, not {given!r}", parameter=name)
+    return text == "true"

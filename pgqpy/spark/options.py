@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.dsn import Place, place_of
-from pgqpy.spark.given import Known, queue_of
+from pgqpy.spark.given import Known, flag, queue_of
 from pgqpy.spark.offsets import MOST, tick_of
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         max_events=_count(options, "maxEventsPerTrigger"),
         max_ticks=_count(options, "maxTicksPerTrigger"),
         min_partitions=_count(options, "minPartitions", most=MOST_PARTITIONS),
-        fail_on_data_loss=_flag(options, "failOnDataLoss", default=True),
-        push_down_filters=_flag(options, "pushDownFilters", default=False),
+        fail_on_data_loss=flag(options, "failOnDataLoss", default=True),
+        push_down_filters=flag(options, "pushDownFilters", default=False),
     )
 
 
@@ -212,13 +212,6 @@ def _whole(name: str, text: str, least: int, most: int = MOST) -> int:
     if not least <= number <= most:
         raise _wrong(name, f"a whole number from {least} to {most}", text)
     return number
-
-
-def _flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = options.get(name.lower(), str(default)).strip().lower()
-    if text not in ("true", "false"):
-        raise _wrong(name, "true or false", text)
-    return text == "true"
 
 
 def _wrong(name: str, wanted: str, given: str) -> InvalidArgument:

@@ -19,8 +19,8 @@ EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING,
     f"{name} STRING" for name in EXTRAS
 )
 DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
-OURS = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH}
 CORRUPT = "_corrupt"
+OURS = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH, CORRUPT}
 # JSON and nothing else: by default Spark also takes single quotes and a bare NaN.
 STRICT = {
     "mode": "PERMISSIVE",
@@ -106,7 +106,7 @@ def _check_names(names: list[str]) -> None:
         if names.count(name) > 1:
             raise _refused(f"column {name} is there twice")
         if name in OURS:
-            raise _refused(f"column {name} is the event's own: name another")
+            raise _refused(f"column {name} is the pipeline's own: name another")
 
 
 def _refused(why: str) -> InvalidArgument:

@@ -21,12 +21,13 @@ from pgqpy.spark.pipeline_parse import BATCH, DATE, EXTRAS, bad_records, good_re
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pgqpy.spark.pipeline_plan import Plan
 
 QUERY_ID = "sql.streaming.queryId"  # a local property that Spark sets
+FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # of all calendars that readers have
 SHOWN = 20  # rows of a micro-batch on the terminal
 
 
@@ -105,9 +106,15 @@ class Sink:
         if root is None:
             records.show(SHOWN, truncate=False)
             return
-        dated = records.withColumn(DATE, F.to_date("ev_time"))
+        dated = records.withColumn(DATE, _day(F.col("ev_time")))
         writer = dated.write.format(self._plan.format).mode("overwrite").partitionBy(DATE)
         writer.save(_folder(root, place))
+
+
+def _day(time: Column) -> Column:
+    """Return the day of a time; the first or the last that every reader knows for those beyond."""
+    first, last = (F.lit(text).cast("timestamp") for text in (FIRST, LAST))
+    return F.to_date(F.least(F.greatest(time, first), last))
 
 
 def _folder(root: str, place: str) -> str:

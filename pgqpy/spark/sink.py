@@ -26,7 +26,8 @@ from pyspark.sql.datasource import (
 from pgqpy.errors import PgqError
 from pgqpy.spark import sink_load
 from pgqpy.spark.connect import patiently
-from pgqpy.spark.sink_columns import event_columns
+from pgqpy.spark.sink_columns import check_packable, event_columns
+from pgqpy.spark.sink_fingerprint import added
 from pgqpy.spark.sink_load import Attempt, Writing, connected
 from pgqpy.spark.sink_options import refuse_overwrite, sink_options
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from pgqpy.spark.sink_columns import EventColumns
     from pgqpy.spark.sink_options import SinkOptions
 
 logger = logging.getLogger("pgqpy.spark")
@@ -44,10 +46,10 @@ QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver; `attempt` is None if the epoch was committed before."""
+    """What a task tells the driver."""
 
     writing: Writing | None  # None: at least once
-    attempt: Attempt | None
+    attempt: Attempt
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -55,7 +57,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
-        self.columns = event_columns(_kinds(schema), self.options.event_type)
+        self.columns = _columns(schema, self.options.event_type)
         once = Writing(f"write {uuid.uuid4()}", None)
         self.writing = once if self.options.exactly_once else None
 
@@ -78,7 +80,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
-        self.columns = event_columns(_kinds(schema), self.options.event_type)
+        self.columns = _columns(schema, self.options.event_type)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task of a micro-batch has."""
@@ -124,25 +126,31 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
 
     Raises:
         StageLost: the stages do not wait any more. Spark fails, and repeats the epoch.
+        EpochChanged: the epoch was committed with other rows, or a later one was.
     """
     told = [message for message in _told(messages) if message.attempt != sink_load.NOTHING]
     writing = told[0].writing if told else None
     if writing is None:  # nothing was written, or the tasks gave it away: at least once
         return
-    attempts = [message.attempt for message in told if message.attempt is not None]
-    if len(attempts) < len(told):  # a task found it in the ledger
-        _say_repeated(options, writing)
-        drop(options, writing)
-        return
+    attempts = [message.attempt for message in told]
     stages = [attempt.stage for attempt in attempts if attempt.stage is not None]
     events = sum(attempt.events for attempt in attempts)
+    compared = options.fail_on_changed_epoch and writing.epoch is not None
+    sums = added(attempt.fingerprint for attempt in attempts) if compared else None
+    done_before = len(stages) < len(attempts)  # a task found it in the ledger
 
     def once() -> int:
-        with connected(options) as client:
-            return client.commit_stage(options.queue, *writing, stages, events)
+        done = 0
+        with connected(options) as client, client.transaction():
+            done = client.commit_stage(options.queue, *writing, stages, events, sums)
+            if done and done_before:  # the ledger has lost it since, and the stages are not all
+                raise psycopg.Rollback
+        return 0 if done_before else done
 
     if not patiently(once, (psycopg.OperationalError,), options.place):
         _say_repeated(options, writing)
+        if done_before:
+            drop(options, writing)
 
 
 def drop(options: SinkOptions, writing: Writing | None) -> None:
@@ -184,5 +192,9 @@ def _epoch() -> Writing:
     return Writing(query, int(epoch))
 
 
-def _kinds(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+def _columns(schema: StructType, event_type: str | None) -> EventColumns:
+    kinds = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    columns = event_columns(kinds, event_type)
+    for number, name in columns.packed:
+        check_packable(name, schema.fields[number].dataType)
+    return columns

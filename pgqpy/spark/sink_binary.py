@@ -20,11 +20,11 @@ END = b"\xff\xff"
 _EMPTY = pa.scalar(b"", pa.binary())
 
 
-def rows(columns: Sequence[pa.Array]) -> memoryview:
-    """Return a row for each index of some columns of text, one after the other."""
+def rows(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return a row for each index of some columns of text."""
     head = len(columns).to_bytes(2, "big")
     parts = [part for column in columns for part in _prefixed(column)]
-    return _octets(_join(pa.scalar(head, pa.binary()), *parts))
+    return _join(pa.scalar(head, pa.binary()), *parts)
 
 
 def _prefixed(column: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -43,7 +43,7 @@ def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
     )
 
 
-def _octets(joined: pa.Array) -> memoryview:
+def octets(joined: pa.Array) -> memoryview:
     """Return all values of an array as they lie in memory: a copy would cost twice the rest."""
     _, offsets, values = joined.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32)[joined.offset :]

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from pyspark.sql.types import DataType
 
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 FIELDS = ("type", "data", *EXTRAS)
 TEXT = ("string", "varchar", "char")
+NUMBERS = {"byte", "short", "integer", "long", "float", "double", "decimal", "boolean", "void"}
+TIMES = {"date", "timestamp", "timestamp_ntz"}
+PACKABLE = {*TEXT, *NUMBERS, *TIMES, "binary", "array", "map", "struct"}  # Spark's typeName
 
 
 class EventColumns(NamedTuple):
@@ -56,6 +61,28 @@ def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> 
         raise _refused("data", "there is no column data, and none to pack as JSON: add one")
     fields = tuple(names.index(field) if field in names else None for field in FIELDS)
     return EventColumns(fields, packed, event_type)
+
+
+def check_packable(name: str, kind: DataType) -> None:
+    """Raise InvalidArgument for a column that JSON has nothing for, or has such a part."""
+    for part in _parts(kind):
+        if part.typeName() not in PACKABLE:
+            whole = "" if part is kind else f" contains {part.simpleString()}, which"
+            raise _refused(
+                name,
+                f"column {name} is {kind.simpleString()},{whole or ' which'} JSON has nothing "
+                "for: make text of it, by cast or to_json, or drop it",
+            )
+
+
+def _parts(kind: DataType) -> Iterator[DataType]:
+    """Return a type and the types inside it."""
+    yield kind
+    for name in ("elementType", "keyType", "valueType"):
+        if hasattr(kind, name):
+            yield from _parts(getattr(kind, name))
+    for field in getattr(kind, "fields", ()):
+        yield from _parts(field.dataType)
 
 
 def _one_type(names: Sequence[str], event_type: str | None) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 NULL = "null"
 UNUSUAL = r'[\x00-\x1f"\\]'
+DAYS = (-12_687_428, 11_248_737)  # since 1970: what Arrow writes as text, years -32767 to 32767
+DAY = 86_400  # seconds
+UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in (0x5C, *range(1, 0x20), 0x22)}
 
 
@@ -29,7 +32,7 @@ def objects(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
     """Return a text for each row: a JSON object of its columns.
 
     Raises:
-        InvalidEvent: a text contains a NUL.
+        InvalidEvent: a text contains a NUL, or a time is out of reach.
         InvalidArgument: a column has a type that JSON has nothing for.
     """
     pieces: list[Any] = []
@@ -86,15 +89,29 @@ def _float(_name: str, column: pa.Array) -> pa.Array:
     return text
 
 
-def _date(_name: str, column: pa.Array) -> pa.Array:
+def _date(name: str, column: pa.Array) -> pa.Array:
+    _check_reach(name, column.cast(pa.date32()).cast(pa.int32()), *DAYS)
     return _join('"', column.cast(pa.string()), '"')
 
 
-def _timestamp(_name: str, column: pa.Array) -> pa.Array:
+def _timestamp(name: str, column: pa.Array) -> pa.Array:
+    day = DAY * UNITS[column.type.unit]
+    _check_reach(name, column.cast(pa.int64()), DAYS[0] * day, (DAYS[1] + 1) * day - 1)
     # The number is UTC's, whatever the type's zone says; without a zone it is what was written.
     utc = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
     text = pc.replace_substring(utc.cast(pa.string()), " ", "T")
     return _join('"', text, '"' if column.type.tz is None else 'Z"')
+
+
+def _check_reach(name: str, counts: pa.Array, first: int, last: int) -> None:
+    """Raise InvalidEvent for times that Arrow writes as "value out of range"."""
+    least, most = pc.min_max(counts).as_py().values()
+    if least is not None and not first <= least <= most <= last:
+        raise InvalidEvent(
+            f"column {name} contains a time beyond the years -32767 to 32767, or an infinity: "
+            "replace it by null or by an earlier time",
+            field=name,
+        )
 
 
 def _binary(_name: str, column: pa.Array) -> pa.Array:

@@ -16,9 +16,10 @@ from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceede
 from pgqpy.spark import sink_binary as binary
 from pgqpy.spark.connect import check_schema, patiently
 from pgqpy.spark.sink_fields import fields, names_of, pieces
+from pgqpy.spark.sink_fingerprint import added, fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -38,10 +39,11 @@ class Attempt(NamedTuple):
     """What one attempt of a task wrote. `stage` is None where there is none."""
 
     stage: int | None
-    events: int
+    events: int = 0
+    fingerprint: int = 0  # of the events, if they are an epoch's
 
 
-NOTHING = Attempt(None, 0)
+NOTHING = Attempt(None)
 
 
 @contextmanager
@@ -62,11 +64,11 @@ def load(
     columns: EventColumns,
     writing: Writing | None,
     batches: Iterable[pa.RecordBatch],
-) -> Attempt | None:
+) -> Attempt:
     """Insert in a transaction of the task's own, as a stage of `writing` if there is one.
 
-    Returns:
-        None if the epoch is committed already.
+    Of an epoch that is committed already nothing is inserted, and the attempt has no stage: the
+    driver compares its fingerprint with the one in the ledger.
 
     Raises:
         ConnectionFailed, SchemaMissing, NotSupported: no stages here.
@@ -76,13 +78,37 @@ def load(
     first = next(some, None)
     if first is None:
         return NOTHING
+    rows = _Rows(columns, chain([first], some), hashed=bool(writing and writing.epoch is not None))
     with connected(options) as client, client.transaction():
         stage = _stage(client, options.queue, writing) if writing else None
         if stage is not None or not writing:
-            return Attempt(stage, _copy(client, options, columns, first, some))
-    for _ in some:  # Spark wants its rows read to the end
+            _copy(client, options, names_of(fields(columns, first)), rows)
+            return Attempt(stage, rows.events, rows.fingerprint)
+    for _ in rows:  # Spark wants its rows read to the end
         pass
-    return None
+    return Attempt(None, rows.events, rows.fingerprint)
+
+
+class _Rows:
+    """The rows of a task as binary COPY wants them; counts them, and adds up their hashes."""
+
+    def __init__(
+        self, columns: EventColumns, batches: Iterable[pa.RecordBatch], *, hashed: bool
+    ) -> None:
+        self._columns = columns
+        self._batches = batches
+        self._hashed = hashed
+        self.events = 0
+        self.fingerprint = 0
+
+    def __iter__(self) -> Iterator[memoryview]:
+        for batch in self._batches:
+            self.events += batch.num_rows
+            found = fields(self._columns, batch)
+            rows = binary.rows([column for column in found if column is not None])
+            if self._hashed:
+                self.fingerprint = added([self.fingerprint, fingerprint(rows)])
+            yield binary.octets(rows)
 
 
 def _stage(client: Client, queue: str, writing: Writing) -> int | None:
@@ -91,31 +117,17 @@ def _stage(client: Client, queue: str, writing: Writing) -> int | None:
     return client.open_stage(queue, *writing)
 
 
-def _copy(
-    client: Client,
-    options: SinkOptions,
-    columns: EventColumns,
-    first: pa.RecordBatch,
-    rest: Iterator[pa.RecordBatch],
-) -> int:
-    """Insert batches and return how many events they were."""
+def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
     limit = _limit(client, options.queue)
     table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
-    names = ", ".join(names_of(fields(columns, first)))
-    events = 0
-    with (
-        _refusing(options.queue),
-        client.connection.cursor().copy(_statement(table, names)) as copy,
-    ):
+    statement = _statement(table, ", ".join(names))
+    with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
         copy.write(binary.START)
-        for batch in chain([first], rest):
-            events += batch.num_rows
-            if limit is not None and events > limit:
+        for octets in rows:
+            if limit is not None and rows.events > limit:
                 raise _too_many(options.queue, limit)
-            found = fields(columns, batch)
-            copy.write(binary.rows([column for column in found if column is not None]))
+            copy.write(octets)
         copy.write(binary.END)
-    return events
 
 
 def _statement(table: str, columns: str) -> sql.Composed:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.dsn import Place, place_of
-from pgqpy.spark.given import Known, queue_of
+from pgqpy.spark.given import Known, flag, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NAMES = ("dsn", "service", "queue", "mode", "eventType")
+NAMES = ("dsn", "service", "queue", "mode", "eventType", "failOnChangedEpoch")
 MODES = ("exactly_once", "at_least_once")
 SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
 ELSEWHERE = {  # what users of other sinks would try
@@ -31,6 +31,7 @@ class SinkOptions(NamedTuple):
     queue: str
     exactly_once: bool
     event_type: str | None
+    fail_on_changed_epoch: bool
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
@@ -51,6 +52,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         queue=queue_of(options, '.save("orders")'),
         exactly_once=mode == MODES[0],
         event_type=options.get("eventtype"),
+        fail_on_changed_epoch=flag(options, "failOnChangedEpoch", default=True),
     )
 
 

@@ -13,7 +13,7 @@ begin
             'pgq.build_queue_insert(int)', 'pgq.build_insert_path()', 'pgq.build_insert_tree(int[], text)', 'pgq.build_insert_event(text, int[])',
             'pgq.move_position(int, bigint, bigint, bigint, bigint)', 'pgq.range_sql(text, txid_snapshot, txid_snapshot, int)',
             'pgq.range_sql(int, text, txid_snapshot, txid_snapshot, int)', 'pgq.tick_event_sql(text, bigint, bigint)',
-            'pgq.commit_stage(text, text, bigint, uuid[], bigint)', 'pgq.create_stage(int)', 'pgq.clear_stage(int, boolean)',
+            'pgq.commit_stage(text, text, bigint, uuid[], bigint)', 'pgq.commit_stage(text, text, bigint, bigint[], bigint)', 'pgq.create_stage(int)', 'pgq.clear_stage(int, boolean)',
             'pgq.insert_row(text, bigint, timestamptz, int, int, text, text, text, text, text, text)']) old
          where to_regprocedure(old) is not null
     loop

@@ -13,6 +13,7 @@ begin
         ledger_queue int not null,
         ledger_writer text not null,
         ledger_epoch bigint,  -- the last one; null: the writer writes once
+        ledger_fingerprint bigint,  -- of its events; null: unknown
         ledger_time timestamptz not null default now(),
         ledger_role text not null  -- see check_writer
             default coalesce(nullif(current_setting('role'), 'none'), session_user),

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 interplay = partial(stages.test_consumers_get_what_was_committed_once_whatever_overlaps, seed=0)
 sharing = partial(stages.test_those_who_share_a_range_by_its_stages_read_all_of_it_once, seed=9)
+repeated = stages.test_repeated_epoch_with_other_events_or_before_the_last_is_refused
+other_events = partial(repeated, epoch=2, fingerprint=-17)
+gone_back = partial(repeated, epoch=1, fingerprint=17)
 dropped: dict[str, Any] = {"call": DROP, "args": ("w",)}
 
 
@@ -265,6 +268,12 @@ MUTATIONS = {
         "perform pgq.lock_current(q);",
         "",
         no_deadlock(locks.CALLS["drop"], locks.CALLS["commit"]),
+    ),
+    "take a repeated epoch for done whatever it holds": Mutation(
+        "commit_stage", "v_done.ledger_fingerprint <> i_fingerprint", "false", other_events
+    ),
+    "take an epoch before the last for done": Mutation(
+        "commit_stage", "v_done.ledger_epoch > i_epoch", "false", gone_back
     ),
     "drop the ledger first": Mutation(
         "drop_queue",

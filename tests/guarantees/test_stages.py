@@ -236,6 +236,20 @@ def test_commit_that_rolled_back_is_said_again_and_done_once(db: Database) -> No
     assert db.main.deliver() == []
 
 
+@pytest.mark.parametrize(("epoch", "fingerprint"), [(2, -17), (1, 17)])
+def test_repeated_epoch_with_other_events_or_before_the_last_is_refused(
+    db: Database, epoch: int, fingerprint: int
+) -> None:
+    db.queue()
+    hashed = "select pgq.commit_stage('q', 'w', %s, %s, 1, %s)"
+    for number in (1, 2):
+        assert db.main.one(hashed, number, [stage(db.main, str(number), epoch=number)], 17) == 1
+    assert db.main.one(hashed, 2, [], 17) == 0
+    with refused("PQ019"):
+        db.main.one(hashed, epoch, [], fingerprint)
+    assert db.main.deliver() == ["1", "2"]
+
+
 def test_ticker_learns_of_a_commit(db: Database) -> None:
     db.queue(ticker_max_count="1", ticker_max_lag="1 hour")
     opened = stage(db.main, "a")

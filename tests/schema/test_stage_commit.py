@@ -12,6 +12,7 @@ from tests.support.waiting import eventually
 
 STAGES = "select * from pgq.get_tick_stages('q', %s, %s)"
 TICK = "select tick_id from pgq.tick_queue('q')"
+HASHED = "select pgq.commit_stage('q', %s, %s, %s, %s, %s)"
 BATCH = "select ev_data, ev_txid from pgq.get_batch_events(%s)"
 
 
@@ -68,6 +69,19 @@ def test_an_epoch_is_committed_once(stage, sql, given):
     assert sql(OPEN, "w", 4) is None
     assert sql(OPEN, "w", 9) is not None, "epochs may be left out"
     assert given() == ["a"]
+
+
+def test_an_epoch_that_comes_again_with_other_events_is_refused(stage, sql, given):
+    one, other = stage("w", 5, "a"), stage("w", 5, "b")
+    assert sql(HASHED, "w", 5, [one], 1, 17) == 1
+    assert sql(HASHED, "w", 5, [one], 1, 17) == 0
+    assert sql(COMMIT, "w", 5, [other], 1) == 0, "who gives no fingerprint is told as ever"
+    assert state(sql, HASHED, "w", 5, [other], 1, -17) == "PQ019"
+    assert sql(HASHED, "w", 6, [stage("w", 6, "c")], 1, 18) == 1
+    assert state(sql, HASHED, "w", 5, [one], 1, 17) == "PQ019", "the writer went back"
+    assert sql(COMMIT, "w", 7, [stage("w", 7, "d")], 1) == 1
+    assert sql(HASHED, "w", 7, [], 0, 19) == 0, "nothing to compare with"
+    assert given() == ["a", "c", "d"]
 
 
 def test_an_epoch_may_be_empty(queue, sql, given):

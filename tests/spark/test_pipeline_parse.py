@@ -84,8 +84,9 @@ def test_the_columns_of_the_event_stand_around_those_of_its_data(events: Any) ->
         ("INT", "each column and its type"),
         ("", "each column and its type"),
         ("id INT, ID STRING", "id is there twice"),
-        ("ev_id INT", "ev_id is the event's own"),
-        ("Ev_Date DATE", "ev_date is the event's own"),
+        ("ev_id INT", "ev_id is the pipeline's own"),
+        ("Ev_Date DATE", "ev_date is the pipeline's own"),
+        ("id INT, _Corrupt STRING", "_corrupt is the pipeline's own"),
     ],
 )
 def test_a_schema_that_makes_no_sense_is_refused_in_one_line(

@@ -91,7 +91,8 @@ def test_good_and_bad_records_are_there_once_with_the_date_and_the_reason(
     pipeline: Pipeline, feed: Feed
 ) -> None:
     first, second, third, fourth = feed.insert(data(1), "nope", data("x"), data(4))
-    assert pipeline.run() is None
+    error = pipeline.run()
+    assert error is None, error
     feed.insert(data(5))
     assert pipeline.run() is None
     assert [n for (n,) in pipeline.rows("n")] == [1, 4, 5]
@@ -100,7 +101,7 @@ def test_good_and_bad_records_are_there_once_with_the_date_and_the_reason(
         (third, data("x"), "n is not INT"),
     ]
     today = feed.client.connection.execute("select (now() at time zone 'utc')::date::text")
-    assert {date for (date,) in pipeline.rows("ev_date")} == {today.fetchone()[0]}  # type: ignore[index]  # a row
+    assert {day for (day,) in pipeline.rows("ev_date")} == {today.fetchone()[0]}  # type: ignore[index]  # a row
     assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
         (first, "test"),
         (fourth, "test"),
@@ -192,3 +193,19 @@ def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: 
     assert "/dev/null" in cause_of(str(error)).message
     assert pipeline.run() is None
     assert pipeline.rows("n") == [(1,)]
+
+
+def test_events_of_infinite_times_are_in_folders_that_readers_know(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    insert = "select pgq.insert_event_raw('orders', %s, %s, null, null, 't', %s, '', '', '', '')"
+    times = ("infinity", "-infinity", "0044-03-15 BC", "10000-01-01+00", "9999-12-30 23:59+00")
+    for number, time in enumerate(times, 1):
+        feed.client.connection.execute(insert, (number, time, data(number)))
+    feed.client.connection.execute(insert, (6, "infinity", "bad"))
+    feed.insert()
+    error = pipeline.run()
+    assert error is None, error
+    days = {1: "9999-12-31", 2: "0001-01-01", 3: "0001-01-01", 4: "9999-12-31", 5: "9999-12-30"}
+    assert dict(pipeline.rows("n", "ev_date")) == days
+    assert pipeline.rows("ev_data", "ev_date", folder="_bad") == [("bad", "9999-12-31")]

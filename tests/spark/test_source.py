@@ -11,9 +11,9 @@ from pyspark.sql.functions import col, length, unix_micros
 import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument
 from pgqpy.install import install
-from pgqpy.spark import finish, register
+from pgqpy.spark import finish
 from pgqpy.spark.connect import SCHEMA_VERSION
-from tests.spark.feed import CONSUMER, Feed, as_uri
+from tests.spark.feed import CONSUMER, Feed
 from tests.support.waiting import eventually
 
 RAW = "select pgq.insert_event_raw('orders', %s, %s, null, null, %s, %s, null, null, null, null)"
@@ -192,24 +192,6 @@ def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, chec
     assert "Batch" in said
     assert own_server.password not in said
     assert "geheim" not in said
-
-
-def test_plans_show_no_dsn_and_hide_what_the_user_hides(spark, feed):
-    hidden = "spark.sql.redaction.options.regex"
-    before = spark.conf.get(hidden)
-    try:
-        spark.conf.set(hidden, "consumer")
-        for _ in range(2):
-            register(spark)
-        uri = as_uri(feed.dsn, "geheim")
-        options = feed.options(dsn=uri, consumer="beer")
-        plan = spark.readStream.format("pgq").options(**options).load()._jdf.queryExecution()
-        assert "queue=orders" in plan.toString()
-        assert uri not in plan.toString()
-        assert "beer" not in plan.toString()
-        assert spark.conf.get(hidden).count("dsn") == 1
-    finally:
-        spark.conf.set(hidden, before)
 
 
 def test_a_stream_goes_on_where_it_ended(query, lake, feed, client):

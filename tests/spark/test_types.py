@@ -189,6 +189,11 @@ def test_a_schema_that_events_do_not_have_is_refused(schema, words):
     assert words in str(caught.value)
 
 
+def test_a_column_named_twice_is_refused_by_its_name():
+    with pytest.raises(InvalidArgument, match="column ev_id is there twice"):
+        projection_of(StructType().add("ev_id", "long").add("ev_id", "long"))
+
+
 def test_the_schema_is_what_is_read(feed):
     feed.insert("a")
     (row,) = read(feed.batch())

@@ -1,4 +1,5 @@
--- Function: pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
+-- Function: pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
+--   i_fingerprint bigint default null)
 --
 -- Gives away the events of these stages, unless that was done before: whoever says it twice, or two who say it at once,
 -- do it once. The ledger's row is written first, and its lock makes the second wait.
@@ -7,20 +8,25 @@
 -- their ev_txid. Only ev_id and ev_time are older. nextval tells tickers that there is something to see.
 --
 -- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit and
---   for readers that share them out.
+--   for readers that share them out. i_fingerprint: a hash of the epoch's events that does not depend on their order. A
+--   writer that gives it is refused where "done before" would lose or repeat events: the epoch had other events, or a later
+--   epoch is done, so the writer's notes are older than the ledger. Null: nothing is compared.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
 -- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL, or negative;
---   PQ012 the queue was restored where transaction ids are smaller; 42501 the writer is another role's; PQ018 not all of these stages are waiting; 40001 in
---   REPEATABLE READ, somebody else was faster; 42P01 the queue was dropped meanwhile.
+--   PQ012 the queue was restored where transaction ids are smaller; 42501 the writer is another role's; PQ018 not all of these
+--   stages are waiting; PQ019 the epoch was committed with another fingerprint, or a later one was; 40001 in REPEATABLE READ,
+--   somebody else was faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
 --   sequence.
-create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint)
+create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
+    i_fingerprint bigint default null)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_new boolean;
     v_found bigint;
+    v_done pgq.ledger;
     v_wanted constant bigint := (select count(distinct s) from unnest(i_stages) s);
 begin
     if i_stages is null or i_events is null then
@@ -33,15 +39,28 @@ begin
     perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
     perform pgq.check_restored(q);
     perform pgq.lock_current(q);
-    insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch) values (q.queue_id, i_writer, i_epoch)
+    insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch, ledger_fingerprint)
+    values (q.queue_id, i_writer, i_epoch, i_fingerprint)
     on conflict (ledger_queue, ledger_writer) do update
-       set ledger_epoch = excluded.ledger_epoch, ledger_time = now(),
+       set ledger_epoch = excluded.ledger_epoch, ledger_fingerprint = excluded.ledger_fingerprint, ledger_time = now(),
            ledger_role = case when exists (select from pg_roles where rolname = l.ledger_role)
                then l.ledger_role else excluded.ledger_role end
      where l.ledger_epoch < excluded.ledger_epoch;
     v_new := found;
     perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
     if not v_new then
+        if i_fingerprint is not null then
+            select * into v_done from pgq.ledger where ledger_queue = q.queue_id and ledger_writer = i_writer;
+            if v_done.ledger_epoch > i_epoch then
+                raise exception 'epoch % is repeated, but epoch % is committed already', i_epoch, v_done.ledger_epoch
+                    using errcode = 'PQ019', detail = format('queue %s, writer %s', i_queue_name, i_writer),
+                    hint = 'the writer''s notes are older than the ledger: continue from newer notes, or as a new writer';
+            elsif v_done.ledger_fingerprint <> i_fingerprint then
+                raise exception 'epoch % was committed with other events', i_epoch
+                    using errcode = 'PQ019', detail = format('queue %s, writer %s', i_queue_name, i_writer),
+                    hint = 'the writer''s notes are older than the ledger, or its source gives other events when it is read again';
+            end if;
+        end if;
         return 0;
     end if;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);
@@ -62,4 +81,4 @@ begin
     return 1;
 end
 $$;
-comment on function pgq.commit_stage(text, text, bigint, bigint[], bigint) is 'Gives away the events of a writer''s stages, once.';
+comment on function pgq.commit_stage(text, text, bigint, bigint[], bigint, bigint) is 'Gives away the events of a writer''s stages, once.';

@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    DayTimeIntervalType,
+    MapType,
+    StringType,
+    StructType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from pgqpy.errors import InvalidArgument
+from pgqpy.spark.sink import batch_writer
 from pgqpy.spark.sink_columns import event_columns
 from pgqpy.spark.sink_options import refuse_overwrite, sink_options
 
@@ -74,6 +84,26 @@ def test_options_have_the_names_of_the_readers_and_any_case():
 def test_wrong_options_are_refused_with_the_remedy(options, says):
     with pytest.raises(InvalidArgument) as caught:
         sink_options(options)
+    assert says in str(caught.value)
+
+
+VARIANT, YEAR = VariantType(), YearMonthIntervalType(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        (VARIANT, "column c is variant, which JSON has nothing for: make text of it"),
+        (YEAR, "column c is interval year, which JSON has nothing for"),
+        (ArrayType(YEAR), "array<interval year>, contains interval year, which JSON"),
+        (MapType(StringType(), StructType().add("v", VARIANT)), "contains variant, which JSON"),
+        (DayTimeIntervalType(), "interval day to second, which JSON"),
+    ],
+)
+def test_types_that_json_lacks_are_refused_by_the_column(kind, says):
+    schema = StructType().add("ok", "date").add("c", kind)
+    with pytest.raises(InvalidArgument) as caught:
+        batch_writer({"queue": "q", "eventType": "t"}, schema, overwrite=False)
     assert says in str(caught.value)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgqpy.errors import InvalidArgument, InvalidEvent
-from pgqpy.spark.sink_json import objects, texts
+from pgqpy.spark.sink_json import DAY, DAYS, UNITS, objects, texts
 
 CET = "Europe/Berlin"
 
@@ -117,3 +117,26 @@ def test_a_nul_is_refused_by_its_column():
 def test_a_type_without_json_is_refused_by_its_column():
     with pytest.raises(InvalidArgument, match="cast it to string"):
         texts("c", pa.array([1], pa.duration("us")))
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_first_and_the_last_time_that_have_a_text_are_written(unit):
+    assert texts("c", pa.array([*DAYS, None], pa.date32())).to_pylist() == [
+        '"-32767-01-01"',
+        '"32767-12-31"',
+        "null",
+    ]
+    day = DAY * UNITS[unit]
+    moments = pa.array([DAYS[0] * day, (DAYS[1] + 1) * day - 1], pa.timestamp(unit))
+    first, last = texts("c", moments).to_pylist()
+    assert first.startswith('"-32767-01-01T00:00:00')
+    assert last.startswith('"32767-12-31T23:59:59')
+
+
+@pytest.mark.parametrize("beyond", [DAYS[0] - 1, DAYS[1] + 1])
+def test_a_time_without_a_text_is_refused_by_its_column(beyond):
+    days = pa.array([0, None, beyond], pa.date32())
+    moments = pa.array([0, None, beyond * DAY * UNITS["us"]], pa.timestamp("us", "UTC"))
+    for column in (days, moments, pa.StructArray.from_arrays([days], ["c"])):
+        with pytest.raises(InvalidEvent, match="column c contains a time beyond the years"):
+            texts("c", column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -196,6 +197,22 @@ def test_an_epoch_that_spark_repeats_is_not_doubled(stream, stored, tmp_path):
     stream()
     assert sorted(stored()) == ["1", "2", "3"]
     assert (tmp_path / "checkpoint" / "commits" / "0").exists()
+
+
+def test_a_checkpoint_from_a_backup_fails_instead_of_losing_rows(stream, stored, tmp_path):
+    checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
+    add_file(tmp_path, "a", ["1"])
+    stream()
+    shutil.copytree(checkpoint, backup)
+    add_file(tmp_path, "b", ["2"])
+    stream()
+    shutil.rmtree(checkpoint)
+    backup.rename(checkpoint)
+    (tmp_path / "in" / "b.txt").unlink()
+    add_file(tmp_path, "c", ["3"])
+    with pytest.raises(StreamingQueryException, match="epoch 1 was committed with other events"):
+        stream()
+    assert sorted(stored()) == ["1", "2"]
 
 
 def test_at_least_once_doubles_an_epoch_that_spark_repeats(stream, stored, tmp_path):

@@ -1,4 +1,4 @@
-"""A pipeline shows its database's password nowhere: not in arguments, plans, pages or logs."""
+"""The database's password shows nowhere: not in arguments, plans, pages or logs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from urllib.request import urlopen
 
 import psutil
 
+from pgqpy.spark import register
 from tests.spark.feed import as_uri
 from tests.spark.harness_cluster import SessionProcess
 from tests.spark.test_pipeline_run import COMMAND, OPTIONS, data
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from tests.spark.feed import Feed
 
@@ -80,3 +83,21 @@ def test_a_password_is_in_no_argument_page_or_log(feed: Feed, tmp_path: Path) ->
     for text in (told, logged, kept, output):
         assert text
         assert secret not in text
+
+
+def test_plans_show_no_dsn_and_hide_what_the_user_hides(spark: SparkSession, feed: Feed) -> None:
+    hidden = "spark.sql.redaction.options.regex"
+    before = str(spark.conf.get(hidden))
+    try:
+        spark.conf.set(hidden, "consumer")
+        for _ in range(2):
+            register(spark)
+        uri = as_uri(feed.dsn, "geheim")
+        options = feed.options(dsn=uri, consumer="beer")
+        plan = spark.readStream.format("pgq").options(**options).load()._jdf.queryExecution()
+        assert "queue=orders" in plan.toString()
+        assert uri not in plan.toString()
+        assert "beer" not in plan.toString()
+        assert str(spark.conf.get(hidden)).count("dsn") == 1
+    finally:
+        spark.conf.set(hidden, before)

@@ -1,0 +1,52 @@
+"""An epoch that Spark repeats has the same rows, or fails."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.errors import EpochChanged
+
+
+def test_a_repeated_epoch_may_come_in_another_order_and_from_other_tasks(epoch, stored, caplog):
+    one = epoch(1)
+    one.commit(one.task("a", "b"), one.task("c"))
+    late = epoch(1)
+    late.commit(late.task("c", "b"), late.task(), late.task("a"))
+    assert "already" in caplog.text
+    assert stored() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("again", [("a",), ("a", "b", "b"), ("a", "c"), ("11", "22")])
+def test_a_repeated_epoch_with_other_rows_fails(epoch, stored, again):
+    first = ("12", "21") if again == ("11", "22") else ("a", "b")
+    one = epoch(1)
+    one.commit(one.task(*first))
+    late = epoch(1)
+    with pytest.raises(EpochChanged, match="epoch 1 was committed with other events"):
+        late.commit(late.task(*again))
+    assert stored() == list(first)
+
+
+def test_a_repeated_epoch_with_other_rows_fails_also_if_they_were_staged_before(epoch, stored):
+    behind = epoch(1)
+    before, ahead = behind.task("a"), epoch(1).task("b")
+    epoch(1).commit(ahead)
+    with pytest.raises(EpochChanged):
+        behind.commit(before)
+    assert stored() == ["b"]
+
+
+def test_an_epoch_of_before_the_last_fails_whatever_it_holds(epoch, stored):
+    for number in (1, 2):
+        epoch(number).commit(epoch(number).task(str(number)))
+    with pytest.raises(EpochChanged, match="epoch 1 is repeated, but epoch 2 is committed"):
+        epoch(1).commit(epoch(1).task("1"))
+    assert stored() == ["1", "2"]
+
+
+def test_a_changed_epoch_is_passed_over_where_that_is_asked_for(epoch, stored, caplog):
+    epoch(1).commit(epoch(1).task("a"))
+    lenient = epoch(1, failOnChangedEpoch="false")
+    lenient.commit(lenient.task("b"))
+    assert "already" in caplog.text
+    assert stored() == ["a"]
