@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.errors import InvalidSavepointSpecification
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
 from pgqpy.consumers.handling import (
@@ -64,6 +64,7 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
     """The connection that transactional handlers get: the transaction is the consumer's."""
 
     _collision: Exception | None = None
+    _depth = 0  # of transaction() blocks; the first is the consumer's
 
     def collided(self, error: BaseException) -> bool:
         """Say whether it is this connection's transaction that collided; ask before it ends."""
@@ -80,12 +81,22 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
     ) -> AsyncIterator[psycopg.AsyncTransaction]:
         """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
         async with super().transaction(savepoint_name, force_rollback) as inner:
+            self._depth += 1
             try:
                 yield inner
             except psycopg.Error as error:
                 if self._failed() and is_collision(error):
                     self._collision = error
                 raise
+            finally:
+                self._depth -= 1
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a pipeline, COPY, stream or transaction() block was begun and not ended."""
+        if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._depth > 1:
+            return True
+        return self.pgconn.pipeline_status != PipelineStatus.OFF
 
     async def commit(self) -> None:
         """Raise TransactionEnded: the consumer commits, together with finish_batch."""
@@ -104,10 +115,19 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         await super().close()
 
 
-def check_open(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is."""
+def check_open(connection: AsyncHandlerConnection) -> None:
+    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
+
+    A connection that the handler left in the middle of something is closed: nothing else ends that
+    for sure, and the next statement would wait for ever or get the answer of another one.
+    """
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
+    if connection.occupied:
+        connection.pgconn.finish()
+        raise psycopg.OperationalError(
+            "the handler left a pipeline, COPY, stream or transaction() open"
+        )
     if connection.pgconn.transaction_status == TransactionStatus.IDLE:
         raise TransactionEnded
 

@@ -29,6 +29,7 @@ class OpenBatch:
         self.failures = failures
         self.size = 0  # events that were read, in the last pass
         self.begun = False
+        self._closed = False
         self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self._session = session
@@ -42,21 +43,28 @@ class OpenBatch:
 
     def retry(self, event: Event, after: float | timedelta) -> None:
         """Give this event of the batch again, after some seconds or a timedelta."""
+        self._check_open()
         self.failures.retry(event, seconds(after))
 
     def __iter__(self) -> Iterator[Event]:
+        self._check_open()
+        self.begun = True  # also if nobody asks for the first event, as a map() that is dropped
         stream = self._read()
         self._streams.append(stream)
         return stream
 
     def close(self) -> None:
         """End what is still being read, before anything else is done with the connection."""
+        self._closed = True
         for stream in self._streams:
             stream.close()
         self._streams.clear()
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("process_batch has returned: its batch is finished, or given again")
+
     def _read(self) -> Generator[Event, None, None]:
-        self.begun = True
         self.size = 0
         with closing(self._session.events(self.info, self._fetch_size)) as fetched:
             try:

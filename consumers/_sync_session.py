@@ -131,7 +131,8 @@ class Session:
 
     def run(self, *wanted: Call[Any]) -> list[Any]:
         """Run the calls in one round trip; outside a transaction they are one of their own."""
-        cursors = [self.connection.cursor(row_factory=tuple_row) for _ in wanted]
+        # Not connection.cursor(): handlers may set its cursor_factory.
+        cursors = [psycopg.Cursor(self.connection, row_factory=tuple_row) for _ in wanted]
         try:
             self._send(wanted, cursors)
         except psycopg.Error as error:

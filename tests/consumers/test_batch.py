@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, Retry
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, Maker
 from tests.support.waiting import eventually
 
 
@@ -208,3 +208,28 @@ def test_a_transactional_batch_has_its_effects_once(queue, make, dsn, connection
     queue.wait_until_finished()
     rows = connection.execute("select data from effect").fetchall()
     assert rows == [(data,) for data in "abcde"]
+
+
+def test_a_lazy_reader_that_nobody_reads_loses_no_event(queue, dsn, log):
+    class Lazy(Consumer):
+        queue, name = QUEUE, CONSUMER
+
+        def process_batch(self, batch):
+            self.rows = map(str, batch)
+
+    maker = Maker(dsn, asynchronous=False)
+    running = maker.run(Lazy(dsn))
+    queue.insert("a")
+    eventually(lambda: "without having read the whole batch" in log.text)
+    running.stop()
+    assert queue.open_batch() is not None
+
+
+def test_a_batch_that_its_handler_kept_refuses_to_be_used_later(queue, collect):
+    kept = []
+    collect(lambda batch, events: kept.append((batch, events[0])))
+    queue.insert("a")
+    queue.wait_until_finished()
+    batch, event = kept[0]
+    with pytest.raises(RuntimeError, match="process_batch has returned"):
+        batch.retry(event, 1)

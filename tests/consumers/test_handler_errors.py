@@ -8,7 +8,7 @@ import concurrent.futures
 import psycopg
 import pytest
 
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 
 
 class Mute(Exception):
@@ -151,3 +151,56 @@ def test_an_event_that_always_loses_the_connection_is_set_aside(queue, make, eff
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1
     assert log.text.count("lost its connection") == 3
+
+
+def begun_pipeline(connection):
+    connection.pgconn.enter_pipeline_mode()
+
+
+def begun_copy(connection):
+    connection.pgconn.send_query(b"copy effect (data) from stdin")
+
+
+def begun_transaction(connection):
+    block = connection.transaction()
+    block.__enter__()
+    return block  # kept: its end would end it
+
+
+@pytest.mark.parametrize("begin", [begun_pipeline, begun_copy, begun_transaction])
+def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
+    queue, dsn, effects, log, begin
+):
+    kept = []
+
+    def handler(event, connection):
+        if event.data == "bad":
+            kept.append(begin(connection))
+        else:
+            connection.execute(NOTE, [event.data])
+
+    maker = Maker(dsn, asynchronous=False)
+    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True, "retry_base": 1000}
+    kind = type("Leaving", (maker.base,), {**members, "process_event": staticmethod(handler)})
+    running = maker.run(kind(dsn))
+    queue.insert("a", "bad", "b")
+    queue.wait_until_finished()
+    running.stop()
+    assert effects() == ["a", "b"]
+    assert len(queue.retry_delays()) == 1
+    assert "left a pipeline, COPY, stream or transaction() open" in log.text
+
+
+def test_a_cursor_factory_set_by_a_handler_breaks_nothing(queue, dsn, effects):
+    def handler(event, connection):
+        connection.cursor_factory = psycopg.ClientCursor
+        connection.execute(NOTE, [event.data])
+
+    maker = Maker(dsn, asynchronous=False)
+    members = {"queue": QUEUE, "name": CONSUMER, "transactional": True}
+    kind = type("Choosing", (maker.base,), {**members, "process_event": staticmethod(handler)})
+    running = maker.run(kind(dsn))
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    running.stop()
+    assert effects() == ["a", "b"]
