@@ -1,6 +1,8 @@
--- Who may do what (pgq-contract 1.9), exactly: see set_rights. Nothing is for PUBLIC but what shows no payload.
+-- Who may do what (pgq-contract 1.9), exactly: see set_rights. Nothing is for PUBLIC but what shows
+-- no payload.
 --
--- Every function and every table of ours is listed here; what somebody else put into the schema keeps its rights.
+-- Every function and every table of ours is listed here; what somebody else put into the schema
+-- keeps its rights.
 --
 -- Writes: as set_rights.
 do $functions$
@@ -42,7 +44,8 @@ begin
 end
 $functions$;
 
--- Administrators change state through functions. What may be set by hand is what PGQ documents, and harmless.
+-- Administrators change state through functions. What may be set by hand is what PGQ documents, and
+-- harmless.
 do $tables$
 begin
     perform pgq.set_rights('pg_namespace', 'pgq'::regnamespace, '{public usage}');

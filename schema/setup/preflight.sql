@@ -1,11 +1,14 @@
--- Refuses, before anything else is written, a database in which the engine can't be installed, and makes the schema.
+-- Refuses, before anything else is written, a database in which the engine can't be installed, and
+-- makes the schema.
 --
--- Who owns a schema, or may create in it, can put a function of theirs where ours is expected, and it runs with the rights of
--- whoever calls it: the installer first. So the schema is either made here, or it is the installer's own and holds nothing,
--- or it is ours and everything in it is the installer's own. Nothing of it is read before that is known.
+-- Who owns a schema, or may create in it, can put a function of theirs where ours is expected, and
+-- it runs with the rights of whoever calls it: the installer first. So the schema is either made
+-- here, or it is the installer's own and holds nothing, or it is ours and everything in it is the
+-- installer's own. Nothing of it is read before that is known.
 --
--- Raises PQ014: the server is older than PostgreSQL 14; the extension pgq is there; a schema pgq of somebody else, or with
--- objects of somebody else, is there; what is installed is newer than this file.
+-- Raises PQ014: the server is older than PostgreSQL 14; the extension pgq is there; a schema pgq of
+-- somebody else, or with objects of somebody else, is there; what is installed is newer than this
+-- file.
 -- Writes: create schema, where there is none.
 do $preflight$
 declare

@@ -1,7 +1,8 @@
 -- Function: pgq.check_extra_maint(x_functions text)
 --
--- Refuses an extra_maint array that names a function which maintenance may not call: see is_extra_maint. maint_operations
--- asks again each time, for a function may be replaced or given to somebody else.
+-- Refuses an extra_maint array that names a function which maintenance may not call: see
+-- is_extra_maint. maint_operations asks again each time, for a function may be replaced or given to
+-- somebody else.
 --
 -- Raises: PQ009.
 -- Writes: nothing.

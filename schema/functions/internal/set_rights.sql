@@ -1,11 +1,13 @@
 -- Function: pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
 --
--- Gives the rights on an object of ours exactly: those that are listed, and to nobody but the owner any other. Whoever makes
--- an object may have default privileges (ALTER DEFAULT PRIVILEGES) that give others more than we know of: EXECUTE on a
--- function, SELECT on events. What is right already is left alone, so that no row of the catalogue is written for it.
+-- Gives the rights on an object of ours exactly: those that are listed, and to nobody but the owner
+-- any other. Whoever makes an object may have default privileges (ALTER DEFAULT PRIVILEGES) that
+-- give others more than we know of: EXECUTE on a function, SELECT on events. What is right already
+-- is left alone, so that no row of the catalogue is written for it.
 --
--- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing one is passed over. i_rights: each 'role privilege' or 'role privilege column', in
---   lower case; the role public is everybody.
+-- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing one is
+--   passed over. i_rights: each 'role privilege' or 'role privilege column', in lower case; the
+--   role public is everybody.
 -- Writes: revoke, grant.
 create or replace function pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
 returns void language plpgsql as $$

@@ -1,8 +1,9 @@
 -- Function: pgq.maint_operations()
 --
--- What maintenance has to be done now: functions to call, each in a transaction of its own, with func_arg if it is not
--- null. One that returns 1 wants to be called again at once. The name "vacuum" stands for the command. A function of
--- extra_maint is left out when is_extra_maint refuses it by now.
+-- What maintenance has to be done now: functions to call, each in a transaction of its own, with
+-- func_arg if it is not null. One that returns 1 wants to be called again at once. The name
+-- "vacuum" stands for the command. A function of extra_maint is left out when is_extra_maint
+-- refuses it by now.
 --
 -- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
