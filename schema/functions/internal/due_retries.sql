@@ -1,21 +1,23 @@
 -- Function: pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
 --
--- The retried events that are due now and may not have been at an earlier look: those that became due after i_from, and
--- those set aside by transactions that the look did not see, whatever their time.
+-- The retried events that are due now and may not have been at an earlier look: those that became due since i_from, and
+-- those due before that, if they were set aside by transactions that the look did not see.
 --
 -- The conditions on ev_retry_after and on ev_txid stand apart, each for its index. "+ interval '0'" keeps the planner from
 -- taking the wrong one, which leads over every row deleted since xmin was held back.
 --
 -- Parameters: i_from: the time of the look, -infinity: all; i_xmax, i_xip: the transactions from i_xmax on, and i_xip,
 --   were not seen.
--- Returns: a row may be there twice.
+-- STABLE, so that it is taken into the query that calls it.
+--
+-- Returns: each row once.
 -- Writes: nothing.
 create or replace function pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
-returns setof pgq.retry_queue language sql as $$
-    select * from pgq.retry_queue where ev_retry_after > i_from and ev_retry_after <= now()
+returns setof pgq.retry_queue language sql stable as $$
+    select * from pgq.retry_queue where ev_retry_after >= i_from and ev_retry_after <= now()
     union all
-    select * from pgq.retry_queue where ev_txid >= i_xmax and ev_retry_after + interval '0' <= now()
+    select * from pgq.retry_queue where ev_txid >= i_xmax and ev_retry_after + interval '0' < i_from and ev_retry_after + interval '0' <= now()
     union all
-    select * from pgq.retry_queue where ev_txid = any (i_xip) and ev_retry_after + interval '0' <= now()
+    select * from pgq.retry_queue where ev_txid = any (i_xip) and ev_retry_after + interval '0' < i_from and ev_retry_after + interval '0' <= now()
 $$;
 comment on function pgq.due_retries(timestamptz, bigint, bigint[]) is 'Retried events that are due now and may not have been at an earlier look.';

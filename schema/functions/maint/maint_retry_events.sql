@@ -1,9 +1,9 @@
 -- Function: pgq.maint_retry_events()
 --
 -- Puts events back whose time has come: the same id and time, a new txid, for the one consumer that set them aside.
--- Up to 10,000 a queue and call (thrice that after a change of their times), in one statement; two callers at once share
--- them. A queue that fails is a WARNING, and the others go on. A queue that waits for repair_queue is left alone: what it
--- got now would look as if it were old.
+-- Up to 10,000 a queue and call, in one statement; two callers at once share them. A queue that fails is a WARNING,
+-- and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
+-- old.
 --
 -- What was put back lies at the low end of the index by time, and stays there as dead rows while some transaction holds
 -- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which transactions it did not
@@ -48,17 +48,17 @@ begin
                      where (ev_owner, ev_id) in (
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_retry_after > $2 and ev_retry_after <= now()
+                                 where ev_queue = $1 and ev_retry_after >= $2 and ev_retry_after <= now()
                                  order by ev_retry_after limit $5 for update skip locked) due
                             union all
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_txid >= $3 and ev_retry_after + interval '0' <= now()
+                                 where ev_queue = $1 and ev_txid >= $3 and ev_retry_after + interval '0' < $2 and ev_retry_after + interval '0' <= now()
                                  order by ev_txid limit $5 for update skip locked) new
                             union all
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_txid = any ($4) and ev_retry_after + interval '0' <= now()
+                                 where ev_queue = $1 and ev_txid = any ($4) and ev_retry_after + interval '0' < $2 and ev_retry_after + interval '0' <= now()
                                  limit $5 for update skip locked) late)
                     returning *)
                 insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
