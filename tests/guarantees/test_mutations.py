@@ -190,8 +190,8 @@ MUTATIONS = {
     ),
     "move ten retries a turn": Mutation(
         "maint_retry_events",
-        "limit 10000",
-        "limit 10",
+        "c_limit constant int := 10000",
+        "c_limit constant int := 10",
         g1c.test_thousands_of_retries_due_are_drained,
     ),
     "retry for consumers that leave": Mutation(

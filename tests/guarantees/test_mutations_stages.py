@@ -13,6 +13,7 @@ from tests.guarantees import test_stages_locks as locks
 from tests.guarantees import test_stages_rotation as rotation
 from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.stages import DROP
+from tests.guarantees.test_faults_drop import DROP as DROP_QUEUE
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -255,13 +256,13 @@ MUTATIONS = {
         "commit_stage",
         "perform pgq.lock_current(q);",
         "",
-        locks.test_repair_waits_for_a_commit_in_progress_and_keeps_its_events,
+        partial(locks.test_commit_in_the_middle_of_its_call_is_waited_for, whole=locks.REPAIR),
     ),
     "commit beside a drop": Mutation(
         "commit_stage",
         "perform pgq.lock_current(q);",
         "",
-        no_deadlock(locks.CALLS["commit"], locks.CALLS["insert"]),
+        partial(locks.test_commit_in_the_middle_of_its_call_is_waited_for, whole=DROP_QUEUE),
     ),
     "give up beside a drop": Mutation(
         "drop_stage",

@@ -111,6 +111,22 @@ def test_repair_waits_for_a_commit_in_progress_and_keeps_its_events(db: Database
     assert db.main.deliver() == ["a"]
 
 
+@pytest.mark.parametrize("whole", [REPAIR, DROP_QUEUE])
+def test_commit_in_the_middle_of_its_call_is_waited_for(db: Database, whole: str) -> None:
+    db.queue()
+    opened = stage(db.main, "a")
+    holder, giver, admin = db.open(), db.open(), db.open()
+    holder.begin()
+    holder.one("select stage_txid from pgq.stage for update")
+    given = giver.later(COMMIT, "w", 1, [opened], 1)  # has the ledger, wants the stage
+    wait_until_blocked(db.main.connection, giver.pid)
+    done = admin.later(whole)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [giver.pid]
+    holder.rollback()
+    assert given.result(timeout=30) == 1
+    assert done.result(timeout=30) == 1
+
+
 def test_commit_that_waited_for_a_repair_is_refused(db: Database) -> None:
     db.queue()
     opened = stage(db.main, "a")
