@@ -246,10 +246,7 @@ class ConsumerRunning(PgqError):
 
 
 class TransactionEnded(PgqError):
-    """A handler ended the transaction in which its batch is processed.
-
-    Data: none.
-    """
+    """A handler ended the transaction in which its batch is processed."""
 
     what_to_do = "commit and rollback are the consumer's; to undo an event, raise an exception"
 
@@ -266,13 +263,7 @@ class StageLost(PgqError):
 
 
 class EpochChanged(PgqError):
-    """The epoch was committed with other events, or a later epoch was committed.
-
-    Nothing was inserted. The writer's notes are older than the ledger, or its source gives other
-    events when it is read again.
-
-    Data: `.queue`.
-    """
+    """The epoch was committed with other events, or a later epoch was: nothing was inserted."""
 
     what_to_do = "go on from newer notes, or as a new writer"
 
