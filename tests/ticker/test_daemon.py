@@ -263,43 +263,6 @@ def test_password_is_never_printed(start, dsn):
     assert "hunter2" not in daemon.process.output()
 
 
-def test_service_manager_hears_ready_watchdog_and_stopping(start, dsn, tmp_path):
-    path = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(path)
-        manager.settimeout(30)
-        daemon = start(dsn, NOTIFY_SOCKET=path, WATCHDOG_USEC="200000")
-        ready = until(manager, b"READY=1")[-1]
-        assert ready.startswith(b"READY=1\nSTATUS=")
-        assert ready.endswith(b": active")
-        until(manager, b"WATCHDOG=1")
-        daemon.process.signal(signal.SIGTERM)
-        until(manager, b"STOPPING=1")
-    assert daemon.process.wait() == 0
-
-
-def until(manager, wanted):
-    """Return what the service manager hears up to what starts with `wanted`."""
-    heard: list[bytes] = []
-    while not heard or not heard[-1].startswith(wanted):
-        heard.append(manager.recv(2000))
-    return heard
-
-
-def test_service_manager_hears_ready_only_once_a_database_was_reached(start, own_server, tmp_path):
-    own_server.stop()
-    path = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(path)
-        manager.settimeout(30)
-        daemon = start(own_server.dsn(), NOTIFY_SOCKET=path)
-        daemon.wait_for("reconnecting")
-        assert manager.recv(2000).startswith(b"STATUS=")
-        own_server.start()
-        before = until(manager, b"READY=1")[:-1]
-        assert all(each.startswith(b"STATUS=") for each in before)
-
-
 def test_console_log_is_for_people(spawn, dsn):
     process = spawn("-m", "pgqpy.ticker", "--dsn", dsn)
     text = process.wait_for_output("active")
