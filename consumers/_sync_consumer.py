@@ -18,8 +18,9 @@ from pgqpy.consumers.definition import Definition, check, where_to_connect
 from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.loss import Suspect, is_loss
 from pgqpy.consumers.signals import drain_on_signals
-from pgqpy.consumers.texts import describe, printable
+from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import Wakeup
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

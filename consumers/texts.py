@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import traceback
 
-REASON_LENGTH = 1000  # characters
+from pgqpy.texts import LONGEST, printable
+
 TRACEBACK_LINES = 200  # the first and the last of them
 
 
@@ -19,15 +20,6 @@ def describe(error: BaseException) -> str:
     return printable(f"{kind}: {text}" if text else kind)
 
 
-def printable(text: str, length: int = REASON_LENGTH) -> str:
-    """Escape what is not printable, as Python does in a literal, and cut what is too long."""
-    some = text[: length + 1]
-    if not some.isprintable():
-        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in some)
-        some = "".join(escaped)
-    return some if len(some) <= length else f"{some[: length - 1]}…"
-
-
 def traceback_text(error: BaseException) -> str:
     """Return the traceback as logging prints it, with every line cut and escaped.
 
@@ -36,7 +28,7 @@ def traceback_text(error: BaseException) -> str:
     """
     lines: list[str] = []
     for part in traceback.TracebackException.from_exception(error).format():
-        text = part[: 2 * REASON_LENGTH].rstrip("\n")
+        text = part[: 2 * LONGEST].rstrip("\n")
         first, *more = text.split("\n")
         indent = "" if first.startswith("  ") else "    "
         lines += [printable(first), *(indent + printable(line) for line in more)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from pgqpy.ticker.remedies import printable
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping

@@ -7,7 +7,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from pgqpy.ticker.remedies import printable
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from pgqpy.texts import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-LONGEST = 1000  # characters of others' text in a log line
 
 REMEDIES: Mapping[str, str] = {
     "42P01": "a table or sequence of the queue is gone: "
@@ -41,17 +41,3 @@ def brief(exc: BaseException) -> str:
     """Return the error's first line: what the server adds below it repeats statements."""
     lines = str(exc).strip().splitlines()
     return printable(lines[0]) if lines else type(exc).__name__
-
-
-def printable(text: str) -> str:
-    """Return a text of others as one line of bounded length that commands no terminal.
-
-    Names of roles, queues and prepared transactions, and messages of functions, may hold anything.
-    """
-    cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    if cut.isprintable():
-        return cut
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in cut
-    )

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy.texts import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -60,7 +62,7 @@ def show_json_line(row: Row) -> None:
 
 def show_line(cells: Sequence[str]) -> None:
     """Print one row of a list without an end, which cannot be aligned."""
-    click.echo("  ".join(map(_one_line, cells)))
+    click.echo("  ".join(map(escaped, cells)))
 
 
 def as_text(value: Any) -> str:
@@ -113,20 +115,8 @@ def _jsonable(value: Any) -> Any:
     return str(value)
 
 
-def _one_line(text: str, keep: str = "") -> str:
-    """Write out what is not printable: an event may hold any text, a terminal's commands too."""
-    if text.isprintable():
-        return text
-    return "".join(
-        letter
-        if letter.isprintable() or letter in keep
-        else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
-
-
 def _show_plain(lines: Sequence[Sequence[str]]) -> None:
-    lines = [[_one_line(cell) for cell in line] for line in lines]
+    lines = [[escaped(cell) for cell in line] for line in lines]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
@@ -148,7 +138,7 @@ def _show_table(
         widest = max(map(cell_len, cells)) if heading in NAMES and lines else None
         table.add_column(heading, overflow="fold", min_width=widest)
     for line in lines:
-        row = (Text(_one_line(cell, "\n")) for cell in line)  # Text: a name may look like markup
+        row = (Text(escaped(cell, "\n")) for cell in line)  # Text: a name may look like markup
         table.add_row(*row, style=styles.get(line[0]))
     anywhere = console.options.update(width=WIDEST)
     if console.measure(table, options=anywhere).minimum > console.width:

@@ -54,7 +54,7 @@ class _BoundedLoader(TimestamptzBinaryLoader):
     def load(self, data: Buffer) -> datetime:
         """Return the time, or the nearest one there is."""
         try:
-            return UtcLoader(self.oid).load(data)  # type: ignore[no-any-return]
+            return UtcLoader(self.oid).load(data)  # type: ignore[no-any-return]  # psycopg: compiled
         except psycopg.DataError:
             before_2000 = bytes(data)[0] & 0x80  # the sign of microseconds since then
             return self._earliest if before_2000 else self._latest

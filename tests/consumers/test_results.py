@@ -204,7 +204,6 @@ def test_a_plain_handler_that_returns_a_task_is_awaited(queue, dsn):
     done = []
 
     async def work(event):
-        await asyncio.sleep(0)
         done.append(event.data)
 
     @functools.wraps(work)

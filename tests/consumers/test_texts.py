@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from pgqpy.consumers.texts import REASON_LENGTH, TRACEBACK_LINES, describe, traceback_text
+from pgqpy.consumers.texts import TRACEBACK_LINES, describe, traceback_text
+from pgqpy.texts import LONGEST
 
 
 class Mute(Exception):
@@ -35,7 +36,7 @@ def test_an_exception_is_one_printable_line(error, told):
 @pytest.mark.parametrize("letter", ["x", "\0"])
 def test_a_long_text_is_cut(letter):
     told = describe(ValueError(letter * 1_000_000))
-    assert len(told) == REASON_LENGTH
+    assert len(told) == LONGEST
     assert told.endswith("…")
 
 
