@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.definition import Definition
     from pgqpy.consumers.loss import Suspect
     from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.errors import EventNotFound
     from pgqpy.records import Batch, Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -146,6 +147,12 @@ class AsyncLoop:
                 batch.consumer,
             )
         return gone
+
+    async def lacks(self, batch: Batch | None, error: EventNotFound) -> None:
+        """Take an event that process_batch set aside and the batch lacks for its failure."""
+        if batch is None or self.by_event or self.wants_stop(error):
+            raise error
+        await self.back_off(batch, error)
 
     def wants_stop(self, error: BaseException) -> bool:
         """Say whether this error of a handler is to end run()."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.errors import InvalidSavepointSpecification
+from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
@@ -34,14 +34,28 @@ def _nothing(_rows: list[tuple[Any, ...]]) -> None:
     return None
 
 
-# A setting that ends with the transaction: gone means that a handler ended it, even if it then
-# began another one.
-MARK = Call(
-    "set_config", "select pg_catalog.set_config('pgqpy.transaction', '1', true)", (), _nothing
-)
-MARKED = Call(
-    "current_setting", "select pg_catalog.current_setting('pgqpy.transaction', true)", (), _flag
-)
+def mark(role: str) -> Call[None]:
+    """Mark the transaction, by a setting that ends with it, and take up the consumer's role.
+
+    The mark is gone if a handler ended the transaction, even if it then began another one.
+    """
+    query = """
+        select pg_catalog.set_config('pgqpy.transaction', '1', true),
+               pg_catalog.set_config('role', %s, true)"""
+    return Call("set_config", query, (role,), _nothing)
+
+
+def marked(role: str) -> Call[bool]:
+    """Ask whether the transaction is still the marked one; undo what would hinder our own calls.
+
+    A handler may have set a role for its tenant, or a timeout that suits its own statements.
+    """
+    query = """
+        select pg_catalog.current_setting('pgqpy.transaction', true),
+               pg_catalog.set_config('role', %s, true),
+               pg_catalog.set_config('statement_timeout', '0', true)"""
+    return Call("current_setting", query, (role,), _flag)
+
 
 # Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are
 # checked after each event; going back to the inner savepoint restores how they are deferred.
@@ -128,8 +142,13 @@ def check_open(connection: AsyncHandlerConnection) -> None:
         raise psycopg.OperationalError(
             "the handler left a pipeline, COPY, stream or transaction() open"
         )
-    if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+    if ended(connection):
         raise TransactionEnded
+
+
+def ended(connection: AsyncHandlerConnection) -> bool:
+    """Say whether the connection works, and no transaction is open."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 async def attempt(
@@ -161,5 +180,5 @@ async def attempt(
 async def _undo(session: AsyncSession) -> None:
     try:
         await session.run(*UNDO)
-    except InvalidSavepointSpecification as error:
+    except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(TransactionEnded()) from error

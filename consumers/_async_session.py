@@ -47,6 +47,7 @@ class AsyncSession:
         self.connection = connection
         self.client = AsyncClient(connection)
         self.extension = False  # the real extension pgq, not ours
+        self.role = "none"  # that SET ROLE chose for us
         self._notified = False
         connection.add_notify_handler(self._note)
 
@@ -76,6 +77,8 @@ class AsyncSession:
     async def hand_over(self) -> None:
         """Give the role's and the database's settings back: handlers use the connection now."""
         await self.connection.execute(resetting(PINNED).encode())
+        cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
+        (self.role,) = await cursor.fetchone() or (self.role,)
 
     async def close(self) -> None:
         """Close the connection; closing twice is safe."""

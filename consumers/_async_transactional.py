@@ -25,7 +25,13 @@ from pgqpy.consumers.handling import (
 from pgqpy.consumers.loss import is_collision, is_loss
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
-from pgqpy.errors import BatchLost, BatchNotFound, TransactionEnded, UnreadableEvent
+from pgqpy.errors import (
+    BatchLost,
+    BatchNotFound,
+    EventNotFound,
+    TransactionEnded,
+    UnreadableEvent,
+)
 
 if TYPE_CHECKING:
     from pgqpy.consumers._async_batch import AsyncOpenBatch
@@ -62,6 +68,9 @@ class AsyncTransactionalLoop(AsyncLoop):
         except BatchNotFound as error:
             if self._info is None or not await self.lost(self._info, error):
                 raise
+            await self._pause()  # a handler that moves its own consumer does so again and again
+        except EventNotFound as error:
+            await self.lacks(self._info, error)
         except UnreadableEvent as error:
             raise await self._located() or error from error
         except (HandlerFailed, psycopg.Error) as error:
@@ -75,7 +84,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = await self.session.run(savepoint.MARK, self.next_call)
+        _, info = await self.session.run(savepoint.mark(self.session.role), self.next_call)
         if self.pace.took(info):
             (info,) = await self.session.run(self.next_call)
             self.pace.took(info)
@@ -89,8 +98,8 @@ class AsyncTransactionalLoop(AsyncLoop):
         ):
             return False
         savepoint.check_open(connection)
-        await batch.failures.flush()
-        marked, finished = await self.session.run(savepoint.MARKED, consume.finish_batch(info))
+        wanted = [*batch.failures.calls(), consume.finish_batch(info)]
+        marked, *_, finished = await self.session.run(savepoint.marked(self.session.role), *wanted)
         if not marked:
             raise TransactionEnded
         if not finished:
@@ -108,9 +117,17 @@ class AsyncTransactionalLoop(AsyncLoop):
                         return False
                     self.event = event
                     await handle(batch, event)
+                if len(events) >= self.consumer.fetch_size or batch.failures.full:
+                    await self._take_back()  # before statements of our own
                 if batch.failures.full:
                     await batch.failures.flush()
         return True
+
+    async def _take_back(self) -> None:
+        """Make sure that the transaction is ours, and that no handler's settings hinder us."""
+        (marked,) = await self.session.run(savepoint.marked(self.session.role))
+        if not marked:
+            raise TransactionEnded
 
     async def _boldly(self, _batch: AsyncOpenBatch, event: Event) -> None:
         connection = self.session.connection
@@ -122,6 +139,8 @@ class AsyncTransactionalLoop(AsyncLoop):
         except HANDLER_ERRORS as error:
             if is_own_cancellation(error):
                 raise
+            if savepoint.ended(connection):
+                raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=self.session.collided(error)) from error
 
     async def _carefully(self, batch: AsyncOpenBatch, event: Event) -> None:
@@ -164,7 +183,11 @@ class AsyncTransactionalLoop(AsyncLoop):
             await self.back_off(self._info, cause)
 
     async def _collided(self) -> None:
+        logger.info("the transaction collided with another one, and is repeated")
+        await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait before a transaction is repeated: longer each time in a row."""
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
-        logger.info("the transaction collided with another one, again in %.2f s", delay)
         await self.stop.wait(delay)

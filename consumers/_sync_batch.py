@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.retry import seconds
+from pgqpy.records import Event
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from pgqpy.consumers._sync_failures import Failures
     from pgqpy.consumers._sync_session import Session
-    from pgqpy.records import Batch, Event
+    from pgqpy.records import Batch
 
 
 class OpenBatch:
@@ -44,6 +45,8 @@ class OpenBatch:
     def retry(self, event: Event, after: float | timedelta) -> None:
         """Give this event of the batch again, after some seconds or a timedelta."""
         self._check_open()
+        if not isinstance(event, Event):
+            raise TypeError(f"retry takes an event of the batch, not {type(event).__name__}")
         self.failures.retry(event, seconds(after))
 
     def __iter__(self) -> Iterator[Event]:

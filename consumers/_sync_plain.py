@@ -17,7 +17,7 @@ from pgqpy.consumers.handling import (
 )
 from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.retry import backoff
-from pgqpy.errors import BatchLost, PgqError
+from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
 if TYPE_CHECKING:
     from pgqpy.consumers._sync_batch import OpenBatch
@@ -58,6 +58,8 @@ class PlainLoop(Loop):
         try:
             handled = (self._events(batch) if self.by_event else self.handle_batch(batch))
             return self._finish(batch) if handled else None
+        except EventNotFound as error:
+            self.lacks(info, error)
         except PgqError as error:
             if not self.lost(info, error):
                 raise

@@ -47,6 +47,7 @@ class Session:
         self.connection = connection
         self.client = Client(connection)
         self.extension = False  # the real extension pgq, not ours
+        self.role = "none"  # that SET ROLE chose for us
         self._notified = False
         connection.add_notify_handler(self._note)
 
@@ -76,6 +77,8 @@ class Session:
     def hand_over(self) -> None:
         """Give the role's and the database's settings back: handlers use the connection now."""
         self.connection.execute(resetting(PINNED).encode())
+        cursor = self.connection.execute("select pg_catalog.current_setting('role')")
+        (self.role,) = cursor.fetchone() or (self.role,)
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""

@@ -20,7 +20,7 @@ class Collecting(Consumer):
         self.batches = []
         self.then = then
 
-    def process_batch(self, batch):
+    def process_batch(self, batch, *_connection):
         events = list(batch)
         self.batches.append([event.data for event in events])
         self.then(batch, events)
@@ -37,7 +37,7 @@ class AsyncCollecting(AsyncConsumer):
         self.batches = []
         self.then = then
 
-    async def process_batch(self, batch):
+    async def process_batch(self, batch, *_connection):
         events = [event async for event in batch]
         self.batches.append([event.data for event in events])
         self.then(batch, events)
@@ -233,3 +233,21 @@ def test_a_batch_that_its_handler_kept_refuses_to_be_used_later(queue, collect):
     batch, event = kept[0]
     with pytest.raises(RuntimeError, match="process_batch has returned"):
         batch.retry(event, 1)
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_setting_aside_what_is_not_of_the_batch_fails_the_batch_only(
+    queue, collect, log, transactional
+):
+    ways = [lambda event: event._replace(id=999), lambda event: event.id, lambda event: event]
+    left = iter(ways)
+
+    def then(batch, events):
+        if events[0].retry is None:
+            batch.retry(next(left)(events[0]), 0)
+
+    collect(then, retry_base=0.01, transactional=transactional)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert queue.retry_now() == 1
+    assert log.text.count("failed and stays unfinished") == 2
