@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg.adapt import AdaptersMap, Transformer
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from psycopg.abc import AdaptContext, Buffer
+
+T = TypeVar("T")
 
 # Half the cost of Event._make.
 _to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
@@ -65,9 +67,22 @@ def bounded_events(cursor: psycopg.Cursor[Event] | psycopg.AsyncCursor[Event]) -
 
     A producer may choose ev_time, 'infinity' too. One such event would stop every consumer.
     """
+    return _bounded(cursor, _to_event)
+
+
+def bounded_rows(
+    cursor: psycopg.Cursor[tuple[Any, ...]] | psycopg.AsyncCursor[tuple[Any, ...]],
+) -> list[tuple[Any, ...]]:
+    """Do the same for rows that are no events."""
+    return _bounded(cursor, tuple)
+
+
+def _bounded(
+    cursor: psycopg.Cursor[T] | psycopg.AsyncCursor[T], make: Callable[[Sequence[Any]], T]
+) -> list[T]:
     if cursor.pgresult is None:
         return []
     cursor.adapters.register_loader("timestamptz", _BoundedLoader)
     transformer = Transformer(cursor)
     transformer.set_pgresult(cursor.pgresult)
-    return transformer.load_rows(0, cursor.pgresult.ntuples, _to_event)
+    return transformer.load_rows(0, cursor.pgresult.ntuples, make)

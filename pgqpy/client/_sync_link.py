@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
 from pgqpy.client import _encoding
-from pgqpy.client._rows import UtcLoader, bounded_events, event_row
+from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import UnreadableEvent, WrongEncoding
 
@@ -69,7 +69,11 @@ class Link:
             with translated(call.function, call.about):
                 with self.cursor() as cursor:
                     cursor.execute(call.sql, call.params, binary=True)
-                    return call.decode(cursor.fetchall())
+                    try:
+                        rows = cursor.fetchall()
+                    except psycopg.DataError:
+                        rows = bounded_rows(cursor)
+                    return call.decode(rows)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             raise _encoding.unstorable(call, exc, self.connection) from exc
 

@@ -42,3 +42,15 @@ def test_event_of_a_writers_odd_time_is_read_by_every_way(
         assert plain.time.year == datetime.now(timezone.utc).year
     odd, plain = queue.get_tick_events("orders", batch.prev_tick_id, batch.tick_id)
     assert (odd.time, plain.data) == (read, "plain")
+
+
+def test_dead_event_with_an_odd_time_is_listed(queue: Client) -> None:
+    queue.connection.execute(
+        "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values ('infinity', 't', 'odd')"
+    )
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    assert batch is not None
+    queue.event_dead(batch, [(event, "no") for event in queue.get_batch_events(batch)])
+    (dead,) = queue.get_dead_events("orders", "billing")
+    assert (dead.ev_data, dead.ev_time) == ("odd", LATEST)
