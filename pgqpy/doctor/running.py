@@ -27,7 +27,10 @@ SESSIONS: LiteralString = """
         join pg_locks l on l.locktype = 'advisory' and l.granted and l.objsubid = 2
             and l.database = (select oid from pg_database where datname = current_database())
             and l.classid = 7366514 and l.objid = s.sub_id::bigint::oid
+            and l.pid is not null
         left join pg_stat_activity a on a.pid = l.pid
+    where has_function_privilege(
+        a.usename, to_regprocedure('pgq.next_batch(text,text)'), 'execute') is not false
 """
 
 # waited: the age of the first tick with events after the position. Where the tick of the position

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
@@ -51,6 +52,21 @@ def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect:
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "ok")
     assert "1 of 1" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_session_that_may_not_consume_and_holds_the_lock_runs_nothing(
+    examine: Examine, run_json: RunJson, connect: Connect
+) -> None:
+    session = connect()
+    session.execute(sql.SQL("create role {} login").format(sql.Identifier(VISITOR)))
+    try:
+        with connect(user=VISITOR) as stranger:
+            stranger.execute("select pg_advisory_lock(7366514, 1)")
+            assert examine()[1]["running"][0] == "fail"
+            assert run_json("consumer", "list")[0]["runs"] is None
+    finally:
+        session.execute(sql.SQL("drop role {}").format(sql.Identifier(VISITOR)))
 
 
 @pytest.mark.usefixtures("waiting")
