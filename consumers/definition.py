@@ -98,8 +98,16 @@ def handler_name(consumer: Definition) -> str:
 
 def nearest(name: str, *, alike: float = 0.6) -> str:
     """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
-    found = get_close_matches(name.lower(), (*SETTINGS, *HANDLERS), n=1, cutoff=alike)
+    known = (*SETTINGS, *HANDLERS)
+    found = [key for key in known if _bare(key) == _bare(name)]
+    found = found or get_close_matches(name.lower(), known, n=1, cutoff=alike)
     return f": did you mean {found[0]}?" if found else ""
+
+
+def _bare(name: str) -> str:
+    """Return the name without what is easily mistaken: case, underscores and plurals."""
+    words = name.lower().split("_")
+    return "".join(word.removesuffix("s").removesuffix("ie").removesuffix("y") for word in words)
 
 
 def check(consumer: Definition) -> None:

@@ -44,6 +44,7 @@ def test_an_unknown_setting_is_refused_by_name():
         ("fetchsize", "fetch_size"),
         ("MAX_RETRIES", "max_retries"),
         ("max_retrys", "max_retries"),
+        ("max_retry", "max_retries"),
         ("transactionnal", "transactional"),
     ],
 )
