@@ -78,6 +78,11 @@ def make_consumer(
         consumer = type(kind.__name__, (kind,), members)(dsn) if settings else kind(dsn)
     except (TypeError, ValueError) as exc:
         raise click.ClickException(str(exc)) from exc
+    except (PgqError, psycopg.Error):
+        raise
+    except Exception as exc:  # an __init__ of the application's own may raise anything
+        msg = f"{kind.__name__} cannot be made: {_brief(exc)}"
+        raise click.ClickException(msg) from exc
     for name, value in settings.items():
         setattr(consumer, name, value)
     return consumer

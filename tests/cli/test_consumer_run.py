@@ -176,6 +176,11 @@ def test_no_such_class_names_those_that_are_there(bare_run: Run, module: Module)
             "from pgqpy.consumers import Consumer\nclass Billing(Consumer): queue = name = 'x'",
             ["process_event or process_batch"],
         ),
+        (
+            BILLING.format(base="Consumer", kind="")
+            + "\n    def __init__(self, dsn): raise LookupError('no rates')",
+            ["Billing cannot be made: LookupError: no rates"],
+        ),
         (BILLING.format(base="Consumer", kind="async "), ["process_event must be"]),
         (BILLING.format(base="Consumer", kind="").replace('"orders"', '""'), ["Billing.queue"]),
     ],
