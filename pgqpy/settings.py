@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # A quarter of an hour is the longest that makes sense for any period below; longer is a typo
 # (milliseconds given for seconds). A description says, in an error, what a setting has to be.
@@ -19,6 +25,7 @@ Seconds = Annotated[
         description="a number of seconds above 0, and at most 900",
     ),
 ]
+MISSPELT = "misspelt"
 Port = Annotated[int, Field(ge=0, le=65535)]
 
 
@@ -72,10 +79,24 @@ class TickerSettings(Settings):
     def _from_json(cls, value: Any) -> Any:
         return json.loads(value) if isinstance(value, str) else value
 
+    @model_validator(mode="after")
+    def _spelt_right(self) -> Self:
+        for name in os.environ:
+            written = name.lower().removeprefix("pgqpy_")
+            if len(written) < len(name) and written not in TickerSettings.model_fields:
+                for meant in get_close_matches(written, _LONG_NAMES, n=1, cutoff=0.85):
+                    msg = f"{name} is no setting: did you mean PGQPY_{meant.upper()}?"
+                    raise PydanticCustomError(MISSPELT, "{told}", {"told": msg})
+        return self
+
     @property
     def databases(self) -> tuple[str, ...]:
         """The connection strings to serve, at least one, without repetitions."""
         return tuple(dict.fromkeys(self.dsns)) or (self.dsn,)
+
+
+# Not dsn: PGQPY_DSN2 may be somebody's own.
+_LONG_NAMES = [name for name in TickerSettings.model_fields if not name.startswith("dsn")]
 
 
 def problems(exc: ValidationError) -> list[str]:
@@ -86,6 +107,9 @@ def problems(exc: ValidationError) -> list[str]:
     said = {}
     for problem in exc.errors(include_url=False, include_input=False, include_context=False):
         name = str(problem["loc"][0]) if problem["loc"] else "settings"
+        if problem["type"] == MISSPELT:
+            said[name] = problem["msg"]
+            continue
         field = TickerSettings.model_fields.get(name)
         said[name] = (
             f"{name} (PGQPY_{name.upper()}) must be {field.description}"

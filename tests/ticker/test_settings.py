@@ -8,10 +8,11 @@ import threading
 import time
 
 import pytest
+from pydantic import ValidationError
 
 from pgqpy.client._dsn import parameters
 from pgqpy.errors import ConnectionFailed
-from pgqpy.settings import TickerSettings
+from pgqpy.settings import TickerSettings, problems
 from pgqpy.ticker import logs, notify, session
 from pgqpy.ticker.duty import Duty
 from pgqpy.ticker.health import Health, overall
@@ -99,6 +100,18 @@ def test_timeout_of_the_environment_goes_before_our_default(monkeypatch):
 def test_absurd_settings_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         TickerSettings(**wrong)
+
+
+@pytest.mark.parametrize("name", ["PGQPY_TICK_INTERVALL", "PGQPY_HTTPPORT", "pgqpy_helth_limit"])
+def test_misspelt_variable_is_refused(monkeypatch, name):
+    monkeypatch.setenv("PGQPY_PORT", "tcp://10.0.0.1:80")  # as Kubernetes sets it
+    monkeypatch.setenv("PGQPY_DSN2", "somebody's own")
+    TickerSettings()
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(ValidationError) as refused:
+        TickerSettings()
+    (told,) = problems(refused.value)
+    assert told.startswith(f"{name} is no setting: did you mean PGQPY_")
 
 
 def test_settings_never_print_a_password():
