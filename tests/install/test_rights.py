@@ -24,16 +24,16 @@ GIVEN = """
         union all
         select nspname, nspacl from pg_namespace where nspname = 'pgq')
     select name from object cross join lateral aclexplode(acl)
-    where grantee = 'test_stranger'::regrole"""
-FOREIGN = "alter default privileges grant {} to test_stranger"
+    where grantee in (select oid from pg_roles where rolname like 'test_stranger%')"""
+FOREIGN = 'alter default privileges grant {} to "{}"'
 
 
-@pytest.fixture
-def stranger(admin: Connection) -> Connection:
+@pytest.fixture(params=["test_stranger", "test_stranger's own role"])
+def stranger(admin: Connection, request: pytest.FixtureRequest) -> Connection:
     """A role to which the installer's default privileges give all that is made."""
-    admin.execute("create role test_stranger")
+    admin.execute(f'create role "{request.param}"'.encode())
     for what in ("execute on functions", "all on tables", "all on sequences", "all on schemas"):
-        admin.execute(FOREIGN.format(what).encode())
+        admin.execute(FOREIGN.format(what, request.param).encode())
     return admin
 
 

@@ -17,6 +17,7 @@ declare
     v_role text;
     v_right text[];
     v_there text[];
+    v_roles text[];  -- that have them: a role's name may have spaces in it
     o record;
 begin
     select * into v_owner, v_acl from (
@@ -28,20 +29,23 @@ begin
         union all
         select nspowner, coalesce(nspacl, acldefault('n', nspowner)) from pg_namespace
          where i_catalogue = 'pg_namespace'::regclass and oid = i_object) here;
-    v_there := array(
-        select concat_ws(' ', coalesce(rolname, 'public'), lower(privilege_type), attname, case when is_grantable then 'grant' end)
-          from (
-                select null::name as attname, a.* from aclexplode(v_acl) a
-                union all
-                select attname, a.* from pg_attribute cross join lateral aclexplode(attacl) a
-                 where i_catalogue = 'pg_class'::regclass and attrelid = i_object) given
-          left join pg_roles r on r.oid = grantee
-         where grantee <> v_owner);
+    select coalesce(array_agg(concat_ws(' ', role, lower(privilege_type), attname, case when is_grantable then 'grant' end)), '{}'),
+           array_agg(distinct role)
+      into v_there, v_roles
+      from (
+            select coalesce(rolname, 'public') as role, given.*
+              from (
+                    select null::name as attname, a.* from aclexplode(v_acl) a
+                    union all
+                    select attname, a.* from pg_attribute cross join lateral aclexplode(attacl) a
+                     where i_catalogue = 'pg_class'::regclass and attrelid = i_object) given
+              left join pg_roles r on r.oid = grantee
+             where grantee <> v_owner) named;
     if v_owner is null or v_there <@ i_rights and i_rights <@ v_there then
         return;
     end if;
     select case type when 'view' then 'table' else type end as kind, identity into o from pg_identify_object(i_catalogue, i_object, 0);
-    for v_role in select distinct split_part(given, ' ', 1) from unnest(v_there) given loop
+    foreach v_role in array coalesce(v_roles, '{}') loop
         execute format('revoke all on %s %s from %I cascade', o.kind, o.identity, v_role);
     end loop;
     for v_right in select string_to_array(wanted, ' ') from unnest(i_rights) wanted loop
