@@ -32,6 +32,10 @@ def examine(
     yield from engine.judge_schema(found)
     if found.state in WITHOUT_ENGINE:
         return
+    strange = list(_run(connection, engine.STRANGER))
+    yield from strange
+    if strange:
+        return
     for check in (
         *engine.CHECKS,
         *flow.CHECKS,
