@@ -177,7 +177,7 @@ def judge_stages(rows: list[Row]) -> Iterator[Finding]:
 RETRIES = """
     select q.queue_name, c.co_name as consumer_name,
         count(*) filter (where r.ev_retry_after < now()) as due,
-        now() - min(r.ev_retry_after) as overdue,
+        now() - least(greatest(min(r.ev_retry_after), 'epoch'), now()) as overdue,
         count(*) filter (where r.ev_retry >= 5) as stubborn, max(r.ev_retry) as retries
     from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
         join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from datetime import datetime, timezone
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -229,6 +230,21 @@ def test_switched_off_queue(examine: Examine, client: pgqpy.Client) -> None:
     client.set_queue_config("orders", "disable_insert", "true")
     code, worst = examine()
     assert (code, worst["paused"][0]) == (0, "warn")
+
+
+def test_events_retried_at_no_time_end_no_check(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.event_retry_raw(
+        "orders", "billing", datetime.now(timezone.utc), None, None, None, "type", "data"
+    )
+    connection.execute("update pgq.retry_queue set ev_retry_after = 'infinity'")
+    assert "retry" not in examine()[1]
+    connection.execute("update pgq.retry_queue set ev_retry_after = '-infinity'")
+    code, worst = examine()
+    assert (code, worst["retry"][0]) == (1, "fail")
 
 
 def test_retry_queue_overdue_and_dead_events(
