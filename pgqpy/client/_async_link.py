@@ -90,20 +90,26 @@ class AsyncLink:
         self, batch_id: int, query: Statement, params: Params, *, prepare: bool | None = None
     ) -> list[Event]:
         """Run a statement of a reader; its rows, if it has any, are events."""
-        _encoding.check(self.connection)
         try:
             with translated("get_batch_events", {"batch_id": batch_id}):
-                async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
-                    cursor.adapters.register_loader("timestamptz", UtcLoader)
-                    await cursor.execute(query, params, binary=True, prepare=prepare)
-                    try:
-                        return await cursor.fetchall() if cursor.description else []
-                    except psycopg.DataError:
-                        return bounded_events(cursor)
+                return await self.fetch_events(query, params, prepare=prepare)
         except UntranslatableCharacter as exc:
             raise WrongEncoding(batch_id=batch_id) from exc
         except CharacterNotInRepertoire as exc:
             raise await self.unreadable(batch_id) from exc
+
+    async def fetch_events(
+        self, query: Statement, params: Params | None = None, *, prepare: bool | None = None
+    ) -> list[Event]:
+        """Run a statement and return its rows as events; an empty list if it returns no rows."""
+        _encoding.check(self.connection)
+        async with AsyncCursor(self.connection, row_factory=event_row) as cursor:
+            cursor.adapters.register_loader("timestamptz", UtcLoader)
+            await cursor.execute(query, params, binary=True, prepare=prepare)
+            try:
+                return await cursor.fetchall() if cursor.description else []
+            except psycopg.DataError:
+                return bounded_events(cursor)
 
     async def unreadable(self, batch_id: int) -> UnreadableEvent:
         """Find the event of a batch that is not text; its id is unknown if a transaction failed."""

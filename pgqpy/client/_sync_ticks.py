@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from psycopg import Cursor, DataError
-
 from pgqpy import calls
 from pgqpy.client._sync_base import Base
-from pgqpy.client._rows import UtcLoader, bounded_events, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import NotSupported
 
@@ -138,10 +135,4 @@ class TickReading(Base):
 
     def _read(self, statement: Statement, about: abc.Mapping[str, object]) -> list[Event]:
         with translated("get_tick_events", about):
-            with Cursor(self._link.connection, row_factory=event_row) as cursor:
-                cursor.adapters.register_loader("timestamptz", UtcLoader)
-                cursor.execute(statement, binary=True, prepare=False)
-                try:
-                    return cursor.fetchall() if cursor.description else []
-                except DataError:
-                    return bounded_events(cursor)
+            return self._link.fetch_events(statement, prepare=False)
