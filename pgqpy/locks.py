@@ -1,4 +1,4 @@
-"""The advisory locks of pgqpy, by number, and who holds one: any session may take any of them."""
+"""The advisory locks of pgqpy, by number, and their holders: any session may take any lock."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 ENGINE = 7366513  # with one of the next four
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
 CONSUMER = 7366514  # with a subscription's id
-QUEUE = 7366515  # with a queue's id; shared by who looks at it, exclusive for who drops it
+QUEUE = 7366515  # with a queue's id: shared for looks at it, exclusive for drop_queue
 
 # A prepared transaction holds locks without a session. The two signatures tell whether the holder
 # could be a ticker or a consumer at all; application names can be invented, rights cannot.
 HOLDERS: LiteralString = """
     select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
         l.pid, coalesce(a.usename, p.owner)::text as role, a.application_name as application,
-        a.client_addr::text as address, a.backend_start as start, p.gid::text as prepared,
+        host(a.client_addr) as address, a.backend_start as start, p.gid::text as prepared,
         has_function_privilege(coalesce(a.usename, p.owner),
             to_regprocedure('pgq.ticker(text)'), 'execute') as may_tick,
         has_function_privilege(coalesce(a.usename, p.owner),
@@ -43,7 +43,7 @@ HOLDER: LiteralString = f"""
 
 
 class Holder(NamedTuple):
-    """Who holds a lock; what only its owner may see of a session is None."""
+    """The holder of a lock; what only its owner may see of a session is None."""
 
     pid: int | None
     role: str | None
