@@ -16,7 +16,7 @@ from pgqpy.consumers._async_transactional import AsyncTransactionalLoop
 from pgqpy.consumers.counts import Counts
 from pgqpy.consumers.definition import Definition, check, where_to_connect
 from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.loss import Suspect, is_loss
+from pgqpy.consumers.loss import LossCounter, is_loss
 from pgqpy.consumers.signals import drain_on_signals
 from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import AsyncWakeup
@@ -85,7 +85,7 @@ class AsyncConsumer(Definition):
         self.__lock = AsyncRunningLock(self.queue, self.name)
         self.__session: AsyncSession | None = None
         self.__loop: AsyncLoop | None = None
-        self.__suspect = Suspect()
+        self.__losses = LossCounter()
         self.__counts = Counts()
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
@@ -172,7 +172,7 @@ class AsyncConsumer(Definition):
         try:
             await self.__prepare(session)
             kind = AsyncTransactionalLoop if self.transactional else AsyncPlainLoop
-            self.__loop = kind(self, session, self.__stop, progress, self.__suspect, self.__counts)
+            self.__loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
             await self.__loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
         except HANDLER_ERRORS:

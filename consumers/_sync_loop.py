@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync_session import Session
     from pgqpy.consumers.counts import Counts
     from pgqpy.consumers.definition import Definition
-    from pgqpy.consumers.loss import Suspect
+    from pgqpy.consumers.loss import LossCounter
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.errors import EventNotFound
     from pgqpy.records import Batch, Event
@@ -47,14 +47,14 @@ class Loop:
         session: Session,
         stop: Wakeup,
         progress: Callable[[], None],
-        suspect: Suspect,
+        losses: LossCounter,
         counts: Counts,
     ) -> None:
         self.consumer = consumer
         self.session = session
         self.stop = stop
         self.progress = progress
-        self.suspect = suspect
+        self.losses = losses
         self.counts = counts
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)

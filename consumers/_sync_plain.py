@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # disk, and the events are there sooner: should the server crash before it is written, they come
 # again in another batch. What is finished is finished: finish_batch waits, and by then everything
 # before it is on disk too. process_batch may keep ids and ticks elsewhere: it waits at both ends.
-UNHURRIED = Call(
+ASYNC_COMMIT = Call(
     "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
 )
 
@@ -49,8 +49,8 @@ class PlainLoop(Loop):
                 found = self._work(found)
 
     def _next(self) -> Batch | None:
-        hurry = [UNHURRIED] if self.by_event else []
-        found: Batch | None = (self._call(*hurry, self.next_call))[-1]
+        settings = [ASYNC_COMMIT] if self.by_event else []
+        found: Batch | None = (self._call(*settings, self.next_call))[-1]
         return self._next() if self.pace.took(found) else found
 
     def _work(self, info: Batch) -> Batch | None:

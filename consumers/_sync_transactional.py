@@ -78,7 +78,7 @@ class TransactionalLoop(Loop):
         else:
             if handled and self._info is not None:
                 self._careful, self._collisions = False, 0
-                self.suspect.clear()
+                self.losses.clear()
                 self.finished()
         return self._info is not None
 
@@ -107,8 +107,8 @@ class TransactionalLoop(Loop):
         return True
 
     def _events(self, batch: OpenBatch) -> bool:
-        careful = self._careful or self.suspect.convicted
-        handle = self._carefully if careful else self._boldly
+        careful = self._careful or self.losses.exceeded
+        handle = self._in_savepoint if careful else self._without_savepoint
         with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             for events in fetched:
                 batch.size += len(events)
@@ -129,7 +129,7 @@ class TransactionalLoop(Loop):
         if not marked:
             raise TransactionEnded
 
-    def _boldly(self, _batch: OpenBatch, event: Event) -> None:
+    def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
             result = self.consumer.process_event(event, connection)
@@ -143,8 +143,8 @@ class TransactionalLoop(Loop):
                 raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=self.session.collided(error)) from error
 
-    def _carefully(self, batch: OpenBatch, event: Event) -> None:
-        error = self.suspect.verdict(event.id)
+    def _in_savepoint(self, batch: OpenBatch, event: Event) -> None:
+        error = self.losses.failure_of(event.id)
         if error is None:
             error = savepoint.attempt(self.session, self.consumer.process_event, event)
         if error is None:
@@ -168,7 +168,7 @@ class TransactionalLoop(Loop):
             cause, collided = error, is_collision(error)
         if self.session.lost:
             if self.event is not None and isinstance(error, HandlerFailed):
-                self.suspect.lost_at(self.event.id)
+                self.losses.lost_at(self.event.id)
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:

@@ -1,4 +1,4 @@
-"""What a consumer counts, batch by batch: numbers to show, that no decision depends on."""
+"""Totals of a running consumer, for its metrics only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a handler does: which errors are its own, which results mean that nothing was done."""
+"""Errors and results of handlers: which errors are their own, which results mean undone work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which errors mean a lost connection, or a collision to repeat; and which event loses it."""
+"""Errors that mean a lost connection, or a collision to repeat; a count of losses at one event."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
 
 
-class Suspect:
-    """The event whose handler had a transaction's connection when it was lost, time after time.
+class LossCounter:
+    """Counts how often in a row the connection was lost in the handler of the same event.
 
     Once is an outage. An event that loses the connection whenever it is handled (it ends the
     server process, say) would hold the consumer up for ever.
@@ -44,13 +44,13 @@ class Suspect:
         self._event_id = event_id
 
     @property
-    def convicted(self) -> bool:
+    def exceeded(self) -> bool:
         """Whether an event has lost the connection too often to be handled once more."""
         return self._losses >= MOST_LOSSES
 
-    def verdict(self, event_id: int) -> BaseException | None:
+    def failure_of(self, event_id: int) -> BaseException | None:
         """Return what the event failed with, if it is the one that loses the connection."""
-        if not self.convicted or event_id != self._event_id:
+        if not self.exceeded or event_id != self._event_id:
             return None
         return ConnectionFailed(f"the connection was lost in its handler {self._losses} times")
 

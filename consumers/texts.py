@@ -1,4 +1,4 @@
-"""How an exception is told: as one line, and as a traceback; cut and escaped."""
+"""Exceptions as text: as one line and as a traceback, cut and escaped."""
 
 from __future__ import annotations
 

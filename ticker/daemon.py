@@ -16,7 +16,7 @@ from pgqpy.ticker import logs, session
 from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.loop import TickLoop
-from pgqpy.ticker.notify import Manager, notify, watchdog_interval
+from pgqpy.ticker.notify import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.timers import Timers
 from pgqpy.ticker.web import Web
@@ -106,7 +106,7 @@ class Ticker:
         """
         with self._signals_caught():
             self.start()
-            manager = Manager()
+            manager = ManagerStatus()
             watchdog = watchdog_interval()
             while not self._waited(min(SIGNAL_LOOK, watchdog or SIGNAL_LOOK)):
                 manager.tell(self._healths)

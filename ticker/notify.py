@@ -36,7 +36,7 @@ def notify(state: str) -> bool:
     return False
 
 
-class Manager:
+class ManagerStatus:
     """What the service manager has heard of us: READY once, STATUS whenever it changes."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Queues that are left out of every look, because somebody holds their lock."""
+"""Queues that every look leaves out, because another session holds their lock."""
 
 from __future__ import annotations
 

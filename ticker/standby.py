@@ -1,4 +1,4 @@
-"""Whether somebody else ticks a database, as far as a daemon that stands by can see."""
+"""The check, by a daemon that stands by, that another ticker serves the database."""
 
 from __future__ import annotations
 

@@ -95,26 +95,26 @@ class AsyncProducing(AsyncBase):
         table = await self._run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        suspect = _encoding.Suspect(self.connection)
+        check = _encoding.LoadCheck(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, spared=raised):
                 async with self._link.cursor() as cursor, cursor.copy(statement) as copy:
-                    return await self._write(copy, few_async(events, raised), suspect)
+                    return await self._write(copy, few_async(events, raised), check)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise
-            raise suspect.error(queue) from exc
+            raise check.error(queue) from exc
 
     async def _write(
-        self, copy: AsyncCopy, events: AsyncIterator[list[object]], suspect: _encoding.Suspect
+        self, copy: AsyncCopy, events: AsyncIterator[list[object]], check: _encoding.LoadCheck
     ) -> int:
         count = 0
         buffer = bytearray()
         async for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
-                if suspect.looks:
-                    suspect.look_at(lines)
+                if check.needed:
+                    check.look_at(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     await copy.write(bytes(buffer))

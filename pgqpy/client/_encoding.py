@@ -1,4 +1,4 @@
-"""Text that an encoding cannot hold: whose it is, and what to do. No I/O."""
+"""Text that an encoding cannot hold: checks, and errors that name the field. No I/O."""
 
 from __future__ import annotations
 
@@ -75,18 +75,18 @@ def unstorable(call: Call[Any], error: Exception, connection: Connection) -> Pgq
     return InvalidArgument(text, **{**call.about, "parameter": found.name})
 
 
-class Suspect:
-    """The first event of a load that the database may be unable to store: COPY tells its line only.
+class LoadCheck:
+    """Finds the first event of a load that the database cannot store: COPY names only its line.
 
-    `looks` is False where the database takes every character.
+    `needed` is False where the database takes every character.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Suspect none."""
+        """Begin with no line."""
         self._encoding = parameter(connection, "server_encoding")
         self._lines = 0
         self._found: Lacking | None = None
-        self.looks = not holds_everything(connection)
+        self.needed = not holds_everything(connection)
 
     def look_at(self, lines: bytes) -> None:
         """Take the next lines of COPY."""

@@ -95,26 +95,26 @@ class Producing(Base):
         table = self._run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        suspect = _encoding.Suspect(self.connection)
+        check = _encoding.LoadCheck(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, spared=raised):
                 with self._link.cursor() as cursor, cursor.copy(statement) as copy:
-                    return self._write(copy, few(events, raised), suspect)
+                    return self._write(copy, few(events, raised), check)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise
-            raise suspect.error(queue) from exc
+            raise check.error(queue) from exc
 
     def _write(
-        self, copy: Copy, events: Iterator[list[object]], suspect: _encoding.Suspect
+        self, copy: Copy, events: Iterator[list[object]], check: _encoding.LoadCheck
     ) -> int:
         count = 0
         buffer = bytearray()
         for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
-                if suspect.looks:
-                    suspect.look_at(lines)
+                if check.needed:
+                    check.look_at(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     copy.write(bytes(buffer))
