@@ -234,7 +234,7 @@ class PreparedStatementLost(PgqError):
 class ConsumerRunning(PgqError):
     """The consumer runs elsewhere already.
 
-    Data: `.queue`, `.consumer`, and who holds its lock: `.pid` of the session, `.role`,
+    Data: `.queue`, `.consumer`, and the holder of its lock: `.pid` of the session, `.role`,
     `.application`, `.address` and `.since`, when that session began.
     """
 
@@ -265,7 +265,7 @@ class StageLost(PgqError):
 class EpochChanged(PgqError):
     """The epoch was committed with other events, or a later epoch was: nothing was inserted."""
 
-    what_to_do = "go on from newer notes, or as a new writer"
+    what_to_do = "restore the newer checkpoint, or take a new writer name"
 
 
 class MissingExtra(PgqError):

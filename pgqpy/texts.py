@@ -1,4 +1,4 @@
-"""Texts of others, escaped and cut for one line of a log, a table or a message."""
+"""Texts from outside pgqpy, escaped and cut for one line of a log, a table or a message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shell completes an argument with: names of queues and consumers, settings.
+"""Shell completion of arguments: names of queues and consumers, settings.
 
 Whatever goes wrong means that there is nothing to complete with: a shell shows no errors.
 """

@@ -1,4 +1,4 @@
-"""Read the events of a queue without a subscription: the oldest, the newest, those to come."""
+"""Events of a queue, read without a subscription: the oldest, the newest, those to come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pgqpy ticker status``: who ticks each database, and whether every queue gets its ticks."""
+"""``pgqpy ticker status``: the ticker of each database, and the state of its queues."""
 
 from __future__ import annotations
 

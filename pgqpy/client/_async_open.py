@@ -1,4 +1,4 @@
-"""The one place where connections of ours are opened."""
+"""Opening of connections: no other module connects to a database."""
 
 from __future__ import annotations
 

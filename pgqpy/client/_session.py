@@ -1,4 +1,4 @@
-"""What a session of ours is set to, whatever its role and its database say. No I/O."""
+"""Settings of pgqpy's own sessions, whatever the role and the database say. No I/O."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 PG_17 = 170000
 ISOLATION = "default_transaction_isolation"
 
-# For a session that runs no SQL but ours. Whoever may write to a schema of the search_path could
-# put a function or an operator there that fits our statements better than pg_catalog's, and would
-# run it with our rights. Intervals and dates that come as text are read in one style.
+# For a session that runs no SQL but ours. A role that may create in a schema of the search_path
+# could put a function or an operator there that fits our statements better than pg_catalog's, and
+# that would run with our rights. Intervals and dates that come as text are read in one style.
 PINNED: Mapping[str, str] = {
     "search_path": "pg_catalog, pg_temp",
     ISOLATION: "read committed",
@@ -23,9 +23,10 @@ PINNED: Mapping[str, str] = {
     "IntervalStyle": "postgres",
 }
 
-# An application's own session keeps all its settings but one: a serialization failure is for who
-# asked for SERIALIZABLE, and no tick is possible there. Nothing is set where that is so already,
-# nor behind a pooler, which makes up process ids: the setting would stay for other clients.
+# An application's own session keeps all its settings but one: only an application that asked for
+# SERIALIZABLE expects serialization failures, and ticks need READ COMMITTED. Nothing is set where
+# the default is READ COMMITTED, nor behind a pooler, which makes up process ids: other clients of
+# the pooler would get the setting too.
 READ_COMMITTED = sql.SQL("""
     select pg_catalog.set_config('default_transaction_isolation', 'read committed', false)
      where pg_catalog.current_setting('default_transaction_isolation')

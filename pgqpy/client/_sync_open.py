@@ -1,4 +1,4 @@
-"""[Generated from _async_open.py by tools/unasync.py: edit that file, not this one.] The one place where connections of ours are opened."""
+"""[Generated from _async_open.py by tools/unasync.py: edit that file, not this one.] Opening of connections: no other module connects to a database."""
 
 from __future__ import annotations
 

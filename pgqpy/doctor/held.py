@@ -1,4 +1,4 @@
-"""The check of advisory locks of ours that are held by somebody who has no business with them."""
+"""The check for advisory locks of ours whose holders have no right to do their work."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELD: LiteralString = f"""
 
 
 def judge_held(rows: list[Row]) -> Iterator[Finding]:
-    """Name who keeps a ticker, a consumer, a queue or an installation waiting."""
+    """Name the holders that keep tickers, consumers, queues or installations waiting."""
     for row in rows:
         holder = locks.Holder(**{name: row[name] for name in locks.Holder._fields})
         stopped = _stopped(row, holder)
@@ -43,7 +43,7 @@ def _stopped(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     stray = holder.pid is None
     lock = (row["class"], row["object"])
     if lock == (locks.ENGINE, locks.TICKING) and (stray or holder.may_tick is False):
-        return "fail", "every ticker stands by, for somebody who is none"
+        return "fail", "every ticker stands by for a holder that may not tick"
     if row["consumer"] and (stray or holder.may_consume is False):
         return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
     if row["queue_name"] and row["exclusive"]:

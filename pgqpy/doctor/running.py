@@ -1,4 +1,4 @@
-"""The check of consumers that nobody runs, and the query of who runs which."""
+"""The check for consumers that no session runs, and the query for the sessions that run them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
--- Who may do what (pgq-contract 1.9), exactly: see set_rights. Nothing is for PUBLIC but what shows
--- no payload.
+-- The rights of each role (pgq-contract 1.9), set exactly: see set_rights. PUBLIC gets nothing that
+-- shows a payload.
 --
 -- Every function and every table of ours is listed here; what somebody else put into the schema
 -- keeps its rights.

@@ -1,8 +1,8 @@
 -- Refuses, before anything else is written, a database in which the engine can't be installed, and
 -- makes the schema.
 --
--- Who owns a schema, or may create in it, can put a function of theirs where ours is expected, and
--- it runs with the rights of whoever calls it: the installer first. So the schema is either made
+-- The owner of a schema, and every role that may create in it, can put a function of its own where
+-- ours is expected. It runs with the rights of its caller, and the installer calls it first. So the schema is either made
 -- here, or it is the installer's own and holds nothing, or it is ours and everything in it is the
 -- installer's own. Nothing of it is read before that is known.
 --

@@ -1,5 +1,6 @@
--- State, version 5: events set aside until ev_retry_after, for the subscription ev_owner. ev_txid is the transaction that
--- set them aside: maint_retry_events finds by it what is new since its last look.
+-- State, version 5: events set aside until ev_retry_after, for the subscription ev_owner. ev_txid
+-- is the transaction that set them aside: maint_retry_events finds by it what is new since its last
+-- look.
 do $migration$
 begin
     if (select version from pgq.installation) >= 5 then

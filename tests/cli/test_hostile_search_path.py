@@ -1,4 +1,4 @@
-"""Who may write to a schema of our search_path gets nothing executed with our rights."""
+"""Functions that others put into a schema of our search_path never run with our rights."""
 
 from __future__ import annotations
 

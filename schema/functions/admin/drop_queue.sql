@@ -2,14 +2,15 @@
 --
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
--- Whoever is in the middle of a transaction is waited for, not deadlocked with: see lock_queue. What is deleted after
--- these locks belongs to nobody else then: who writes retried or dead events holds a registration or an event table, and who
--- writes the ledger or stages an event table.
+-- Open transactions that use the queue are waited for, without a deadlock: see lock_queue. While
+-- its locks are held, no other session writes the rows deleted here: a writer of retried or dead
+-- events locks a registration or an event table, a writer of the ledger or of stages an event table.
 --
--- Returns: 1; null of null, without x_force.
--- Raises: PQ001 No such event queue; PQ008 consumers still attached.
+-- Returns: 1. The form without x_force returns null for null.
+-- Raises: PQ001 No such event queue; PQ008 consumers still attached; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences; create function.
+--   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
+--   create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$

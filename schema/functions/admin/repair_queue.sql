@@ -12,9 +12,10 @@
 -- inserted since by ev_time, which is the time of their transaction unless the producer chose another.
 --
 -- Returns: the number of events kept.
--- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids.
--- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and delete pgq.tick; delete
---   pgq.stage.
+-- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids;
+--   55P03 as lock_queue.
+-- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
+--   delete pgq.tick; delete pgq.stage.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -2,8 +2,9 @@
 --
 -- The query of a batch: events that the current tick sees and the last tick does not. See range_sql.
 --
--- In READ COMMITTED the batch is open when the query is made, so nothing of it is gone. A transaction with an older
--- snapshot may take it for open after somebody else finished it and rotation truncated its tables: see lock_events.
+-- In READ COMMITTED the batch is open when the query is made, so nothing of it is gone. A
+-- transaction with an older snapshot may take it for open after somebody else finished it and
+-- rotation truncated its tables: see lock_events.
 --
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice).
 -- Raises: PQ003 batch not found; 40001 as check_snapshot, lock_events.

@@ -1,7 +1,7 @@
 -- Function: pgq.delete_dead_events(i_queue_name text, i_consumer_name text, i_event_ids bigint[])
 --
--- Deletes dead events for good. The registration is locked first, as whoever else writes what belongs to it: drop_queue
--- waits for that.
+-- Deletes dead events for good. The registration is locked first, as by every other writer of what
+-- belongs to it: drop_queue waits for that.
 --
 -- Parameters: i_event_ids null: all of the consumer's.
 -- Returns: how many.

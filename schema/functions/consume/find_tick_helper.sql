@@ -1,10 +1,11 @@
 -- Function: pgq.find_tick_helper(i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz,
 --   i_prev_tick_seq bigint, i_min_count bigint, i_min_interval interval)
 --
--- The tick that ends the batch after a tick. Without limits: the next one. With limits: the queue's last tick, if it
--- is far enough away by count or by time, so that many ticks become one batch; where it overshoots a limit twofold,
--- the first tick that meets one. Where the last tick is older than the one before the batch, the clock was stepped back in
--- between: the interval counts as passed.
+-- The tick that ends the batch after a tick. Without limits: the next one. With limits: the queue's
+-- last tick, if it is far enough away by count or by time, so that many ticks become one batch;
+-- where it overshoots a limit twofold, the first tick that meets one. Where the last tick is older
+-- than the one before the batch, the clock was stepped back in between: the interval counts as
+-- passed.
 --
 -- Returns: one row, all null when no tick will do.
 -- Raises: 40001 as check_snapshot.

@@ -8,8 +8,9 @@
 --
 -- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
 --
--- Parameters: i_min_lag: only ticks at least this old; so is one that lies further than this in the future, made before
---   the clock was stepped back; i_min_count, i_min_interval: see find_tick_helper.
+-- Parameters: i_min_lag: only ticks at least this old. A tick that lies further than this in the
+--   future counts as old enough: it was made before the clock was stepped back. i_min_count, i_min_interval: see
+--   find_tick_helper.
 -- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
 --   empty batch.
 -- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster, or

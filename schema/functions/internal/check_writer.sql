@@ -1,11 +1,11 @@
 -- Function: pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
 --
 -- Refuses a session that stages, commits or drops under the name of a writer of another role. Names
--- of writers are not secret, and who commits an epoch of 10^18 in the name of another would have
--- all of its later ones taken for done.
+-- of writers are not secret: a commit of epoch 10^18 in another writer's name would make all later
+-- epochs of that writer count as done.
 --
--- A name belongs to the role that used it first: the one of SET ROLE, else the login. Whoever logs
--- in as a member of that role may use the name. A name of a role that is gone is free.
+-- A name belongs to the role that used it first: the one of SET ROLE, else the login. A login
+-- that is a member of that role may use the name. A name of a role that is gone is free.
 --
 -- The caller has looked at the ledger, or locked its row, before: what is found here is not older
 -- than what was found there.

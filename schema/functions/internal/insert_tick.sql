@@ -7,17 +7,18 @@
 --
 -- The snapshot is taken before the sequence is read, so whatever the tick sees has an id up to tick_event_seq.
 --
--- A tick is announced only while the server's NOTIFY queue has room. With the queue full, COMMIT fails, and so would every
--- tick as long as one idle session that listens keeps a transaction open. Asking for the usage also removes what every
--- listener has read: a full queue recovers by that alone, as in PostgreSQL only a NOTIFY that succeeds removes anything.
--- Consumers find a tick that was not announced at their next poll.
+-- A tick is announced only while the server's NOTIFY queue has room. With the queue full, COMMIT
+-- fails, and so would every tick as long as one idle session that listens keeps a transaction open.
+-- Asking for the usage also removes what every listener has read: a full queue recovers by that
+-- alone, as in PostgreSQL only a NOTIFY that succeeds removes anything. Consumers find a tick that
+-- was not announced at their next poll.
 --
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: chosen by an external ticker; null: the sequences and now.
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are
 --   behind those of the last tick, or the queue was copied from another cluster and wrote events under xids the last
 --   tick takes for seen.
--- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick_recent; nextval of the tick sequence; NOTIFY
---   while its queue has room.
+-- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick_recent; nextval of the
+--   tick sequence; NOTIFY while its queue has room.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)

@@ -1,18 +1,21 @@
 -- Function: pgq.lock_queue(i_queue_name text)
 --
--- Makes the caller the only one who uses a queue, until its transaction ends: its row, subscriptions, tables and
--- sequences are locked against everybody.
+-- Makes the caller the only one who uses a queue, until its transaction ends: its row,
+-- subscriptions, tables and sequences are locked against everybody.
 --
--- No order of these locks is safe. A producer may have inserted into one table, and after a rotation insert into another;
--- it may then read a batch, tick, or finish what it had opened before. Whoever holds some of the locks and waits for the
--- others deadlocks with it. So all are taken at once or none: where one is not free soon, all are released, that one is
--- waited for with nothing else in hand, and the rest is tried again. "Soon" lets short transactions pass by, and all the
--- waits together take less than deadlock_timeout (1 second), so that nobody who waits for us is taken for a deadlock.
+-- No order of these locks is safe. A producer may have inserted into one table, and after a
+-- rotation insert into another; it may then read a batch, tick, or finish what it had opened
+-- before. Whoever holds some of the locks and waits for the others deadlocks with it. So all are
+-- taken at once or none: where one is not free soon, all are released, that one is waited for with
+-- nothing else in hand, and the rest is tried again. "Soon" lets short transactions pass by, and
+-- all the waits together take less than deadlock_timeout (1 second), so that nobody who waits for
+-- us is taken for a deadlock.
 --
 -- Returns: the queue; all null when there is none.
 -- Raises: 55P03 by the caller's lock_timeout.
--- Writes: advisory locks of create_queue and may_look_at; row locks pgq.queue, pgq.registration, pgq.consumer; ACCESS
---   EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE lock on the sequences.
+-- Writes: advisory locks of create_queue and may_look_at; row locks pgq.queue, pgq.registration,
+--   pgq.consumer; ACCESS EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE lock on the
+--   sequences.
 create or replace function pgq.lock_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$
 declare

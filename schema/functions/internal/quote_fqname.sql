@@ -2,8 +2,9 @@
 --
 -- Quotes a name at its first dot; without one the schema is public.
 --
--- Not strict as PGQ's, though it answers alike: PostgreSQL does not inline a strict function with a CASE in it, and a call of an SQL function that is not
--- inlined costs a transaction 10 us, and 50 after a COPY.
+-- Not strict as PGQ's, though it answers alike: PostgreSQL does not inline a strict function with a
+-- CASE in it, and a call of an SQL function that is not inlined costs a transaction 10 us, and 50
+-- after a COPY.
 --
 -- Returns: the quoted name; null of null.
 -- Writes: nothing.

@@ -1,4 +1,5 @@
--- Function: pgq.range_sql(i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
+-- Function: pgq.range_sql(i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int,
+--   i_stages bigint[])
 --
 -- The query of the events that one tick's snapshot sees and an earlier one's does not.
 --
@@ -17,7 +18,8 @@
 -- index.
 --
 -- Parameters: i_sub_id: whose retried events belong to it; null: nobody's. i_stages: as in tick_event_sql.
--- Returns: SQL text, in no order. It means the same whatever the search_path of the session that runs it.
+-- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
+--   runs it.
 -- Raises: PQ009 a stage is not given in this range: a part of it would be silently empty.
 -- Writes: nothing.
 create or replace function pgq.range_sql(

@@ -1,8 +1,8 @@
 -- Function: pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
 --
--- Gives the rights on an object of ours exactly: those that are listed, and to nobody but the owner
--- any other. Whoever makes an object may have default privileges (ALTER DEFAULT PRIVILEGES) that
--- give others more than we know of: EXECUTE on a function, SELECT on events. What is right already
+-- Sets the rights on an object of ours exactly: the listed ones, and no other right for anybody but
+-- the owner. The role that makes an object may have default privileges (ALTER DEFAULT PRIVILEGES)
+-- that give others more than we know of: EXECUTE on a function, SELECT on events. What is right already
 -- is left alone, so that no row of the catalogue is written for it.
 --
 -- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing one is

@@ -1,6 +1,7 @@
 -- Function: pgq.subtract_ids(i_later bigint, i_earlier bigint)
 --
--- How many ids lie between two. Damaged values may be too far apart for a bigint: then the largest, or the smallest.
+-- How many ids lie between two. Damaged values may be too far apart for a bigint: then the largest,
+-- or the smallest.
 --
 -- Writes: nothing; a query that calls it takes it in.
 create or replace function pgq.subtract_ids(i_later bigint, i_earlier bigint)

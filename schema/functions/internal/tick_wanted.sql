@@ -3,8 +3,9 @@
 -- PGQ's rule (pgq-contract 1.5). With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
 -- Without: ever more rarely, the gap doubles up to ticker_idle_period, so that lag and rotation go on.
 --
--- A last tick that lies in the future was made before the clock was stepped back. How old it is nobody knows, and waiting
--- until the clock is there again would stop the queue: it is time at once.
+-- A last tick that lies in the future was made before the clock was stepped back. How old it is
+-- nobody knows, and waiting until the clock is there again would stop the queue: it is time at
+-- once.
 --
 -- Parameters: i_new: events since the last tick; i_lag: time since it; i_gap: time from the one before to it; each null
 --   if there is no such tick. The others: the queue's settings.

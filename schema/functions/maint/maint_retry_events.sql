@@ -5,11 +5,13 @@
 -- and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
 -- old.
 --
--- What was put back lies at the low end of the index by time, and stays there as dead rows while some transaction holds
--- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which transactions it did not
--- see. The next one looks at what became due since, and at what those transactions set aside: an event may be set aside for
--- a time that has passed, and by a transaction that began before the look. A row that said so would leave dead rows of
--- its own. The setting is named for the table's file, so that another table (a dump restored beside us) is looked at whole.
+-- What was put back lies at the low end of the index by time, and stays there as dead rows while
+-- some transaction holds xmin back (G6). So the session remembers its last look that left nothing
+-- due: its time, and which transactions it did not see. The next one looks at what became due
+-- since, and at what those transactions set aside: an event may be set aside for a time that has
+-- passed, and by a transaction that began before the look. A row that said so would leave dead rows
+-- of its own. The setting is named for the table's file, so that another table (a dump restored
+-- beside us) is looked at whole.
 --
 -- Returns: how many were put back; call until 0.
 -- Writes: delete pgq.retry_queue; insert into the queues' current tables; nextval of their sequences (so that a ticker

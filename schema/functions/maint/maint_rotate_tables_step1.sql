@@ -1,7 +1,8 @@
 -- Function: pgq.maint_rotate_tables_step1(i_queue_name text)
 --
--- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the current one. A last
--- rotation in the future was made before the clock was stepped back: it is time then too.
+-- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the
+-- current one. A last rotation in the future was made before the clock was stepped back: it is time
+-- then too.
 --
 -- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch only in the tables
 -- that this xid allows. A producer that learned the table before the switch and got its xid, or its snapshot, on the

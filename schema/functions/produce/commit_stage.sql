@@ -1,5 +1,5 @@
--- Function: pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
---   i_fingerprint bigint default null)
+-- Function: pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[],
+--   i_events bigint, i_fingerprint bigint default null)
 --
 -- Gives away the events of these stages, unless that was done before: whoever says it twice, or two who say it at once,
 -- do it once. The ledger's row is written first, and its lock makes the second wait.
@@ -7,15 +7,17 @@
 -- To consumers it is as if this transaction had inserted all of them: they are in the batch that sees it, with its id as
 -- their ev_txid. Only ev_id and ev_time are older. nextval tells tickers that there is something to see.
 --
--- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the queue's limit and
---   for readers that share them out. i_fingerprint: a hash of the epoch's events that does not depend on their order. A
---   writer that gives it is refused where "done before" would lose or repeat events: the epoch had other events, or a later
---   epoch is done, so the writer's notes are older than the ledger. Null: nothing is compared.
+-- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the
+--   queue's limit and for readers that share them out. i_fingerprint: a hash of the epoch's events
+--   that does not depend on their order. A writer that gives it is refused where "done before"
+--   would lose or repeat events: the epoch had other events, or a later epoch is done, so the
+--   writer's checkpoint is older than the ledger. Null: nothing is compared.
 -- Returns: 1 done; 0 the epoch, or a later one, was committed before.
--- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL, or negative;
---   PQ012 the queue was restored where transaction ids are smaller; 42501 the writer is another role's; PQ018 not all of these
---   stages are waiting; PQ019 the epoch was committed with another fingerprint, or a later one was; 40001 in REPEATABLE READ,
---   somebody else was faster; 42P01 the queue was dropped meanwhile.
+-- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit;
+--   PQ009 NULL, or negative; PQ012 the queue was restored where transaction ids are smaller; 42501
+--   the writer is another role's; PQ018 not all of these stages are waiting; PQ019 the epoch was
+--   committed with another fingerprint, or a later one was; 40001 in REPEATABLE READ, somebody else
+--   was faster; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
 --   sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
@@ -54,11 +56,11 @@ begin
             if v_done.ledger_epoch > i_epoch then
                 raise exception 'epoch % is repeated, but epoch % is committed already', i_epoch, v_done.ledger_epoch
                     using errcode = 'PQ019', detail = format('queue %s, writer %s', i_queue_name, i_writer),
-                    hint = 'the writer''s notes are older than the ledger: continue from newer notes, or as a new writer';
+                    hint = 'the writer''s checkpoint is older than the ledger: restore the newer one, or take a new writer name';
             elsif v_done.ledger_fingerprint <> i_fingerprint then
                 raise exception 'epoch % was committed with other events', i_epoch
                     using errcode = 'PQ019', detail = format('queue %s, writer %s', i_queue_name, i_writer),
-                    hint = 'the writer''s notes are older than the ledger, or its source gives other events when it is read again';
+                    hint = 'the writer''s checkpoint is older than the ledger, or its source gives other events when it is read again';
             end if;
         end if;
         return 0;

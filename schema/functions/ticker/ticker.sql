@@ -68,12 +68,13 @@ comment on function pgq.ticker() is 'Ticks every queue whose time it is.';
 
 -- Function: pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 --
--- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to what it says. Ids and
--- sequence numbers go up to 2^62, times from 1970 to a century from now: whatever is computed of them stays in range.
+-- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to
+-- what it says. Ids and sequence numbers go up to 2^62, times from 1970 to a century from now:
+-- whatever is computed of them stays in range.
 --
 -- Returns: the tick's id.
--- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, a value out of range, or a tick id not beyond the last;
---   as insert_tick.
+-- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, a value out of range, or a tick
+--   id not beyond the last; as insert_tick.
 -- Writes: as insert_tick; setval of both sequences.
 create or replace function pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
 returns bigint language plpgsql
