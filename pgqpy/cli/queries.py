@@ -71,7 +71,7 @@ def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the session that runs each consumer; this role may see host and application, or None."""
+    """Return the session that runs each consumer; what this role may not see of it is None."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(SESSIONS).fetchall()
     return {
