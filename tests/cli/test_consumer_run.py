@@ -54,6 +54,14 @@ Module = Callable[[str], str]
 Start = Callable[..., subprocess.Popen[str]]
 
 
+def place_order(client: pgqpy.Client) -> None:
+    """Make the queue and its consumer, with one event in the first batch."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "placed", "one")
+    client.tick_queue("orders")
+
+
 @pytest.fixture
 def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
     """Write a module into the working directory and return its name."""
@@ -137,10 +145,7 @@ def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
 def test_a_handler_that_stops_it_is_one_line(
     module: Module, start: Start, client: pgqpy.Client
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
+    place_order(client)
     process = start(module(FAILING) + ":Billing")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -235,10 +240,7 @@ ISO_UTC = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z"
 def test_settings_metrics_and_log_of_the_command_line(
     module: Module, start: Start, client: pgqpy.Client
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
+    place_order(client)
     settings = ("queue=orders", "fetch_size=100", "max_retries=0", "on_error=retry")
     options = [word for setting in settings for word in ("--set", setting)]
     place = f"{module(TELLING)}:Billing"
@@ -270,10 +272,7 @@ def read(url: str) -> str:
 def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
     module: Module, start: Start, client: pgqpy.Client
 ) -> None:
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
+    place_order(client)
     options = ["--set", "queue=orders", "--log-level", "warning"]
     process = start(f"{module(TELLING)}:Billing", *options)
     assert process.stdout is not None

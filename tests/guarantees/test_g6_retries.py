@@ -81,7 +81,7 @@ def test_look_that_finds_something_reads_no_more_pages_either(looked: Database) 
 
 @pytest.mark.parametrize("xid", ["select 1", "select txid_current()"], ids=["later", "earlier"])
 @pytest.mark.parametrize("due", ["now()", "now() - interval '1 hour'", "'-infinity'"])
-def test_event_set_aside_by_who_began_before_the_look_is_found(
+def test_event_set_aside_by_a_transaction_older_than_the_look_is_found(
     looked: Database, xid: str, due: str
 ) -> None:
     other = looked.open()

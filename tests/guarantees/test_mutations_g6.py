@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 before_the_look = partial(
-    g6r.test_event_set_aside_by_who_began_before_the_look_is_found,
+    g6r.test_event_set_aside_by_a_transaction_older_than_the_look_is_found,
     due="now() - interval '1 hour'",
     xid="select txid_current()",
 )
@@ -131,13 +131,13 @@ MUTATIONS = {
         "perform concat(v_setting,",
         looked(g6r.test_look_reads_no_more_pages_after_many_retries_while_xmin_is_held),
     ),
-    "forget who began after the look": Mutation(
+    "forget the transactions that began after the look": Mutation(
         "due_retries",
         "where ev_txid >= i_xmax and",
         "where false and",
         looked(g6r.test_event_set_aside_for_a_time_before_the_look_is_found),
     ),
-    "forget who was in progress at the look": Mutation(
+    "forget the transactions in progress at the look": Mutation(
         "due_retries",
         "where ev_txid = any (i_xip) and",
         "where false and",
