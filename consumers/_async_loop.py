@@ -149,7 +149,7 @@ class AsyncLoop:
         return gone
 
     async def lacks(self, batch: Batch | None, error: EventNotFound) -> None:
-        """Take an event that process_batch set aside and the batch lacks for its failure."""
+        """Treat setting aside an event that is not in the batch as a failure of process_batch."""
         if batch is None or self.by_event or self.wants_stop(error):
             raise error
         await self.back_off(batch, error)

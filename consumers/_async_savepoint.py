@@ -46,7 +46,7 @@ def mark(role: str) -> Call[None]:
 
 
 def marked(role: str) -> Call[bool]:
-    """Ask whether the transaction is still the marked one; undo what would hinder our own calls.
+    """Ask whether the transaction is still the marked one; reset what would hinder our own calls.
 
     A handler may have set a role for its tenant, or a timeout that suits its own statements.
     """

@@ -64,8 +64,8 @@ class Consumer(Definition):
     """
 
     if TYPE_CHECKING:
-        # What the one that the subclass writes may look like; with a connection it is that of
-        # transactional = True. mypy compares a method without its self, pyright with it.
+        # The shapes that a subclass may give its handler; with transactional = True the handler
+        # takes a connection. mypy compares a method without its self, pyright with it.
         process_event: (
             Callable[[Event], None]
             | Callable[[Event, Connection[Any]], None]

@@ -150,8 +150,8 @@ class Session:
         return [call.decode(_rows(cursor)) for call, cursor in pairs]
 
     def _send(self, wanted: Sequence[Call[Any]], cursors: Sequence[Any]) -> None:
-        # What the end of a pipeline commits fails without a SQLSTATE. In READ COMMITTED nothing
-        # does; where handlers chose SERIALIZABLE, several calls are inside their transaction.
+        # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
+        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction.
         if len(wanted) == 1:
             cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
             return

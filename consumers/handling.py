@@ -7,9 +7,8 @@ import concurrent.futures
 from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
 from typing import Any
 
-# What a handler may raise that is its own failure. CancelledError is no Exception, but a handler
-# also gets it from a task of its own that was cancelled. SystemExit, KeyboardInterrupt and the
-# like end the consumer.
+# Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
+# also gets it from a cancelled task of its own. All others, such as SystemExit, end the consumer.
 HANDLER_ERRORS = (Exception, asyncio.CancelledError)
 
 _FUTURES = (asyncio.Future, concurrent.futures.Future)

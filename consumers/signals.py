@@ -23,8 +23,8 @@ def drain_on_signals(drain: Callable[[], Callable[[], None] | None]) -> Iterator
     """Call `drain` at the first of the signals; put back what was there before at the end.
 
     Only the main thread can have signal handlers: elsewhere this does nothing. The second signal
-    does what it would do without us, for somebody who won't wait. An ignored SIGHUP (nohup) stays
-    ignored. `drain` may return what is to be logged.
+    does what it would do without us, so a user in a hurry does not wait. An ignored SIGHUP (nohup)
+    stays ignored. `drain` may return what is to be logged.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -211,7 +211,7 @@ _STATUS = """
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
         'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
-    -- a view, or the policy of a table, of somebody else would run code of theirs as whoever reads
+    -- another role's view or table policy would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
         and relkind = 'r' and relowner = n.nspowner and not relrowsecurity) as names) plain
 """

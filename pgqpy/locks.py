@@ -35,7 +35,7 @@ HOLDERS: LiteralString = """
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in (7366513, 7366514, 7366515)
 """
-# One row, whoever it is: parameters are the class and the object.
+# One row, of any holder: parameters are the class and the object.
 HOLDER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume
     from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1

@@ -49,7 +49,7 @@ class Skipped:
 
 
 def skipped(queue_id: int, holder: locks.Holder) -> QueueSkipped:
-    """Say who holds a queue's lock, and what to do."""
+    """Name the holder of a queue's lock, and what to do."""
     return QueueSkipped(
         f"not ticked: its lock ({locks.QUEUE}, {queue_id}) is held by {holder}: "
         f"if it is not dropping the queue, {holder.how_to_end}"

@@ -56,11 +56,11 @@ class Standby:
 
 
 def holder_of(connection: Connection[Any], *lock: int) -> locks.Holder | None:
-    """Return who holds an advisory lock, None if nobody does."""
+    """Return the holder of an advisory lock, None if it is free."""
     row = connection.execute(locks.HOLDER, lock).fetchone()
     return None if row is None else locks.Holder(*row)
 
 
 def told(holder: locks.Holder) -> str:
-    """Say in a sentence who holds the ticker's lock."""
+    """Name the holder of the ticker's lock in a sentence."""
     return f"the ticker's lock ({locks.ENGINE}, {locks.TICKING}) is held by {holder}"

@@ -39,8 +39,7 @@ class Web:
     """The HTTP server: start, stop. Stopping twice or before starting is safe.
 
     A thread for each client, as http.server has it, would let slow clients take threads without
-    end. Here a client costs a socket and a buffer, and whoever comes is served before those who
-    dawdle.
+    end. Here a client costs a socket and a buffer, and a new client goes before the slow ones.
     """
 
     def __init__(

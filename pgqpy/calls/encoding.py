@@ -54,7 +54,7 @@ def dumps(value: object, default: Default | None = None) -> str:
 
 
 def convert(value: Any, default: Default | None = None) -> Any:
-    """Return what stands for `value`, whose class json.dumps does not know: the documented rule.
+    """Convert a `value` whose class json.dumps does not know, by the documented rule.
 
     A model (pydantic's, or what else has `model_dump`) dumps itself. TypeError: no rule fits.
     """

@@ -148,7 +148,7 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
 
 def _told(row: dict[str, Any]) -> dict[str, Any]:
-    """Write who runs a consumer in one line: process, host, application."""
+    """Write the session that runs a consumer in one line: process, host, application."""
     session = row["runs"]
     if session is None:
         return {**row, "runs": "no"}

@@ -101,7 +101,7 @@ def load(
 @json_option
 @connected
 def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
-    """Show the oldest events that a queue still keeps; no consumer loses them by that.
+    """Show the oldest events that a queue still keeps; consumers still get them.
 
     An event shows once a tick was taken after it. Retried copies are left out.
 
@@ -121,7 +121,7 @@ def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
 @json_option
 @connected
 def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool) -> None:
-    """Show the newest events of a queue, a line each; no consumer loses them by that.
+    """Show the newest events of a queue, a line each; consumers still get them.
 
     An event shows once a tick was taken after it. Retried copies are left out. With --json each
     line is a JSON object.

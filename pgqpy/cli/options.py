@@ -86,7 +86,7 @@ class FiniteRange(click.FloatRange):
 
 
 def on_terminal() -> bool:
-    """Say whether somebody is there to be asked."""
+    """Say whether standard input is a terminal, so that a user can answer."""
     return sys.stdin.isatty()
 
 

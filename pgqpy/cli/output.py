@@ -61,7 +61,7 @@ def show_json_line(row: Row) -> None:
 
 
 def show_line(cells: Sequence[str]) -> None:
-    """Print one row of a list without an end, which cannot be aligned."""
+    """Print one row of an endless list, whose columns cannot be aligned."""
     click.echo("  ".join(map(escaped, cells)))
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
-# A batch as octets, which are never converted. Only a database in SQL_ASCII holds what is no text.
+# A batch as octets, which are never converted. Only SQL_ASCII allows what is not text.
 OCTETS: Statement = """
     select ev_id, pg_catalog.convert_to(ev_type, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_data, 'SQL_ASCII'),
@@ -89,7 +89,7 @@ class LoadCheck:
         self.needed = not holds_everything(connection)
 
     def look_at(self, lines: bytes) -> None:
-        """Take the next lines of COPY."""
+        """Check the next lines of COPY."""
         if self._found is not None:
             return
         text = lines.decode()

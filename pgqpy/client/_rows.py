@@ -73,7 +73,7 @@ def bounded_events(cursor: psycopg.Cursor[Event] | psycopg.AsyncCursor[Event]) -
 def bounded_rows(
     cursor: psycopg.Cursor[tuple[Any, ...]] | psycopg.AsyncCursor[tuple[Any, ...]],
 ) -> list[tuple[Any, ...]]:
-    """Do the same for rows that are no events."""
+    """Load the rows that a cursor holds once more, as tuples, after a time that Python lacks."""
     return _bounded(cursor, tuple)
 
 

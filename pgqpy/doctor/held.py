@@ -39,7 +39,7 @@ def judge_held(rows: list[Row]) -> Iterator[Finding]:
 
 
 def _stopped(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
-    """Return what the holder stops, None if it may well hold the lock."""
+    """Return the level and what the holder stops; None if it may hold the lock."""
     stray = holder.pid is None
     lock = (row["class"], row["object"])
     if lock == (locks.ENGINE, locks.TICKING) and (stray or holder.may_tick is False):

@@ -52,7 +52,7 @@ RUNNING: LiteralString = f"""
 
 
 def judge_running(rows: list[Row]) -> Iterator[Finding]:
-    """Name the consumers that leave events waiting and that nobody runs.
+    """Name the consumers that no session runs while events wait for them.
 
     A program that calls the SQL functions itself holds no lock: it runs if it was seen lately.
     """
@@ -76,7 +76,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
 
 
 def _forgotten(row: Row) -> timedelta:
-    """Return for how long events have waited and nobody has come."""
+    """Return how long events have waited without a call by the consumer."""
     return timedelta(0) if row["waited"] is None else min(row["waited"], row["last_seen"])
 
 

@@ -61,7 +61,7 @@ begin
        ) listed (names, rights)
       cross join regexp_split_to_table(names, ' ') name
        join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relname = name;
-    perform pgq.set_rights('pg_class', oid, '{public select}')  -- a dump by somebody who is not the owner locks it too
+    perform pgq.set_rights('pg_class', oid, '{public select}')  -- a dump by another role than the owner locks it too
        from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
     perform pgq.grant_perms(queue_name) from pgq.queue order by queue_id;
 end

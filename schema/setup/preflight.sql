@@ -77,7 +77,7 @@ begin
             union all select 'pg_ts_config'::regclass, oid, cfgowner from pg_catalog.pg_ts_config where cfgnamespace = s.oid
             union all select 'pg_statistic_ext'::regclass, oid, stxowner from pg_catalog.pg_statistic_ext where stxnamespace = s.oid
             union all select 'pg_extension'::regclass, oid, extowner from pg_catalog.pg_extension where extnamespace = s.oid
-            union all  -- a trigger's function runs as whoever writes: here, and in the functions that run as the owner
+            union all  -- a trigger's function runs with the writer's rights, in SECURITY DEFINER functions with the owner's
             select 'pg_trigger'::regclass, t.oid, p.proowner
               from pg_catalog.pg_trigger t
               join pg_catalog.pg_class c on c.oid = t.tgrelid

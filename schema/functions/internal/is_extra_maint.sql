@@ -1,8 +1,8 @@
 -- Function: pgq.is_extra_maint(i_name text)
 --
 -- Whether maintenance may call a function: one that takes the queue's name, and that the schema's
--- owner or a superuser wrote. It runs with the rights of whoever runs maintenance, so whoever owns
--- it has them. What belongs to the server or to an extension was not written to be called with a
+-- owner or a superuser wrote. It runs with the rights of the role that runs maintenance, so its owner
+-- has these rights too. What belongs to the server or to an extension was not written to be called with a
 -- name that any administrator of queues may choose: dblink_exec(text), say.
 --
 -- Writes: nothing.

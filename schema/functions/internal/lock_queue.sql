@@ -1,11 +1,11 @@
 -- Function: pgq.lock_queue(i_queue_name text)
 --
--- Makes the caller the only one who uses a queue, until its transaction ends: its row,
+-- Gives the caller a queue to itself until its transaction ends: its row,
 -- subscriptions, tables and sequences are locked against everybody.
 --
 -- No order of these locks is safe. A producer may have inserted into one table, and after a
 -- rotation insert into another; it may then read a batch, tick, or finish what it had opened
--- before. Whoever holds some of the locks and waits for the others deadlocks with it. So all are
+-- before. A session that holds some of the locks and waits for the others deadlocks with it. So all are
 -- taken at once or none: where one is not free soon, all are released, that one is waited for with
 -- nothing else in hand, and the rest is tried again. "Soon" lets short transactions pass by, and
 -- all the waits together take less than deadlock_timeout (1 second), so that nobody who waits for
@@ -68,4 +68,4 @@ begin
     end loop;
 end
 $$;
-comment on function pgq.lock_queue(text) is 'Makes the caller the only one who uses a queue.';
+comment on function pgq.lock_queue(text) is 'Gives the caller a queue to itself until its transaction ends.';
