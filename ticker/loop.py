@@ -23,7 +23,7 @@ from pgqpy.ticker import fitness
 from pgqpy.ticker.due import Due
 from pgqpy.ticker.remedies import brief, remedy
 from pgqpy.ticker.skipped import Skipped
-from pgqpy.ticker.standby import Standby, holder_of, told
+from pgqpy.ticker.standby import Standby, describe_holder, holder_of
 from pgqpy.ticker.state import Pace, TickState, look_interval
 from pgqpy.ticker.statements import ATTEND, LEAD, QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, Ticked, tick
@@ -146,7 +146,7 @@ class TickLoop:
         holder = holder_of(connection, locks.ENGINE, locks.TICKING)
         self._health.change("standby")
         self._report.forget("connection")
-        self._report.log.info("standby", reason=told(holder) if holder else None)
+        self._report.log.info("standby", reason=describe_holder(holder) if holder else None)
 
     def _standing_by(self, problem: str | None, now: float) -> None:
         """Note whether somebody else ticks. What lasts makes this database unhealthy."""

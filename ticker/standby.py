@@ -33,7 +33,7 @@ class Standby:
         """
         holder = holder_of(self._connection, locks.ENGINE, locks.TICKING)
         if holder is not None and not holder.may_be_ticker:
-            return f"{told(holder)}, which may not tick: {holder.how_to_end}"
+            return f"{describe_holder(holder)}, which may not tick: {holder.how_to_end}"
         due = self._due()
         still = self._overdue & due
         self._overdue = still or due
@@ -41,7 +41,9 @@ class Standby:
             return None
         names = sorted(name for name, _ in still)
         more = f" and {len(names) - ENOUGH} more" if len(names) > ENOUGH else ""
-        by = f"; {told(holder)}: if it does not tick, {holder.how_to_end}" if holder else ""
+        by = ""
+        if holder:
+            by = f"; {describe_holder(holder)}: if it does not tick, {holder.how_to_end}"
         return f"nobody ticks {', '.join(names[:ENOUGH])}{more}, due for a while{by}"
 
     def _due(self) -> set[tuple[str, str | None]]:
@@ -61,6 +63,6 @@ def holder_of(connection: Connection[Any], *lock: int) -> locks.Holder | None:
     return None if row is None else locks.Holder(*row)
 
 
-def told(holder: locks.Holder) -> str:
+def describe_holder(holder: locks.Holder) -> str:
     """Name the holder of the ticker's lock in a sentence."""
     return f"the ticker's lock ({locks.ENGINE}, {locks.TICKING}) is held by {holder}"

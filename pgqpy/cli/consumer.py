@@ -95,7 +95,7 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     (row,) = queries.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
     if row["runs"]:
-        has.append(f"a session that runs it ({_told(row)['runs']})")
+        has.append(f"a session that runs it ({_with_session_as_text(row)['runs']})")
     if not has:
         return
     said = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
@@ -126,7 +126,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
             queries.queue_info(client, queue)  # an unknown queue is an error, not an empty list
         infos = client.get_consumer_info(queue)
         rows = queries.with_details(client, infos)
-    show_rows(rows if as_json else map(_told, rows), LIST, as_json=as_json)
+    show_rows(rows if as_json else map(_with_session_as_text, rows), LIST, as_json=as_json)
 
 
 @consumer.command()
@@ -144,10 +144,10 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         (row,) = queries.with_details(client, [info])
-    show_row(row if as_json else _told(row), as_json=as_json)
+    show_row(row if as_json else _with_session_as_text(row), as_json=as_json)
 
 
-def _told(row: dict[str, Any]) -> dict[str, Any]:
+def _with_session_as_text(row: dict[str, Any]) -> dict[str, Any]:
     """Write the session that runs a consumer in one line: process, host, application."""
     session = row["runs"]
     if session is None:
