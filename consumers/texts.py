@@ -27,7 +27,7 @@ def traceback_text(error: BaseException) -> str:
     passes for a line of the log.
     """
     lines: list[str] = []
-    for part in traceback.TracebackException.from_exception(error).format():
+    for part in _parts(error):
         text = part[: 2 * LONGEST].rstrip("\n")
         first, *more = text.split("\n")
         indent = "" if first.startswith("  ") else "    "
@@ -37,6 +37,14 @@ def traceback_text(error: BaseException) -> str:
         left_out = f"  … {len(lines) - 2 * half} lines …"
         lines = [*lines[:half], left_out, *lines[-half:]]
     return "\n".join(lines)
+
+
+def _parts(error: BaseException) -> list[str]:
+    try:
+        return list(traceback.TracebackException.from_exception(error).format())
+    except Exception as broken:  # noqa: BLE001  # as in describe: a SyntaxError's text may be no str
+        problem = f"(its traceback cannot be had: {type(broken).__qualname__})"
+        return [problem, *traceback.format_tb(error.__traceback__), describe(error)]
 
 
 class BoundedTraceback(logging.Filter):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,12 +21,18 @@ class Mute(Exception):
     __repr__ = __str__
 
 
+def make_untraceable():
+    place: Any = ("file", 1, 1, 5)
+    return SyntaxError("its text is no str", place)
+
+
 ODD = {
     "mute": Mute,
     "cancelled": asyncio.CancelledError,
     "cancelled in a thread": concurrent.futures.CancelledError,
     "long": lambda: ValueError("x" * 1_000_000),
     "unprintable": lambda: ValueError("a\nb\0c\ud800\x1b[2J"),
+    "untraceable": make_untraceable,
     "lost": lambda: psycopg.OperationalError("not the consumer's connection"),
 }
 
