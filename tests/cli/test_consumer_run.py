@@ -273,15 +273,13 @@ def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
     module: Module, start: Start, client: pgqpy.Client
 ) -> None:
     place_order(client)
-    options = ["--set", "queue=orders", "--log-level", "warning"]
-    process = start(f"{module(TELLING)}:Billing", *options)
+    process = start(f"{module(TELLING)}:Billing", "--set", "queue=orders", "--log-level", "warning")
     assert process.stdout is not None
     process.stdout.readline()
     eventually(lambda: client.get_consumer_info("orders", "billing")[0].current_batch is None)
     process.send_signal(signal.SIGTERM)
     _, err = process.communicate(timeout=60)
-    first, *_ = err.splitlines()
-    assert re.match(ISO_UTC + r" \[warning", first)
+    assert re.match(ISO_UTC + r" \[warning", err)
     assert "runs" not in err
 
 
