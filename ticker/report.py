@@ -44,9 +44,10 @@ class Report:
                 self.metrics.errors.labels(self.database, "tick").inc()
             else:
                 self.failed("tick", exc, queue=queue)
-        for queue in done.recovered:
-            if self.forget(f"tick {queue}"):
-                self.log.info("queue works again", queue=queue)
+        if self._said:
+            for queue in (*(name for name, _ in done.ticks), *done.recovered):
+                if self.forget(f"tick {queue}"):
+                    self.log.info("queue works again", queue=queue)
 
     def retried(self, moved: int) -> None:
         """Count events that came back from the retry queue."""

@@ -24,6 +24,7 @@ from pgqpy.ticker.remedies import sqlstate
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.retry import retry
 from pgqpy.ticker.session import Sessions
+from pgqpy.ticker.tick import Failure, Ticked
 from pgqpy.ticker.watch import Watch
 from tests.support.waiting import eventually
 
@@ -191,6 +192,14 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, state
     assert [failure.queue for failure in done.failures] == [queue]
     assert due.failing.pausing(queue, now=0.02)
     assert not due.step(statements, Watch(), now=0.02).failures
+
+
+def test_queue_that_failed_is_said_to_work_at_its_next_tick_whoever_makes_it(capsys):
+    report = Report("shop", logs.make_logger(TickerSettings()), TickerMetrics())
+    report.ticked(Ticked(failures=[Failure("orders", psycopg.DataError("broken"), 1)]))
+    report.ticked(Ticked(ticks=[("orders", "7")]))
+    report.ticked(Ticked(ticks=[("orders", "8")]))
+    assert capsys.readouterr().err.count("queue works again") == 1
 
 
 BLOCKED = "select count(*) > 0 from pg_locks where not granted and relation = 'pgq.queue'::regclass"
