@@ -132,6 +132,10 @@ def test_snapshot_from_before_a_commit_reads_whole_batches_only(
     after.begin(isolation)
     assert db.main.rotate() == 1
     db.main.one("select pgq.maint_stages()")
+    with refused("40001"):  # a table was truncated after its snapshot
+        after.all(READ, batch)
+    after.rollback()
+    after.begin(isolation)
     expected = [(txid, data) for data in ("a", "b", "c")]
     assert [event[1:] for event in after.all(READ, batch)] == expected
     assert [event[1:] for event in read(db.main, batch)] == expected

@@ -5,6 +5,10 @@
 --
 -- Parameters: ev_id null: from the sequence (nextval is used up in any case). ev_time null: now(). ev_owner null:
 --   for every consumer, else only for the subscription with that sub_id.
+--
+-- A chosen ev_id must be unique in the queue: of two events with the same id in one batch, event_retry
+-- and event_dead keep only one.
+--
 -- Returns, raises, writes: as insert_event.
 create or replace function pgq.insert_event_raw(
     queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int,
