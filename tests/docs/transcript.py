@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.docs.markdown import Block
 
-TIMEOUT = 150  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
+TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SPARK_HOME = Path(pyspark.__file__).parent
 EXECUTOR = "CoarseGrainedExecutorBackend"
-START_TIMEOUT = 120  # seconds
+START_TIMEOUT = 300  # seconds; several Sparks may start at once on two cores
 
 
 class SessionProcess:
