@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
+ARCHIVE := $(VENV)/spark.jsa
 JOBS ?= 2
 TESTS ?= tests
 DEMO ?=
@@ -40,12 +41,15 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@echo "postgres: paste this line where you try things; Ctrl-C here ends the server, and nothing is kept"
 	@$(BIN)/python tools/postgres.py
 
-test: $(STAMP)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
+test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
 	@$(PYTEST) -m "not slow" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
-test-slow: $(STAMP)  ## Run the slow tests: Spark killed in every way, on clusters (a quarter of an hour)
+test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (ten minutes)
 	@$(PYTEST) -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+
+$(ARCHIVE): $(STAMP)
+	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || { cat $@.log; exit 1; }
 
 PYTEST = $(BIN)/python -m pytest -n $(JOBS)
 

@@ -12,6 +12,7 @@ import pytest
 from tests.support import debian
 from tests.support.databases import new_database, template_database
 from tests.support.groups import pytest_xdist_make_scheduler
+from tests.support.java import start_java_quickly
 from tests.support.processes import PythonProcess
 from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
 
@@ -26,9 +27,11 @@ __all__ = ["pytest_xdist_make_scheduler"]  # pytest finds hooks by their names h
 
 
 def pytest_configure() -> None:
-    """Let child processes get SIGINT: who starts the tests in a shell's background ignores it."""
+    """Prepare the environment that child processes inherit."""
+    # A shell that starts the tests in its background ignores SIGINT for all of them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    start_java_quickly()
 
 
 @pytest.fixture(scope="session")

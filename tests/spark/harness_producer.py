@@ -14,11 +14,12 @@ import threading
 import time
 
 from tests.guarantees.sessions import Session
-from tests.guarantees.workload import BETWEEN, Log, Producer
+from tests.guarantees.workload import Log, Producer
 
 THREADS = 4
 LONGEST = 1.5  # seconds, before what it writes and after it; the queue rotates every two
 MOST = 12  # events in a transaction
+BETWEEN = 0.02  # seconds between two transactions; Spark needs the cores
 
 
 class Overlapping(Producer):

@@ -1,14 +1,14 @@
-"""Batch and stream on one machine, on a cluster in miniature, and on a real one on loopback."""
+"""Batch and stream on a standalone cluster on loopback: a master and two workers."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.guarantees.history import Findings
-from tests.spark.harness import Flow
+from tests.spark.harness import RECOVERY, Flow
 from tests.spark.harness_cluster import standalone
 from tests.support.waiting import eventually
 
@@ -23,66 +23,48 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-MINIATURE = "local-cluster[2,1,1024]"
-STANDALONE = "standalone"
 ENOUGH = 200_000  # bytes that the producers write down
-KILLS = 3
+KILLS = 2
 BETWEEN = 3  # micro-batches of each query from one kill to the next
 
 
 class Cluster:
     """A flow, and the executors that its driver has."""
 
-    def __init__(self, flow: Flow, executors: Callable[[], list[psutil.Process]] | None) -> None:
-        self.flow, self._executors = flow, executors
-
-    def executors(self) -> list[psutil.Process]:
-        """Return the executors: in miniature they are the driver's children."""
-        assert self.flow.driver is not None
-        return self._executors() if self._executors else self.flow.driver.executors()
+    def __init__(self, flow: Flow, executors: Callable[[], list[psutil.Process]]) -> None:
+        self.flow, self.executors = flow, executors
 
 
 @pytest.fixture
 def cluster(
-    request: pytest.FixtureRequest,
-    own_server: EmbeddedServer,
-    spawn: Callable[..., PythonProcess],
-    tmp_path: Path,
+    own_server: EmbeddedServer, spawn: Callable[..., PythonProcess], tmp_path: Path
 ) -> Iterator[Cluster]:
-    """The flow on the master that the test names."""
-    with ExitStack() as stack:
-        flow = stack.enter_context(closing(Flow(own_server, spawn, tmp_path)))
-        flow.master = request.param
-        executors = None
-        if request.param == STANDALONE:
-            started = stack.enter_context(standalone(tmp_path, flow.environment))
-            flow.master, executors = started.url, started.executors
-        yield Cluster(flow, executors)
+    """The flow on a master and two workers."""
+    with (
+        closing(Flow(own_server, spawn, tmp_path)) as flow,
+        standalone(tmp_path, flow.environment) as started,
+    ):
+        flow.master = started.url
+        yield Cluster(flow, started.executors)
 
 
-@pytest.mark.parametrize(
-    ("cluster", "executors"),
-    [("local[2]", 0), (MINIATURE, 2), (STANDALONE, 2)],
-    indirect=["cluster"],
-)
-def test_a_batch_and_a_stream_read_what_was_committed(cluster: Cluster, executors: int) -> None:
+def test_a_batch_and_a_stream_read_what_was_committed(cluster: Cluster) -> None:
     flow = cluster.flow
     eventually(lambda: flow.produced() > ENOUGH)
-    said = flow.come_to_rest("batch")
-    assert f"partitions: 4, executors: {executors}\n" in said
+    output = flow.come_to_rest("batch")
+    assert "partitions: 4, executors: 2\n" in output
     assert flow.findings(flow.files("batch.jsonl")) == Findings()
     assert flow.findings(flow.files()) == Findings()
     assert flow.findings(flow.tables()) == Findings()
     assert sorted(flow.files()) == sorted(flow.files("batch.jsonl"))
 
 
-@pytest.mark.parametrize("cluster", [MINIATURE, STANDALONE], indirect=True)
 def test_a_query_outlives_its_executors(cluster: Cluster) -> None:
     flow = cluster.flow
     driver = flow.start("stream")
     flow.progress(BETWEEN)
     for _ in range(KILLS):
-        eventually(lambda: len(cluster.executors()) == 2)
+        eventually(lambda: len(cluster.executors()) == 2, RECOVERY)
         flow.random_moment()
         flow.choose.choice(cluster.executors()).kill()
         flow.progress(BETWEEN)

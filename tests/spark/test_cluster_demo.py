@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 DEMO = ROOT / "examples" / "compose"
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-PATIENCE = 200  # seconds
+PATIENCE = 300  # seconds
 PLACED = "select count(*), sum(cents)::int from placed"
 
 

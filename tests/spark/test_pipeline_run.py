@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 COMMAND = (sys.executable, "-u", "-m", "pgqpy", "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
-KILLS = 5
+KILLS = 3
 BAD_EVERY = 10  # events
 
 

@@ -53,7 +53,7 @@ def test_driver_killed_between_both_commits_doubles_no_epoch(
     gate = connect(autocommit=False)
     gate.execute("select pg_advisory_lock(%s)", [GATE_KEY])
     driver = drive(GATED_EPOCH="2", FAILING_EPOCH="1")
-    eventually(partial(waits, connection, driver), 120, interval=0.05)
+    eventually(partial(waits, connection, driver), 300, interval=0.05)
     driver.kill()
     assert connection.execute("select ledger_epoch from pgq.ledger").fetchone() == (2,)
     assert not (tmp_path / "checkpoint" / "commits" / "2").exists()
