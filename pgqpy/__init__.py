@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pgqpy.client import AsyncClient, Client, connect, connect_async
+from pgqpy.client._trust import SchemaNotTrusted
 from pgqpy.errors import (
     BatchLost,
     BatchNotFound,
@@ -68,6 +69,7 @@ __all__ = [
     "QueueNotFound",
     "RangeExpired",
     "SchemaMissing",
+    "SchemaNotTrusted",
     "SchemaTooNew",
     "StageLost",
     "SubscriptionMoved",

@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
+from pgqpy.client._trust import STRANGER, SchemaNotTrusted, not_trusted
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
 
@@ -34,17 +35,20 @@ class Status:
     user: str
     server_version: int  # 180003 is 18.3
     shipped: int  # the version of the schema in this package
-    installed: int | None  # None: no schema of ours
+    installed: int | None  # None: no schema of ours, or one that must not be read
     schema_exists: bool  # a schema pgq, ours or not
     owner: str | None
     extension: str | None  # version of the extension pgq, if it is present
     roles: tuple[str, ...]
     missing_roles: tuple[str, ...]
     queues: int
+    untrusted: SchemaNotTrusted | None = None  # why this session may call nothing in the schema
 
     @property
     def state(self) -> str:
-        """One word: extension, missing, foreign, old, current or newer."""
+        """One word: untrusted, extension, missing, foreign, old, current or newer."""
+        if self.untrusted is not None:
+            return "untrusted"
         if self.extension is not None:
             return "extension"
         if self.installed is None:
@@ -95,14 +99,17 @@ def upgrade(connection: Connection[Any]) -> int:
 
 
 def status(connection: Connection[Any]) -> Status:
-    """Look at the connected database; changes nothing."""
+    """Look at the connected database; changes nothing, and calls nothing that is not trusted."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
-        ours, queues = row.pop("ours"), row.pop("has_queues")
-        installed = (
-            _scalar(connection, "select max(version) from pgq.installation") if ours else None
-        )
-        count = _scalar(connection, "select count(*) from pgq.queue") if queues else 0
+        stranger = cursor.execute(STRANGER).fetchone()
+    ours, queues = row.pop("ours"), row.pop("has_queues")
+    # Even a plain table of another role runs code when it is read: casts of its columns' types.
+    installed, count = None, 0
+    if stranger is None and ours:
+        installed = _scalar(connection, "select max(version) from pgq.installation")
+    if stranger is None and queues:
+        count = _scalar(connection, "select count(*) from pgq.queue")
     roles = tuple(row.pop("roles"))
     missing = tuple(role for role in ROLES if role not in roles)
     return Status(
@@ -113,6 +120,7 @@ def status(connection: Connection[Any]) -> Status:
         queues=count,
         roles=roles,
         missing_roles=missing,
+        untrusted=not_trusted(**stranger) if stranger else None,
     )
 
 
@@ -130,7 +138,11 @@ def uninstall(
     try:
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
-            queues = _check_removable(status(connection), force=force)
+            found = status(connection)
+            if found.untrusted is not None:
+                connection.execute(preflight_sql().encode())  # names all that is another role's
+                raise InstallRefused(str(found.untrusted))
+            queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
             connection.execute("drop schema pgq cascade")
     except psycopg.Error as exc:

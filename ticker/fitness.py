@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import install
+from pgqpy.client._trust import SchemaNotTrusted
 from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.ticker.statements import RECOVERY
 
@@ -19,7 +20,7 @@ class StandbyServer(PgqError):
 
 
 # Somebody has to do something first, so these are looked at slowly.
-UNFIT = (StandbyServer, SchemaMissing, SchemaTooNew, NotSupported)
+UNFIT = (StandbyServer, SchemaMissing, SchemaNotTrusted, SchemaTooNew, NotSupported)
 
 
 def check(connection: Connection[Any]) -> install.Status:
@@ -31,6 +32,8 @@ def check(connection: Connection[Any]) -> install.Status:
     if recovering and recovering[0]:
         raise StandbyServer
     status = install.status(connection)
+    if status.untrusted is not None:
+        raise status.untrusted
     if status.state == "missing":
         raise SchemaMissing
     if status.state == "foreign":

@@ -29,13 +29,16 @@ class Target:
     dsn: str = ""
 
     @contextmanager
-    def client(self) -> Iterator[Client]:
-        """Open a client on it for SQL of ours (in autocommit mode), closed at the end."""
+    def client(self, *, any_owner: bool = False) -> Iterator[Client]:
+        """Open a client on it for SQL of ours (in autocommit mode), closed at the end.
+
+        SchemaNotTrusted where the schema pgq is another role's, unless the command looks itself.
+        """
         from pgqpy import ConnectionFailed
         from pgqpy.client._sync import connect_pinned
 
         try:
-            client = connect_pinned(self.dsn)
+            client = connect_pinned(self.dsn, any_owner=any_owner)
         except ConnectionFailed as exc:
             if exc.__cause__ is None:  # nothing was tried: the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc
@@ -45,8 +48,8 @@ class Target:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """Open a plain connection to it in autocommit mode, closed at the end."""
-        with self.client() as client:
+        """Open a plain connection, whoever owns the schema, for what begins with its status."""
+        with self.client(any_owner=True) as client:
             yield client.connection
 
 

@@ -77,8 +77,12 @@ def status(ctx: click.Context, target: Target, *, as_json: bool) -> None:
 
     with target.connection() as connection:
         found = installer.status(connection)
-    show_row({**asdict(found), "state": found.state}, as_json=as_json)
-    if found.state in ADVICE:
+    row = {**asdict(found), "state": found.state}
+    del row["untrusted"]  # it is a sentence, and goes to stderr
+    show_row(row, as_json=as_json)
+    if found.untrusted is not None:
+        click.echo(str(found.untrusted), err=True)
+    elif found.state in ADVICE:
         click.echo(ADVICE[found.state], err=True)
     ctx.exit(0 if found.state == "current" else 1)
 

@@ -87,17 +87,23 @@ async def connect_async(
     return _owner(connection, payload_limit, json_default)
 
 
-async def connect_pinned_async(dsn: str = "", **defaults: Any) -> AsyncClient:
+async def connect_pinned_async(
+    dsn: str = "", *, any_owner: bool = False, **defaults: Any
+) -> AsyncClient:
     """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
 
     Args:
         dsn: as in connect.
+        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
         defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
 
     Raises:
         ConnectionFailed: as connect does.
+        SchemaNotTrusted: a forged schema pgq, say; nothing in it was called.
     """
-    connection = await open_session(dsn, PINNED, kind=AsyncConnection, defaults=defaults)
+    connection = await open_session(
+        dsn, PINNED, kind=AsyncConnection, defaults=defaults, any_owner=any_owner
+    )
     return _owner(connection, calls.PAYLOAD_LIMIT)
 
 

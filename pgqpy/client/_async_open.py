@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import AsyncConnection, AsyncCursor, sql
 
 from pgqpy.client import _dsn
 from pgqpy.client._session import ISOLATION, READ_COMMITTED, setting
+from pgqpy.client._trust import STRANGER, not_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
 AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=AsyncConnection[Any])
 
@@ -22,20 +23,28 @@ async def open_session(
     *,
     kind: type[AnyAsyncConnection],
     defaults: Mapping[str, Any] | None = None,
+    any_owner: bool = False,
 ) -> AnyAsyncConnection:
-    """Connect for SQL of ours only, in autocommit, and set all that in one round trip.
+    """Connect for SQL of ours only, in autocommit; set and check all that in one round trip.
 
     Args:
         dsn: where; what it says itself goes before `defaults`.
         settings: PINNED, and more; nothing, if the first statement of the caller sets them.
         kind: of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
+        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
 
     Raises:
         ConnectionFailed: says what to do.
+        SchemaNotTrusted: nothing in the schema pgq was called.
     """
     connection = await _connect(dsn, kind, _dsn.parameters(dsn, {}, defaults or {}))
-    return await _set_up(connection, setting(settings, connection.info.server_version))
+    statements = setting(settings, connection.info.server_version)
+    if any_owner:
+        return await _set_up(connection, statements)
+    # Where the default is SERIALIZABLE, a query would be refused on a standby.
+    text = f"begin isolation level read committed; {statements}; {STRANGER}; commit"
+    return await _set_up(connection, text, _trusted)
 
 
 async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> AsyncConnection[Any]:
@@ -61,11 +70,25 @@ async def _connect(
         raise _dsn.failed(exc) from exc
 
 
-async def _set_up(connection: AnyAsyncConnection, statements: str) -> AnyAsyncConnection:
+async def _set_up(
+    connection: AnyAsyncConnection,
+    statements: str,
+    judge: Callable[[AsyncCursor[Any]], Awaitable[None]] | None = None,
+) -> AnyAsyncConnection:
     try:
         if statements:
-            await connection.execute(statements.encode(), prepare=False)
+            cursor = await connection.execute(statements.encode(), prepare=False)
+            if judge:
+                await judge(cursor)
     except BaseException:
-        await connection.close()
+        await AsyncConnection.close(connection)  # that of a consumer is for its handlers: it raises
         raise
     return connection
+
+
+async def _trusted(cursor: AsyncCursor[Any]) -> None:
+    """Raise SchemaNotTrusted if STRANGER, the one statement that returns rows, found one."""
+    while cursor.description is None and cursor.nextset():
+        pass
+    if found := await cursor.fetchone():
+        raise not_trusted(*found)

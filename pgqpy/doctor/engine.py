@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 def judge_schema(found: Status) -> Iterator[Finding]:
-    """Compare what is installed with what this pgqpy ships."""
+    """Compare what is installed with what this pgqpy ships; trust it first."""
+    if (why := found.untrusted) is not None:
+        what = f"{why.what}, so nothing else was looked at"
+        yield Finding("fail", "owner", what, why.what_to_do)
+        return
     installed, shipped = found.installed, found.shipped
     says = {
         "current": Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's"),
@@ -48,37 +52,6 @@ def judge_schema(found: Status) -> Iterator[Finding]:
     }
     yield says[found.state]
 
-
-# The checks call functions of the schema, which run with the rights of whoever calls them. Whoever
-# may create schemas in a database can make one that looks installed. The database's owner is no
-# stranger: the installer's own role, as a rule.
-OWNER = """
-    select pg_get_userbyid(n.nspowner) as owner, current_user::text as "user",
-        me.rolsuper and not o.rolsuper and o.oid <> d.datdba as stranger
-    from pg_namespace n
-        join pg_roles o on o.oid = n.nspowner
-        join pg_roles me on me.rolname = current_user
-        join pg_database d on d.datname = current_database()
-    where n.nspname = 'pgq'
-"""
-
-
-def judge_owner(rows: list[Row]) -> Iterator[Finding]:
-    """Find a schema whose functions a superuser had better not call."""
-    for row in rows:
-        if row["stranger"]:
-            what = (
-                f"the schema pgq belongs to role {row['owner']}, whose functions would run with "
-                f"the rights of superuser {row['user']}: nothing else was looked at"
-            )
-            remedy = (
-                "if this role installed pgqpy, connect as one that is no superuser, with "
-                "pgq_admin and pg_read_all_stats; else drop the schema"
-            )
-            yield Finding("fail", "owner", what, remedy)
-
-
-STRANGER = Check("owner", OWNER, judge_owner)
 
 SERVER = """
     select pg_is_in_recovery() as standby,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LONG_TRANSACTION = timedelta(minutes=5)
-WITHOUT_ENGINE = ("missing", "foreign")
+NOT_LOOKED_AT = ("missing", "foreign", "untrusted")
 
 
 def examine(
@@ -30,11 +30,7 @@ def examine(
     """
     found = install.status(connection)
     yield from engine.judge_schema(found)
-    if found.state in WITHOUT_ENGINE:
-        return
-    strange = list(_run(connection, engine.STRANGER))
-    yield from strange
-    if strange:
+    if found.state in NOT_LOOKED_AT:
         return
     for check in (
         *engine.CHECKS,

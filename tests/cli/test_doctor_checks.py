@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from pgqpy.client._trust import not_trusted
 from pgqpy.doctor import Finding, engine, flow, horizon
 from pgqpy.doctor.finding import rough
 from pgqpy.install import ROLES, Status
 
+STRANGER = not_trusted("schema pgq", "mallory", "app", "shop", whole=True)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
 
 STATUS = Status(
@@ -47,6 +49,7 @@ def only(findings) -> Finding:
         ({"installed": 7}, "fail", "pip install --upgrade pgqpy"),
         ({"installed": None}, "fail", "rename"),
         ({"installed": None, "extension": "3.5"}, "ok", ""),
+        ({"installed": None, "untrusted": STRANGER}, "fail", "drop the schema"),
     ],
 )
 def test_schema(change: dict[str, Any], level: str, remedy: str) -> None:

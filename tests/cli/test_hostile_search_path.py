@@ -56,7 +56,7 @@ def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, be
         "queue list",
         "queue show orders",
         "queue create other",
-        "queue drop other --yes",
+        "queue drop other --force",
         "consumer list",
         "consumer show orders billing",
         "event insert orders test data",

@@ -101,8 +101,14 @@ def test_an_empty_schema_in_which_others_create_is_refused(
             "create table pgq.installation as select 11 as version",
             "create view pgq.queue as select pgq.trap() as queue_id",
         ],
+        [
+            "create type pgq.versions as range (subtype = int)",
+            TRAP.replace("()", "(pgq.versions)").format("pgq.highest"),
+            "create cast (pgq.versions as int) with function pgq.highest as implicit",
+            "create table pgq.installation as select pgq.versions(1, 12) as version",
+        ],
     ],
-    ids=["table", "view", "queues"],
+    ids=["table", "view", "queues", "cast"],
 )
 def test_a_forged_installation_is_refused_and_not_read(
     admin: Connection, guest: Connection, forgery: list[str]

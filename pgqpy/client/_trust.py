@@ -1,0 +1,78 @@
+"""Whether a session may call what is in the schema pgq: a query, and its answer. No I/O."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.errors import PgqError
+from pgqpy.texts import printable
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+# Any role with CREATE on the database can make a schema pgq with functions of the right names. They
+# run with the rights of the caller, who may be a superuser, and a caller may at least change its
+# own password. The same goes for views, types with casts, and whatever else has code. So the owner
+# of the schema, and of each object in it, is one of these:
+# - a role that could act as the session's user anyway: this user, or a superuser;
+# - the database's owner;
+# - the role that the session has taken by SET ROLE: whoever connects so says that he trusts it.
+# That the session's user is a member of the owner does not suffice: a superuser is a member of
+# every role, and one with CREATEROLE of those that it made.
+# It is session_user that counts, for code that runs as current_user may reset the role.
+# One row, of the schema itself if that is what is wrong; none if all is well, or nothing there.
+STRANGER: LiteralString = """
+    select pg_describe_object(held.class, held.object, 0) as object,
+        r.rolname::text as owner, session_user::text as user, d.datname::text as database,
+        held.object = n.oid and held.class = 'pg_namespace'::regclass as whole
+    from pg_namespace n
+    join pg_database d on d.datname = current_database()
+    cross join lateral (
+        select 'pg_namespace'::regclass::oid, n.oid, n.nspowner
+        union all
+        select o.classid, o.objid, o.refobjid
+        from pg_depend m
+        join pg_shdepend o on o.dbid = d.oid and o.classid = m.classid and o.objid = m.objid
+        where m.refclassid = 'pg_namespace'::regclass and m.refobjid = n.oid and o.deptype = 'o'
+    ) held (class, object, owner)
+    join pg_roles r on r.oid = held.owner
+    where n.nspname = 'pgq' and r.oid <> d.datdba and r.rolname <> current_user
+        and not pg_has_role(r.oid, session_user, 'member')
+    order by whole desc, held.class, held.object
+    limit 1
+"""
+
+
+class SchemaNotTrusted(PgqError):
+    """Another role put code into the schema pgq, and this session must not run it.
+
+    Data: `.object`, the schema or what is in it, and its `.owner`.
+    """
+
+    what: str | None = None  # the message without what to do
+    object: str | None = None
+    owner: str | None = None
+
+
+def not_trusted(
+    object: str,  # the column's name, as are the others
+    owner: str,
+    user: str,
+    database: str,
+    whole: bool,  # noqa: FBT001  # see above
+) -> SchemaNotTrusted:
+    """Return the error that says whose code the session must not run; takes a row of STRANGER."""
+    owned, role = printable(object), printable(owner)
+    what = (
+        f"the {owned} belongs to role {role}, which is neither a superuser nor the owner of the "
+        f"database: its code would run with the rights of {printable(user)}"
+    )
+    remedy = (
+        f"if {role} installed pgqpy, make it the owner of database {printable(database)}, or "
+        f'connect with its rights only (PGOPTIONS="-c role={role}"); else drop the schema'
+        if whole
+        else "drop it, or give it to the owner of the schema if you know what it is"
+    )
+    return SchemaNotTrusted(
+        f"{what}: {remedy}", what=what, what_to_do=remedy, object=object, owner=owner
+    )

@@ -1,0 +1,141 @@
+"""No tool calls a function of a schema pgq that a stranger made, whatever its own rights are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from click.testing import Result
+from psycopg.conninfo import make_conninfo
+
+import pgqpy
+from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.spark.connect import planner
+from pgqpy.spark.dsn import Place
+from pgqpy.spark.pipeline_progress import Watch
+from tests.cli.support import Connection, Run, failed_with
+from tests.support.forged import FORGER, calls, forged_database
+from tests.support.servers import Server
+
+REFUSED = (f"the schema pgq belongs to role {FORGER}", "drop the schema")
+
+
+@pytest.fixture(scope="module")
+def module_dsn(server: Server, template: str) -> Iterator[str]:
+    """A superuser's DSN of a database with a forged schema; the template has made the roles."""
+    with forged_database(server) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def dsn(module_dsn: str) -> str:
+    """The module's database, from which nothing can be cleared away."""
+    return module_dsn
+
+
+@pytest.fixture
+def before(connection: Connection) -> int:
+    """Return how often the forger's functions were called before the test."""
+    return calls(connection)
+
+
+def test_the_trap_springs_in_a_client_of_an_application(
+    dsn: str, connection: Connection, before: int
+) -> None:
+    with pgqpy.connect(dsn) as client, pytest.raises(pgqpy.PgqError, match="rights of postgres"):
+        client.get_queue_info()
+    assert calls(connection) == before + 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "schema repair",
+        "queue list",
+        "queue show orders",
+        "queue create orders",
+        "queue set orders ticker_paused=true",
+        "queue drop orders --force",
+        "consumer list",
+        "consumer show orders billing",
+        "consumer register orders billing",
+        "consumer unregister orders billing",
+        "event insert orders test data",
+        "event peek orders",
+        "event tail orders",
+        "event dead orders billing",
+    ],
+)
+def test_a_command_of_a_superuser(
+    run: Run, connection: Connection, before: int, command: str
+) -> None:
+    assert failed_with(run(*command.split()), 1, *REFUSED)
+    assert calls(connection) == before
+
+
+def test_commands_that_say_more(run: Run, connection: Connection, before: int) -> None:
+    def said(result: Result) -> str:
+        assert result.exit_code == 1
+        return result.output
+
+    for words in REFUSED:
+        assert words in said(run("doctor"))
+        assert words in said(run("schema", "status"))
+        assert words in said(run("ticker", "status"))
+    assert "if pgqpy_test_forger installed pgqpy" in said(run("schema", "upgrade"))
+    assert "belongs to role" in said(run("schema", "uninstall", "--force"))
+    assert calls(connection) == before
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [
+        {"user": "pgqpy_test_ticker"},
+        {"options": "-crole=pgq_admin"},
+        {"user": "pgqpy_test_ticker", "options": "-crole=pgq_ticker"},
+    ],
+    ids=["login", "superuser with a role", "login with a role"],
+)
+def test_a_command_of_anybody_else(
+    run: Run, dsn: str, connection: Connection, before: int, keywords: dict[str, str]
+) -> None:
+    connection.execute("create role pgqpy_test_ticker login in role pgq_ticker")
+    try:
+        place = make_conninfo(dsn, **keywords)
+        assert failed_with(run("--dsn", place, "queue", "list"), 1, *REFUSED)
+    finally:
+        connection.execute("drop role pgqpy_test_ticker")
+    assert calls(connection) == before
+
+
+class Plain(Consumer):
+    queue, name = "orders", "billing"
+
+    def process_event(self, event: pgqpy.Event) -> None: ...
+
+
+class Async(AsyncConsumer):
+    queue, name = "orders", "billing"
+
+    async def process_event(self, event: pgqpy.Event) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda dsn: Plain(dsn).run(),
+        lambda dsn: asyncio.run(Async(dsn).run()),
+        lambda dsn: planner(Place(dsn), "orders"),
+        lambda dsn: Watch(dsn, "orders").check(),
+    ],
+    ids=["consumer", "async consumer", "spark", "pipeline"],
+)
+def test_what_runs_for_long(
+    dsn: str, connection: Connection, before: int, start: Callable[[str], Any]
+) -> None:
+    with pytest.raises(pgqpy.SchemaNotTrusted, match="drop the schema") as caught:
+        start(dsn)
+    assert (caught.value.object, caught.value.owner) == ("schema pgq", FORGER)
+    assert calls(connection) == before

@@ -1,0 +1,109 @@
+"""Whose code a session may run: it depends on the owners in schema pgq, and on its own user."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from pgqpy import SchemaNotTrusted
+from pgqpy.client._sync import connect_pinned
+from tests.support.forged import FORGER, forger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.servers import Server
+
+    Connection = psycopg.Connection[Any]
+
+LOGIN = "pgqpy_test_login"
+GIVE = "alter schema pgq owner to pgqpy_test_forger"
+GIVE_DATABASE = "alter database {} owner to pgqpy_test_forger"
+
+
+@pytest.fixture
+def opened(server: Server, dsn: str, connection: Connection) -> Iterator[Callable[..., None]]:
+    """`opened(statement, …, user=LOGIN)`: open a session of ours after these statements."""
+    database = sql.Identifier(connection.info.dbname)
+
+    def opener(*statements: str, **keywords: str) -> None:
+        for statement in statements:
+            connection.execute(sql.SQL(statement).format(database))
+        connect_pinned(make_conninfo(dsn, **keywords)).close()
+
+    with forger(server):
+        connection.execute(f"create role {LOGIN} login")
+        try:
+            yield opener
+        finally:
+            connection.execute(f"alter database {connection.info.dbname} owner to current_user")
+            connection.execute(f"drop owned by {FORGER} cascade")
+            connection.execute(f"drop role {LOGIN}")
+
+
+@pytest.mark.parametrize(
+    ("statements", "keywords"),
+    [
+        ([], {"user": LOGIN}),
+        ([GIVE, GIVE_DATABASE], {}),
+        ([GIVE, GIVE_DATABASE], {"user": LOGIN}),
+        ([GIVE], {"user": FORGER}),
+        ([GIVE], {"options": f"-crole={FORGER}"}),
+        ([GIVE, f"grant {LOGIN} to {FORGER}"], {"user": LOGIN}),
+        ([GIVE, f"alter role {FORGER} superuser"], {"user": LOGIN}),
+        (["drop schema pgq cascade"], {}),
+    ],
+    ids=[
+        "a superuser's",
+        "the database owner's, for a superuser",
+        "the database owner's",
+        "its own",
+        "of the role that a superuser has taken",
+        "of one that could act as this user anyway",
+        "of a superuser that is new",
+        "no schema",
+    ],
+)
+def test_a_schema_is_trusted(
+    opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
+) -> None:
+    opened(*statements, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("statements", "keywords"),
+    [
+        ([], {}),
+        ([], {"user": LOGIN}),
+        ([], {"options": f"-crole={LOGIN}"}),
+        ([f"grant {FORGER} to {LOGIN}"], {"user": LOGIN}),
+    ],
+    ids=["superuser", "login", "superuser with a role", "member of the owner"],
+)
+def test_a_strangers_schema_is_not_trusted(
+    opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
+) -> None:
+    with pytest.raises(SchemaNotTrusted, match="schema pgq belongs to role pgqpy_test_forger"):
+        opened(GIVE, *statements, **keywords)
+
+
+@pytest.mark.parametrize(
+    ("what", "statements"),
+    [
+        ("function pgq.version", ["alter function pgq.version() owner to {}"]),
+        ("view pgq.subscription", ["alter view pgq.subscription owner to {}"]),
+        ("table pgq.dead_event", ["alter table pgq.dead_event owner to {}"]),
+        ("type pgq.mine", ["create type pgq.mine as enum ()", "alter type pgq.mine owner to {}"]),
+    ],
+)
+def test_what_a_stranger_owns_in_a_trusted_schema_is_named(
+    opened: Callable[..., None], what: str, statements: list[str]
+) -> None:
+    given = [statement.replace("{}", FORGER) for statement in statements]
+    with pytest.raises(SchemaNotTrusted, match=what.replace(".", r"\.")) as caught:
+        opened(*given)
+    assert "drop it, or give it to the owner of the schema" in caught.value.what_to_do

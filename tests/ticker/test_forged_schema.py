@@ -1,0 +1,30 @@
+"""The daemon calls nothing in a schema pgq that a stranger made."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy import install
+from tests.support.forged import FORGER, calls, forged_database
+
+
+@pytest.fixture
+def dsn(server, template):
+    """A superuser's DSN of a database with a forged schema; the template has made the roles."""
+    with forged_database(server) as dsn:
+        yield dsn
+
+
+def test_a_forged_schema_is_refused_until_it_is_ours(start, dsn, connection):
+    daemon = start(dsn, PGQPY_RETRY_PERIOD="0.1", PGQPY_MAINT_PERIOD="0.1")
+    refused = daemon.wait_for("database refused")["error"]
+    assert f"schema pgq belongs to role {FORGER}" in refused
+    assert "drop the schema" in refused
+    assert daemon.healthz()[0] == 503
+    assert calls(connection) == 0
+    connection.execute("drop schema pgq cascade")
+    install.install(connection)
+    daemon.wait_for("active")
+    assert [line for line in daemon.log() if line["level"] == "error"] == [
+        daemon.said("database refused")
+    ]
