@@ -165,6 +165,18 @@ def test_maintenance_runs_no_function_of_an_administrator_or_an_extension(admin,
     assert caught.value.sqlstate == "PQ009"
 
 
+def test_maintenance_leaves_out_a_function_that_the_schemas_owner_could_replace(admin, sql):
+    sql("create schema theirs")
+    sql("create function theirs.maint(text) returns int language sql return 0")
+    admin.execute("select pgq.set_queue_config('q', 'extra_maint', '{theirs.maint}')")
+    listed = "select count(*) from pgq.maint_operations() where func_name = 'theirs.maint'"
+    assert sql(listed) == 1
+    sql("alter schema theirs owner to hostile_admin")
+    assert sql(listed) == 0
+    sql("alter schema theirs owner to current_user")
+    sql("drop schema theirs cascade")
+
+
 def test_maintenance_leaves_out_a_function_that_changed_hands(admin, sql, rows):
     sql("create function public.ours(text) returns int language sql return 0")
     admin.execute("select pgq.set_queue_config('q', 'extra_maint', '{public.ours}')")

@@ -17,8 +17,8 @@ begin
     foreach v_name in array x_functions::text[] loop
         if pgq.is_extra_maint(v_name) is not true then
             raise exception 'no function %(text) that maintenance may call', v_name using errcode = 'PQ009',
-                hint = format('extra_maint is an array like {my_schema.my_function}; each takes the queue''s name, belongs to %s or a'
-                    ' superuser, and not to an extension', current_user);
+                hint = format('extra_maint is an array like {my_schema.my_function}; each takes the queue''s name, belongs with its'
+                    ' schema to %s or a superuser, and not to an extension', current_user);
         end if;
     end loop;
 exception when invalid_text_representation then

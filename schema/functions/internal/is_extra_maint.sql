@@ -5,14 +5,24 @@
 -- has these rights too. What belongs to the server or to an extension was not written to be called with a
 -- name that any administrator of queues may choose: dblink_exec(text), say.
 --
+-- The owner of the schema that the function is in may drop it and make another of its name, between
+-- this look and the call. No statement can look and call at once, for the planner may run or inline
+-- a function before any condition is evaluated. So that owner is one of the same roles.
+--
 -- Writes: nothing.
 create or replace function pgq.is_extra_maint(i_name text)
 returns boolean language sql stable as $$
     select exists (
         select from pg_proc p
-          join pg_roles r on r.oid = p.proowner
+          join pg_namespace n on n.oid = p.pronamespace
+          join pg_namespace ours on ours.nspname = 'pgq'
+          join pg_database d on d.datname = current_database()
          where p.oid = to_regprocedure(pgq.quote_fqname(i_name) || '(text)') and p.prokind = 'f'
-           and (r.rolsuper or r.oid = (select nspowner from pg_namespace where nspname = 'pgq'))
+           and not exists (
+            select from pg_roles r
+             where not r.rolsuper and r.oid <> ours.nspowner
+               and (r.oid = p.proowner or r.oid =
+                case n.nspowner when 'pg_database_owner'::regrole then d.datdba else n.nspowner end))
            and p.oid >= 16384  -- the first one that is not the server's
            and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e'))
 $$;
