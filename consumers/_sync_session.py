@@ -9,7 +9,7 @@ from psycopg import sql
 from psycopg.errors import UntranslatableCharacter
 from psycopg.rows import tuple_row
 
-from pgqpy.calls import Call
+from pgqpy.calls import Call, read
 from pgqpy.client import Client, _encoding
 from pgqpy.client._sync_open import open_session
 from pgqpy.client._session import PINNED, resetting
@@ -124,7 +124,8 @@ class Session:
 
     def unreadable(self, batch: Batch) -> UnreadableEvent:
         """Find the event of a batch that is not text."""
-        return self.client._link.unreadable(batch.id)  # noqa: SLF001  # not for applications
+        events = read.of_batch(batch.id)
+        return self.client._link.unreadable(events)  # noqa: SLF001  # not for applications
 
     def storable(self, text: str) -> str:
         """Return a text of ours so that a database in any encoding can hold it."""

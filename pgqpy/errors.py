@@ -218,7 +218,7 @@ class WrongEncoding(PgqError):
 class UnreadableEvent(PgqError):
     """The event is not valid UTF-8, which only a database in SQL_ASCII can hold.
 
-    Data: `.batch_id`, `.event_id`, `.field`.
+    Data: `.batch_id` or `.queue`, `.event_id`, `.field`.
     """
 
 

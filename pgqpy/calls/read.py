@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg import sql
 
@@ -11,6 +11,8 @@ from pgqpy.calls import _check as check
 from pgqpy.records import Batch
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import LiteralString
 
     Statement = LiteralString | sql.SQL | sql.Composed
@@ -22,6 +24,22 @@ COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
 _cursors = itertools.count(1)
 
 OPEN_CURSORS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
+
+
+class EventSet(NamedTuple):
+    """Events that one call returns, and what errors say of them."""
+
+    function: str
+    call: LiteralString  # that takes `params`
+    params: tuple[object, ...]
+    name: str  # in the middle of a sentence
+    about: Mapping[str, object]
+
+
+def of_batch(batch_id: int) -> EventSet:
+    """Name the events of an open batch."""
+    call, about = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
+    return EventSet("get_batch_events", call, (batch_id,), f"batch {batch_id}", about)
 
 
 def fits(batch: Batch | int, fetch_size: int) -> bool:

@@ -14,6 +14,8 @@ from pgqpy.records import TickInfo, TickStage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from typing_extensions import LiteralString
+
 _TICK_INFO = """
     select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
       from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
@@ -61,6 +63,13 @@ def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int
     params = _subscription(queue, consumer, from_tick, to_tick)
     text = "select pgq.advance_subscription(%s::text, %s::text, %s::bigint, %s::bigint)"
     return Call("advance_subscription", text, params, value, _about(queue, consumer), beside=True)
+
+
+def events(queue: str, from_tick: int, to_tick: int) -> read.EventSet:
+    """Name the events between two ticks."""
+    params = _range(queue, from_tick, to_tick)
+    call: LiteralString = "pgq.get_tick_events(%s::text, %s::bigint, %s::bigint)"
+    return read.EventSet("get_tick_events", call, params, f"queue {queue!r}", {"queue": queue})
 
 
 def declare_events(

@@ -22,6 +22,7 @@ class AsyncBatchCursor:
         """Open nothing yet."""
         self._link = link
         self._batch_id = batch_id
+        self._events = calls.read.of_batch(batch_id)
         self._size = size
         self._name = calls.read.cursor_name(batch_id)
         self._held = link.alone()
@@ -35,7 +36,7 @@ class AsyncBatchCursor:
             self._open = True
             return await self.next()
         query = calls.read.open_cursor()
-        events = await self._link.read(batch_id, query, (batch_id, name, self._size))
+        events = await self._link.read(self._events, query, (batch_id, name, self._size))
         self._open = True
         return await self._checked(events)
 
@@ -44,7 +45,7 @@ class AsyncBatchCursor:
         if not self._open:
             return []
         query = calls.read.fetch(self._name, self._size)
-        return await self._checked(await self._link.read(self._batch_id, query, (), prepare=False))
+        return await self._checked(await self._link.read(self._events, query, prepare=False))
 
     async def _checked(self, events: list[Event]) -> list[Event]:
         """Close at the last events, before they are handed out: their handler may roll back."""

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._async_base import AsyncBase
-from pgqpy.client._translate import translated
 from pgqpy.errors import NotSupported
 
 if TYPE_CHECKING:
     from collections import abc
 
-    from pgqpy.calls.read import Statement
     from pgqpy.records import Event, TickInfo, TickStage
 
 
@@ -84,12 +82,13 @@ class AsyncTickReading(AsyncBase):
         """
         size = calls.read.fetch_size(fetch_size)
         name, held = calls.read.cursor_name(to_tick), self._link.alone()
-        about = {"queue": queue}
+        wanted = calls.ticks.events(queue, from_tick, to_tick)
         declare = calls.ticks.declare_events(name, queue, from_tick, to_tick, held=held)
         await self._need("get_tick_events")
-        await self._read(declare, about)
+        await self._link.read(wanted, declare, prepare=False)
         try:
-            while events := await self._read(calls.read.fetch(name, size), about):
+            fetch = calls.read.fetch(name, size)
+            while events := await self._link.read(wanted, fetch, prepare=False):
                 for event in events:
                     yield event
         finally:
@@ -132,7 +131,3 @@ class AsyncTickReading(AsyncBase):
         if await self._link.is_extension():
             msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
             raise NotSupported(msg, function=function)
-
-    async def _read(self, statement: Statement, about: abc.Mapping[str, object]) -> list[Event]:
-        with translated("get_tick_events", about):
-            return await self._link.fetch_events(statement, prepare=False)

@@ -12,21 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import psycopg
+    from typing_extensions import LiteralString
 
     from pgqpy.calls import Call
-    from pgqpy.calls.read import Statement
+    from pgqpy.calls.read import EventSet
 
     Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
-# A batch as octets, which are never converted. Only SQL_ASCII allows what is not text.
-OCTETS: Statement = """
+# Events as octets, which are never converted. Only SQL_ASCII allows what is not text.
+_OCTETS: LiteralString = """
     select ev_id, pg_catalog.convert_to(ev_type, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_data, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_extra1, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_extra2, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_extra3, 'SQL_ASCII'),
            pg_catalog.convert_to(ev_extra4, 'SQL_ASCII')
-      from pgq.get_batch_events(%s::bigint)"""
+      from """
 
 ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a database in UTF8"
 
@@ -55,7 +56,12 @@ def holds_everything(connection: Connection) -> bool:
     return parameter(connection, "server_encoding") in ("UTF8", "SQL_ASCII")
 
 
-def unstorable(call: Call[Any], error: Exception, connection: Connection) -> PgqError:
+def octets(events: EventSet) -> LiteralString:
+    """Select the events as octets; takes their parameters."""
+    return _OCTETS + events.call
+
+
+def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
     """Return the error for a call with a text that cannot be sent or stored."""
     ours = isinstance(error, UnicodeEncodeError)
     encoding = parameter(connection, "client_encoding" if ours else "server_encoding")
@@ -73,6 +79,14 @@ def unstorable(call: Call[Any], error: Exception, connection: Connection) -> Pgq
     found = _first(call.about, encoding) or Lacking("an argument", "a character")
     text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
     return InvalidArgument(text, **{**call.about, "parameter": found.name})
+
+
+def not_carried(events: EventSet, error: Exception, connection: Connection) -> PgqError:
+    """Return the error for events that cannot be sent to this client, or not be asked for."""
+    server = parameter(connection, "server_encoding")
+    if isinstance(error, UnicodeEncodeError) or _first(events.about, server):
+        return unstorable(events, error, connection)
+    return WrongEncoding(None, **events.about)
 
 
 class LoadCheck:
@@ -115,19 +129,19 @@ class LoadCheck:
         return None
 
 
-def unreadable(batch_id: int, row: Sequence[Any]) -> UnreadableEvent | None:
-    """Return the error for a row of OCTETS that is not UTF-8."""
+def unreadable(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
+    """Return the error for a row of `octets` that is not UTF-8."""
     event_id, *cells = row
-    for field, octets in zip(FIELDS, cells, strict=True):
+    for field, cell in zip(FIELDS, cells, strict=True):
         try:
-            (octets or b"").decode()
+            (cell or b"").decode()
         except UnicodeDecodeError as exc:
             text = (
-                f"event {event_id} of batch {batch_id}: its {field} is not UTF-8 at byte "
-                f"{exc.start}: correct it in the queue's table, or read the batch as octets "
-                "(convert_to) and finish it"
+                f"event {event_id} of {events.name}: its {field} is not UTF-8 at byte "
+                f"{exc.start}: correct it in the queue's table, or read the events as octets "
+                "(convert_to)"
             )
-            return UnreadableEvent(text, batch_id=batch_id, event_id=event_id, field=field)
+            return UnreadableEvent(text, **events.about, event_id=event_id, field=field)
     return None
 
 

@@ -15,13 +15,13 @@ from pgqpy import calls, errors
 from pgqpy.client import _encoding
 from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
 from pgqpy.client._translate import translated
-from pgqpy.errors import UnreadableEvent, WrongEncoding
+from pgqpy.errors import UnreadableEvent
 
 if TYPE_CHECKING:
     from psycopg.abc import Params
 
     from pgqpy.calls import Call, Row
-    from pgqpy.calls.read import Statement
+    from pgqpy.calls.read import EventSet, Statement
     from pgqpy.records import Event
 
 T = TypeVar("T")
@@ -87,21 +87,25 @@ class Link:
         return self._is_extension
 
     def read(
-        self, batch_id: int, query: Statement, params: Params, *, prepare: bool | None = None
+        self,
+        events: EventSet,
+        query: Statement,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
     ) -> list[Event]:
-        """Run a statement of a reader; its rows, if it has any, are events."""
+        """Run a statement that reads some of these events; an empty list if it returns no rows."""
         try:
-            with translated("get_batch_events", {"batch_id": batch_id}):
-                return self.fetch_events(query, params, prepare=prepare)
-        except UntranslatableCharacter as exc:
-            raise WrongEncoding(batch_id=batch_id) from exc
+            with translated(events.function, events.about):
+                return self._fetch(query, params, prepare=prepare)
+        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
+            raise _encoding.not_carried(events, exc, self.connection) from exc
         except CharacterNotInRepertoire as exc:
-            raise self.unreadable(batch_id) from exc
+            raise self.unreadable(events) from exc
 
-    def fetch_events(
-        self, query: Statement, params: Params | None = None, *, prepare: bool | None = None
+    def _fetch(
+        self, query: Statement, params: Params | None, *, prepare: bool | None
     ) -> list[Event]:
-        """Run a statement and return its rows as events; an empty list if it returns no rows."""
         _encoding.check(self.connection)
         with Cursor(self.connection, row_factory=event_row) as cursor:
             cursor.adapters.register_loader("timestamptz", UtcLoader)
@@ -111,14 +115,15 @@ class Link:
             except psycopg.DataError:
                 return bounded_events(cursor)
 
-    def unreadable(self, batch_id: int) -> UnreadableEvent:
-        """Find the event of a batch that is not text; its id is unknown if a transaction failed."""
+    def unreadable(self, events: EventSet) -> UnreadableEvent:
+        """Find the event that is not text; its id is unknown if a transaction failed."""
         found = None
         if self.status() != TransactionStatus.INERROR:
             with self.cursor() as cursor:
-                for row in cursor.stream(_encoding.OCTETS, (batch_id,), binary=True):
-                    found = found or _encoding.unreadable(batch_id, row)
-        return found or UnreadableEvent(batch_id=batch_id)
+                query = _encoding.octets(events)
+                for row in cursor.stream(query, events.params, binary=True):
+                    found = found or _encoding.unreadable(events, row)
+        return found or UnreadableEvent(None, **events.about)
 
     def hold_cursor(self, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""

@@ -73,6 +73,6 @@ class Reading(Base):
         """
         if not calls.read.fits(batch, size):
             return None
-        batch_id = calls.batch_id(batch)
-        events = self._link.read(batch_id, calls.read.short(size + 1), (batch_id,))
+        wanted = calls.read.of_batch(calls.batch_id(batch))
+        events = self._link.read(wanted, calls.read.short(size + 1), wanted.params)
         return events if len(events) <= size else None

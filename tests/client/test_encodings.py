@@ -56,10 +56,11 @@ def test_a_character_that_the_database_lacks_is_named_with_its_field(
         with pytest.raises(InvalidEvent) as caught:
             client.insert_event("orders", "test", "data", None, None, character)
         assert caught.value.field == "extra3"
-        with pytest.raises(InvalidArgument) as wrong:
-            client.get_queue_info(character)
-        assert wrong.value.parameter == "queue"
-        refused(wrong, encoding, character)
+        for ask in (client.get_queue_info, lambda queue: [*client.get_tick_events(queue, 1, 2)]):
+            with pytest.raises(InvalidArgument) as wrong:
+                ask(character)
+            assert wrong.value.parameter == "queue"
+            refused(wrong, encoding, character)
         assert client.insert_event("orders", "test", "ä")
 
 
@@ -90,8 +91,17 @@ def test_what_the_connection_lacks_is_named_with_its_encoding(
     queue.tick_queue("orders")
     batch = rider.next_batch_info("orders", "billing")
     assert batch is not None
-    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
-        list(rider.get_batch_events(batch))
+    ticks = ("orders", batch.prev_tick_id, batch.tick_id)
+    for fetch_size in (1000, 1):
+        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+            list(rider.get_batch_events(batch, fetch_size=fetch_size))
+        assert wrong.value.batch_id == batch.id
+        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+            list(rider.get_tick_events(*ticks, fetch_size=fetch_size))
+        assert wrong.value.queue == "orders"
+    with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
+        list(rider.get_tick_events("€", 1, 2))
+    assert refused.value.parameter == "queue"
 
 
 def test_a_connection_that_returns_bytes_is_refused_with_what_to_set(
@@ -125,4 +135,9 @@ def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
             list(client.get_batch_events(batch, fetch_size=fetch_size))
         assert (caught.value.event_id,) == row
         assert (caught.value.batch_id, caught.value.field) == (batch.id, "data")
+        ticks = ("orders", batch.prev_tick_id, batch.tick_id)
+        with pytest.raises(UnreadableEvent, match="of queue 'orders': its data is not") as caught:
+            list(client.get_tick_events(*ticks, fetch_size=fetch_size))
+        assert (caught.value.event_id,) == row
+        assert (caught.value.queue, caught.value.field) == ("orders", "data")
         client.finish_batch(batch)
