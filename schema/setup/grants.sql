@@ -1,8 +1,10 @@
 -- The rights of each role (pgq-contract 1.9), set exactly: see set_rights. PUBLIC gets nothing that
 -- shows a payload.
 --
--- Every function and every table of ours is listed here; what somebody else put into the schema
--- keeps its rights.
+-- Every function and every table of ours is listed here. What somebody else put into the schema keeps
+-- its rights, a function of the same name with other parameters too: ours are those that this
+-- transaction has written. By age, for psql may run each statement as a subtransaction, with an id of
+-- its own.
 --
 -- Writes: as set_rights.
 do $functions$
@@ -40,7 +42,8 @@ begin
             tick_sees_table tick_wanted used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
-       join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name;
+       join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
+        and age(p.xmin) <= age(pg_current_xact_id()::xid);
 end
 $functions$;
 

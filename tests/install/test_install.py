@@ -112,10 +112,17 @@ def test_second_installer_waits_for_the_first(
     assert install.status(admin).state == "current"
 
 
+@pytest.mark.parametrize("savepoints", ["off", "on"])
 def test_psql_reads_the_same_manifest(
-    cluster: EmbeddedServer, database: str, admin: Connection, fresh_catalogue: list[str]
+    cluster: EmbeddedServer,
+    database: str,
+    admin: Connection,
+    fresh_catalogue: list[str],
+    savepoints: str,
 ) -> None:
-    done = psql(cluster, database, "-f", str(REPOSITORY / "schema" / "install.sql"))
+    """With ON_ERROR_ROLLBACK, psql puts a savepoint before each statement."""
+    options = ("-v", f"ON_ERROR_ROLLBACK={savepoints}")
+    done = psql(cluster, database, *options, "-f", str(REPOSITORY / "schema" / "install.sql"))
     assert (done.returncode, done.stderr) == (0, "")
     assert catalogue(admin) == fresh_catalogue
 

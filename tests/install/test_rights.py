@@ -74,6 +74,30 @@ def test_installing_again_takes_what_others_were_given_on_the_engine(admin: Conn
     assert catalogue(admin) == before
 
 
+OVERLOADS = {
+    "pgq.insert_event(int)": "public",
+    "pgq.find_range(int)": "test_friend",
+    "pgq.insert_group_0(int)": "test_friend",
+}
+
+
+def test_rights_on_the_owners_overloads_of_our_functions_are_left_alone(admin: Connection) -> None:
+    install.install(admin)
+    grow(admin)
+    admin.execute("create role test_friend")
+    for function, role in OVERLOADS.items():
+        for statement in (
+            f"create function {function} returns int language sql return 1",
+            f"revoke execute on function {function} from public",
+            f"grant execute on function {function} to {role}",
+        ):
+            admin.execute(statement.encode())
+    before = catalogue(admin)
+    install.install(admin)
+    admin.execute("select pgq.build_insert_group(0)")
+    assert catalogue(admin) == before
+
+
 def test_rights_on_what_the_owner_added_are_left_alone(admin: Connection) -> None:
     install.install(admin)
     admin.execute("create role test_friend")

@@ -20,8 +20,7 @@ $body$
 $sql$, i_group, v_texts,
         (select pgq.build_insert_tree(array_agg(queue_id order by queue_id), array_agg(pgq.build_insert_leaf(q, v_columns) order by queue_id))
            from pgq.queue q where queue_id / 64 = i_group), v_columns);
-    perform pgq.set_rights('pg_proc', oid, '{}') from pg_proc
-      where pronamespace = 'pgq'::regnamespace and proname = 'insert_group_' || i_group;
+    perform pgq.set_rights('pg_proc', format('pgq.insert_group_%s(int, int, bigint%s)', i_group, repeat(', text', 6))::regprocedure, '{}');
 end
 $$;
 comment on function pgq.build_insert_group(int) is 'Generates the code that inserts into 64 queues.';
