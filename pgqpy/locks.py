@@ -19,7 +19,8 @@ QUEUE = 7366515  # with a queue's id: shared for looks at it, exclusive for drop
 HOLDERS: LiteralString = """
     select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
         l.pid, coalesce(a.usename, p.owner)::text as role, a.application_name as application,
-        host(a.client_addr) as address, a.backend_start as start, p.gid::text as prepared,
+        host(a.client_addr) as address, a.client_hostname as hostname, a.backend_start as start,
+        p.gid::text as prepared,
         has_function_privilege(coalesce(a.usename, p.owner),
             to_regprocedure('pgq.ticker(text)'), 'execute') as may_tick,
         has_function_privilege(coalesce(a.usename, p.owner),
@@ -35,6 +36,16 @@ HOLDERS: LiteralString = """
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in (7366513, 7366514, 7366515)
 """
+# The sessions that run consumers: a running Consumer holds the lock on its subscription.
+RUNNING: LiteralString = f"""
+    select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
+        coalesce(h.hostname, h.address) as host
+    from ({HOLDERS}) h
+        join pgq.subscription s on h.class = 7366514 and h.object = s.sub_id
+        join pgq.queue q on q.queue_id = s.sub_queue
+        join pgq.consumer c on c.co_id = s.sub_consumer
+    where h.pid is not null and h.may_consume is not false
+"""  # noqa: S608  # our own query within our own
 # One row, of any holder: parameters are the class and the object.
 HOLDER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume

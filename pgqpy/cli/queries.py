@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.doctor.running import SESSIONS
+from pgqpy import locks
 from pgqpy.errors import ConsumerNotFound, NotSupported, QueueNotFound
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
 def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the session that runs each consumer; what this role may not see of it is None."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(SESSIONS).fetchall()
+        rows = cursor.execute(locks.RUNNING).fetchall()
     return {
         (queue, consumer): {"pid": pid, "host": host, "application": application}
         for queue, consumer, pid, application, host in rows

@@ -1,10 +1,11 @@
-"""The check for consumers that no session runs, and the query for the sessions that run them."""
+"""The check for consumers that no session runs."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pgqpy import locks
 from pgqpy.doctor.finding import Check, Finding, rough
 
 if TYPE_CHECKING:
@@ -16,22 +17,6 @@ if TYPE_CHECKING:
 
 QUIET = timedelta(minutes=1)
 GONE = timedelta(minutes=10)
-
-# A running Consumer holds a session advisory lock on its subscription: consumers/_async_lock.py.
-SESSIONS: LiteralString = """
-    select q.queue_name, c.co_name as consumer_name, l.pid, a.application_name as application,
-        coalesce(a.client_hostname, host(a.client_addr)) as host
-    from pgq.subscription s
-        join pgq.queue q on q.queue_id = s.sub_queue
-        join pgq.consumer c on c.co_id = s.sub_consumer
-        join pg_locks l on l.locktype = 'advisory' and l.granted and l.objsubid = 2
-            and l.database = (select oid from pg_database where datname = current_database())
-            and l.classid = 7366514 and l.objid = s.sub_id::bigint::oid
-            and l.pid is not null
-        left join pg_stat_activity a on a.pid = l.pid
-    where has_function_privilege(
-        a.usename, to_regprocedure('pgq.next_batch(text,text)'), 'execute') is not false
-"""
 
 # waited: the age of the first tick with events after the position. Where the tick of the position
 # is gone, the check of positions speaks.
@@ -45,7 +30,7 @@ RUNNING: LiteralString = f"""
     from pgq.get_consumer_info() i
         join pgq.queue q on q.queue_name = i.queue_name
         join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = i.last_tick
-        left join ({SESSIONS}) r
+        left join ({locks.RUNNING}) r
             on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
     order by 1, 2
 """  # noqa: S608  # our own query within our own
