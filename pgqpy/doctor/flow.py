@@ -41,7 +41,26 @@ TICKS: LiteralString = f"""
 def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
     """Tell whether there is a ticker, and whether it ticks every queue that it should."""
     leader = rows[0]["leader"]
-    ours = [row for row in rows if row["queue_name"] and not (row["paused"] or row["external"])]
+    wanted = [row for row in rows if row["queue_name"] and not row["paused"]]
+    unfed = [_not_fed(row) for row in wanted if row["external"] and _is_late(row)]
+    yield from unfed
+    ours = [row for row in wanted if not row["external"]]
+    if ours or not unfed:
+        yield from _judge_ours(ours, leader, "every other queue" if unfed else "every queue")
+
+
+def _not_fed(row: Row) -> Finding:
+    queue = row["queue_name"]
+    what = f"the external ticker of queue {queue} does not tick: {_waits(row)}"
+    remedy = (
+        "run the program that calls pgq.ticker(queue, tick_id, time, event_seq) for it, or give it "
+        f"to pgqpy's ticker: pgqpy queue set {queue} external_ticker=false"
+    )
+    return Finding("warn", "ticker", what, remedy)
+
+
+def _judge_ours(ours: list[Row], leader: str | None, which: str) -> Iterator[Finding]:
+    """Judge the queues that a daemon is to tick; `which` are they, in a sentence."""
     late = [row for row in ours if _is_late(row)]
     if leader is None and ours and all(row["untouched"] for row in ours):
         late = ours  # no tick but the one that made the queue: nobody has ever ticked here
@@ -53,7 +72,7 @@ def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
     if late:
         return
     if leader is not None:
-        yield Finding("ok", "ticker", f"a ticker runs ({leader}), every queue is ticked in time")
+        yield Finding("ok", "ticker", f"a ticker runs ({leader}), {which} is ticked in time")
     elif ours and ours[0]["extension"]:
         yield Finding("ok", "ticker", "the last ticks are recent: a ticker of PGQ's, pgqd, runs")
     elif ours:

@@ -84,6 +84,26 @@ def test_ticker_that_leaves_one_queue_out(
     assert "orders" in worst["ticker"][1]
 
 
+def test_an_external_ticker_that_does_not_tick(
+    examine: Examine, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.create_queue("copy")
+    client.set_queue_config("copy", "external_ticker", "true")
+    leader = connect()
+    leader.execute("select pg_advisory_lock(7366513, 0)")
+    assert examine()[1]["ticker"][0] == "ok"
+    client.insert_event("copy", "type", "data")
+    leader.execute(
+        "update pgq.tick set tick_time = now() - interval '1 hour' from pgq.queue"
+        " where queue_id = tick_queue and queue_name = 'copy'"
+    )
+    code, worst = examine()
+    assert (code, worst["ticker"][0]) == (0, "warn")
+    for words in ("external ticker of queue copy", "60 min old", "external_ticker=false"):
+        assert words in worst["ticker"][1]
+
+
 def test_locks_that_a_stranger_holds(
     examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
 ) -> None:

@@ -149,7 +149,12 @@ def queue(**change: object) -> dict[str, object]:
         ({"ticker_lag": 20 * SECOND, "ev_new": 5, "leader": 7}, "fail"),
         ({"ticker_lag": None}, "fail"),
         ({"ticker_lag": HOUR, "ev_new": 5, "paused": True}, "ok"),
-        ({"ticker_lag": HOUR, "ev_new": 5, "external": True}, "ok"),
+        ({"external": True}, "ok"),
+        ({"ticker_lag": 10 * SECOND, "ev_new": 5, "external": True}, "ok"),
+        ({"ticker_lag": HOUR, "ev_new": 5, "external": True, "paused": True}, "ok"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "external": True}, "warn"),
+        ({"ticker_lag": 3 * MINUTE, "external": True}, "warn"),
+        ({"ticker_lag": None, "external": True}, "warn"),
         ({"extension": True}, "ok"),  # pgqd ticks
         ({"queue_name": None}, "ok"),
         ({"queue_name": None, "leader": 7}, "ok"),
@@ -157,6 +162,19 @@ def queue(**change: object) -> dict[str, object]:
 )
 def test_ticks(change: dict[str, Any], level: str) -> None:
     assert only(flow.judge_ticks([queue(**change)])).level == level
+
+
+def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours() -> None:
+    rows = [
+        queue(leader="pid 7"),
+        queue(queue_name="copy", ticker_lag=HOUR, ev_new=2, external=True),
+    ]
+    warned, fine = flow.judge_ticks(rows)
+    assert (warned.level, fine.level) == ("warn", "ok")
+    assert "the external ticker of queue copy does not tick" in warned.what
+    assert "the last tick of queue copy is 60 min old, 2 event(s) wait" in warned.what
+    assert "pgqpy queue set copy external_ticker=false" in warned.remedy
+    assert "every other queue is ticked in time" in fine.what
 
 
 def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
