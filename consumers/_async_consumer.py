@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import forking
+from pgqpy.consumers import forking, outage
 from pgqpy.consumers._async_lock import AsyncRunningLock
 from pgqpy.consumers._async_plain import AsyncPlainLoop
 from pgqpy.consumers._async_session import AsyncSession
@@ -16,7 +16,7 @@ from pgqpy.consumers._async_transactional import AsyncTransactionalLoop
 from pgqpy.consumers.counts import Counts
 from pgqpy.consumers.definition import Definition, check, where_to_connect
 from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.loss import LossCounter, is_loss
+from pgqpy.consumers.loss import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.signals import drain_on_signals
 from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import AsyncWakeup
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async_batch import AsyncOpenBatch
     from pgqpy.consumers._async_loop import AsyncLoop
     from pgqpy.consumers.definition import ConsumerSettings
+    from pgqpy.consumers.outage import Outage
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -89,6 +90,8 @@ class AsyncConsumer(Definition):
         self.__counts = Counts()
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
+        self.__lost = False  # a session of this run was lost
+        self.__outage: Outage | None = outage.begin()
         self.__forked = False
 
     @property
@@ -99,6 +102,10 @@ class AsyncConsumer(Definition):
     def counts(self) -> Counts:
         """Return the totals of the batches that this object has finished, as it runs."""
         return self.__counts
+
+    def outage(self) -> Outage | None:
+        """Return since when and why run() has no connection to take batches from; None: it has."""
+        return self.__outage
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -136,13 +143,14 @@ class AsyncConsumer(Definition):
         if self.__running:
             raise RuntimeError(f"this {type(self).__name__} runs already")
         check(self)  # an attribute may have been set since it was made
-        self.__running, self.__worked, self.__forked = True, False, False
+        self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
         self.__stop.open()
         forking.watch(self)
 
     def __end(self) -> None:
         forking.unwatch(self)
         self.__running = False
+        self.__outage = outage.begin()
         self.__stop.close()
         if self.__forked:
             raise RuntimeError(FORKED)
@@ -196,16 +204,21 @@ class AsyncConsumer(Definition):
         again = " again: the batch that was not finished is given again" if self.__worked else ""
         logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
         self.__worked = True
+        self.__outage = None
 
     def __may_come_back(self, error: BaseException) -> bool:
-        # What fails before anything worked is a mistake to be told, not an outage to sit out.
-        return self.__worked and not self.__forked and is_loss(error)
+        # A first connection that cannot be made, or lacks a right, is a mistake to be told, not an
+        # outage to sit out.
+        sit_out = self.__worked or self.__lost or is_session_lost(error)
+        return sit_out and not self.__forked and is_loss(error)
 
     def __say_lost(self, state: RetryCallState) -> None:
         delay = state.next_action.sleep if state.next_action else 0.0
         error = state.outcome.exception() if state.outcome else None
         text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
         reason = printable(" ".join(str(error).split()))
+        self.__lost = True
+        self.__outage = (self.__outage or outage.begin())._replace(reason=reason)
         logger.warning(text, self.name, self.queue, reason, delay)
 
     def __drain(self) -> Callable[[], None] | None:

@@ -27,6 +27,17 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
 
 
+def is_session_lost(error: BaseException) -> bool:
+    """Say whether a session that was open has ended.
+
+    The server says so with 57P01 (an administrator ended it) and its neighbours, or with 08...;
+    what psycopg finds out by itself has no SQLSTATE.
+    """
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.sqlstate.startswith(("57P", "08"))
+
+
 class LossCounter:
     """Counts how often in a row the connection was lost in the handler of the same event.
 

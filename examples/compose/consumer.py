@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shop import ALIVE, CONSUMER, QUEUE
+from shop import CONSUMER, QUEUE
 
 from pgqpy.consumers import Consumer
 
@@ -34,4 +34,3 @@ class Sales(Consumer):
         """Add one order to its product's sums."""
         order = event.json()
         connection.execute(ADD, [order["product"], order["cents"]])
-        ALIVE.touch()

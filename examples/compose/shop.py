@@ -1,4 +1,4 @@
-"""What the demo's producer and consumer share: names, tables, and a sign of life."""
+"""What the demo's producer and consumer share: names and tables; the producer's sign of life."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ TABLES = """
     )
 """
 
-# Touched after each piece of work: a health check looks at its age.
+# Touched after each order: the producer's health check looks at its age.
 ALIVE = Path(os.environ.get("ALIVE_FILE", Path(tempfile.gettempdir()) / "alive"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,10 @@ from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.ticker.web import CannotListen, Web, address
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pgqpy.consumers.counts import Counts
+    from pgqpy.consumers.outage import Outage
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -29,14 +31,26 @@ COUNTERS = {
 }
 
 
-class Counted:
-    """A collector of what one consumer counts."""
+class Watched:
+    """What one consumer counts, for prometheus-client, and whether it is healthy."""
 
     def __init__(self, consumer: Consumer | AsyncConsumer) -> None:
         self._consumer = consumer
         # By the class: an attribute of the application's own may have the name.
         kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
         self._counts: Counts = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
+        self._outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
+
+    def health(self) -> tuple[int, dict[str, Any]]:
+        """Return the HTTP status and body of /healthz: 200 while it has a connection."""
+        outage = self._outage()
+        body = {
+            "status": "ok" if outage is None else "unhealthy",
+            "queue": self._consumer.queue,
+            "consumer": self._consumer.name,
+            "reason": None if outage is None else str(outage),
+        }
+        return HTTPStatus.OK if outage is None else HTTPStatus.SERVICE_UNAVAILABLE, body
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the counters (prometheus-client calls this at every scrape)."""
@@ -49,16 +63,13 @@ class Counted:
 
 @contextmanager
 def serving(consumer: Consumer | AsyncConsumer, host: str, port: int | None) -> Iterator[None]:
-    """Serve the consumer's metrics as long as it runs; port None: nowhere."""
+    """Serve the consumer's metrics and health as long as it runs; port None: nowhere."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
-    registry.register(Counted(consumer))
-
-    def health() -> tuple[int, dict[str, Any]]:
-        return HTTPStatus.OK, {"queue": consumer.queue, "consumer": consumer.name}
-
-    web = Web(host, port, health=health, registry=registry)
+    watched = Watched(consumer)
+    registry.register(watched)
+    web = Web(host, port, health=watched.health, registry=registry)
     try:
         where = web.start()
     except CannotListen as exc:

@@ -12,6 +12,7 @@ import pgqpy
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaTooNew
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.crash import kill_server
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 
@@ -30,6 +31,26 @@ def test_a_lost_connection_is_made_again_while_it_waits(queue, make, connection,
     queue.insert("b")
     eventually(lambda: seen == ["a", "b"])
     assert "lost its connection" in log.text
+
+
+@pytest.mark.parametrize("table", ["installation", "queue"])
+def test_a_connection_lost_before_the_first_batch_is_made_again(
+    queue, make, connect, connection, log, table
+):
+    """While it looks at the schema's version, or registers."""
+    keeper = connect()
+    keeper.execute("begin")
+    keeper.execute(f"lock table pgq.{table}")
+    seen = []
+    running = make.start(lambda event: seen.append(event.data))
+    ((pid,),) = eventually(lambda: connection.execute(SESSIONS).fetchall())
+    wait_until_blocked(connection, pid)
+    connection.execute(END)
+    eventually(lambda: "lost its connection" in log.text or not running.thread.is_alive())
+    keeper.execute("rollback")
+    assert running.error is None
+    queue.insert("a")
+    eventually(lambda: seen == ["a"])
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -75,6 +77,40 @@ def test_every_order_of_the_demo_is_summed_once(
     eventually(lambda: _row(connection, SOLD) == _row(connection, PLACED))
     assert consumer.terminate() == 0, consumer.output()
     assert ticker.terminate() == 0, ticker.output()
+
+
+def test_an_idle_consumer_is_healthy_as_long_as_it_is_connected(
+    environment: dict[str, str],
+    own_server: EmbeddedServer,
+    spawn: Callable[..., PythonProcess],
+) -> None:
+    command, check = (_of_service("consumer", what) for what in ("command", "test"))
+    prepare = spawn(str(DEMO / "prepare.py"), env=environment)
+    assert prepare.wait() == 0, prepare.output()
+    port = command.pop()
+    arguments = {**environment, "PYTHONPATH": str(DEMO)}
+    consumer = spawn("-m", *command, "0", env=arguments)
+    where = re.search(r":(\d+)/metrics", consumer.wait_for_output("/metrics"))
+    assert where is not None
+
+    def healthy() -> bool:
+        words = [sys.executable, *check[2:-1], check[-1].replace(f":{port}/", f":{where[1]}/")]
+        return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+    assert check[:2] == ["CMD", "python"]
+    eventually(healthy)
+    own_server.stop("fast")
+    eventually(lambda: not healthy())
+
+
+def _of_service(name: str, key: str) -> Any:
+    """Return a list in the compose file; each stands in one line, as JSON."""
+    text = (ROOT / "docker-compose.yml").read_text()
+    service = re.search(rf"^  {name}:\n((?:    .*\n)+)", text, re.MULTILINE)
+    assert service is not None
+    found = re.search(rf"\b{key}: (\[.*\])$", service[1], re.MULTILINE)
+    assert found is not None, service[1]
+    return json.loads(found[1])
 
 
 def test_the_entrypoint_hands_the_password_over_by_environment(tmp_path: Path) -> None:
