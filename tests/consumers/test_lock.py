@@ -11,8 +11,18 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
-from tests.support.gates import wait_until_blocked
+from tests.consumers.harness import (
+    CONSUMER,
+    END,
+    NOTE,
+    QUEUE,
+    SESSIONS,
+    Maker,
+    Queue,
+    installed,
+    private,
+)
+from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
 
 
@@ -57,6 +67,41 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
     with pytest.raises(ConsumerRunning) as caught:
         running.join()
     assert caught.value.pid == thief.info.backend_pid
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_handler_that_lets_the_lock_go_leaves_each_effect_once_and_in_order(
+    queue, make, effects, client, connection, connect, log, opened
+):
+    """Two processes then run the consumer. One of them can finish a batch (G9).
+
+    They open it one after the other. If it was open before, both handle it.
+    """
+    with shut_gate(connect()) as gate:
+
+        def handler(event):
+            yield "select pg_advisory_unlock_all()", None
+            yield NOTE, [event.data]
+            if event.data == "b":
+                yield gate.wait_sql, None
+
+        queue.insert("a", "b", "c")
+        if opened:
+            client.next_batch(QUEUE, CONSUMER)
+        make.start(handler, transactional=True, poll_interval=0.05)
+        first = gate.wait_for_arrival()
+        make.start(handler, transactional=True, poll_interval=0.05)
+        (second,) = eventually(lambda: {pid for (pid,) in connection.execute(SESSIONS)} - {first})
+        if opened:
+            eventually(lambda: set(gate.waiting()) == {first, second})
+        else:
+            assert wait_until_blocked(connection, second) == [first]
+    eventually(lambda: log.text.count(f"consumer {CONSUMER} of queue {QUEUE} runs") == 2)
+    queue.insert("d")
+    for number in range(20):
+        queue.insert(str(number))
+    queue.wait_until_finished()
+    assert effects() == ["a", "b", "c", "d", *map(str, range(20))]
 
 
 TAKES = {
