@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 # Any role with CREATE on the database can make a schema pgq with functions of the right names. They
 # run with the rights of the caller, who may be a superuser, and a caller may at least change its
-# own password. The same goes for views, types with casts, and whatever else has code. So the owner
-# of the schema, and of each object in it, is one of these:
+# own password. The same goes for views, and for types with casts; operators and the rest are found
+# by search_path only. So the owner of the schema, and of what is in it, is one of these:
 # - a role that could act as the session's user anyway: this user, or a superuser;
 # - the database's owner;
 # - the role that the session has taken by SET ROLE: whoever connects so says that he trusts it.
@@ -24,21 +24,22 @@ if TYPE_CHECKING:
 STRANGER: LiteralString = """
     select pg_describe_object(held.class, held.object, 0) as object,
         r.rolname::text as owner, session_user::text as user, d.datname::text as database,
-        held.object = n.oid and held.class = 'pg_namespace'::regclass as whole
+        held.class = 'pg_namespace'::regclass as whole
     from pg_namespace n
     join pg_database d on d.datname = current_database()
     cross join lateral (
-        select 'pg_namespace'::regclass::oid, n.oid, n.nspowner
+        select 'pg_namespace'::regclass, n.oid, n.nspowner
         union all
-        select o.classid, o.objid, o.refobjid
-        from pg_depend m
-        join pg_shdepend o on o.dbid = d.oid and o.classid = m.classid and o.objid = m.objid
-        where m.refclassid = 'pg_namespace'::regclass and m.refobjid = n.oid and o.deptype = 'o'
+        select 'pg_class'::regclass, oid, relowner from pg_class where relnamespace = n.oid
+        union all
+        select 'pg_proc'::regclass, oid, proowner from pg_proc where pronamespace = n.oid
+        union all
+        select 'pg_type'::regclass, oid, typowner from pg_type where typnamespace = n.oid
     ) held (class, object, owner)
     join pg_roles r on r.oid = held.owner
     where n.nspname = 'pgq' and r.oid <> d.datdba and r.rolname <> current_user
         and not pg_has_role(r.oid, session_user, 'member')
-    order by whole desc, held.class, held.object
+    order by whole desc, held.class desc, held.object
     limit 1
 """
 
@@ -69,7 +70,7 @@ def not_trusted(
     )
     remedy = (
         f"if {role} installed pgqpy, make it the owner of database {printable(database)}, or "
-        f'connect with its rights only (PGOPTIONS="-c role={role}"); else drop the schema'
+        f'take its role (PGOPTIONS="-c role={role}"); else drop the schema'
         if whole
         else "drop it, or give it to the owner of the schema if you know what it is"
     )
