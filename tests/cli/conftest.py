@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +16,11 @@ from click.testing import CliRunner, Result
 
 import pgqpy
 from pgqpy.cli.app import app
-from tests.cli.support import Examine, Run
+from tests.cli.support import Examine, Module, Run, Start
 from tests.support.databases import new_database
 from tests.support.servers import Server
 
+_numbers = itertools.count(1)
 LEVELS = ("ok", "skipped", "warn", "fail")
 
 
@@ -80,3 +86,39 @@ def examine(run: Run) -> Examine:
         return result.exit_code, worst
 
     return examiner
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
+    """Write a module into the working directory and return its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def writer(text: str) -> str:
+        name = f"pgqpy_test_module_{os.getpid()}_{next(_numbers)}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return writer
+
+
+@pytest.fixture
+def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
+    """Start `pgqpy consumer run` in the working directory; killed at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def starter(place: str, *options: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pgqpy", "consumer", "run", place, *options],
+            cwd=tmp_path,
+            env={**os.environ, "PGQPY_DSN": dsn},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield starter
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ Run = Callable[..., Result]
 RunJson = Callable[..., Any]
 Examine = Callable[..., tuple[int, dict[str, tuple[str, str]]]]
 Spawn = Callable[..., PythonProcess]
+Module = Callable[[str], str]
+Start = Callable[..., subprocess.Popen[str]]
 
 
 def failed_with(result: Result, exit_code: int, *words: str) -> bool:

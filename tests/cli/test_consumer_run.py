@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
-import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import pgqpy
-from tests.cli.support import Connect, Run, RunJson, failed_with
-from tests.support.servers import Server
+from tests.cli.support import Module, Run, RunJson, Start, failed_with
 from tests.support.waiting import eventually
-
-_numbers = itertools.count(1)
 
 BILLING = """
 from pgqpy.consumers import {base}
@@ -53,11 +43,6 @@ RUNNING = """
         and database = (select oid from pg_database where datname = current_database())
 """
 
-END = RUNNING.replace("count(*)", "pg_terminate_backend(pid)")
-
-Module = Callable[[str], str]
-Start = Callable[..., subprocess.Popen[str]]
-
 
 def place_order(client: pgqpy.Client) -> None:
     """Make the queue and its consumer, with one event in the first batch."""
@@ -65,42 +50,6 @@ def place_order(client: pgqpy.Client) -> None:
     client.register_consumer("orders", "billing")
     client.insert_event("orders", "placed", "one")
     client.tick_queue("orders")
-
-
-@pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
-    """Write a module into the working directory and return its name."""
-    monkeypatch.chdir(tmp_path)
-
-    def writer(text: str) -> str:
-        name = f"pgqpy_test_module_{os.getpid()}_{next(_numbers)}"
-        (tmp_path / f"{name}.py").write_text(text)
-        return name
-
-    return writer
-
-
-@pytest.fixture
-def start(tmp_path: Path, dsn: str) -> Iterator[Start]:
-    """Start `pgqpy consumer run` in the working directory; killed at the end."""
-    started: list[subprocess.Popen[str]] = []
-
-    def starter(place: str, *options: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pgqpy", "consumer", "run", place, *options],
-            cwd=tmp_path,
-            env={**os.environ, "PGQPY_DSN": dsn},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
-
-    yield starter
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize(("base", "kind"), [("Consumer", ""), ("AsyncConsumer", "async ")])
@@ -267,53 +216,6 @@ def test_settings_metrics_and_log_of_the_command_line(
     (dead,) = (entry for entry in entries if entry["level"] == "error")
     assert "is dead" in dead["event"]
     assert dead["exception"].endswith("ValueError: bad\n    line")
-
-
-def test_its_health_says_for_how_long_it_has_had_no_connection(
-    module: Module, start: Start, client: pgqpy.Client, server: Server, connect: Connect
-) -> None:
-    place_order(client)
-    place = module(BILLING.format(base="Consumer", kind=""))
-    run = client.connection.execute
-    with client.transaction():
-        run("lock table pgq.installation")
-        process = start(f"{place}:Billing", "--metrics-port", "0", "--log-format", "json")
-        assert process.stderr is not None
-        event = json.loads(process.stderr.readline())["event"]
-        where = event.removeprefix("metrics at ").replace("metrics", "healthz")
-        status, body = health(where)
-        assert (status, body["status"]) == (503, "unhealthy")
-        assert body["reason"].startswith("no working connection to the database for")
-    eventually(lambda: health(where)[0] == 200)
-    own = {"queue": "orders", "consumer": "billing"}
-    assert health(where)[1] == {"status": "ok", **own, "reason": None}
-    name = client.connection.info.dbname
-    elsewhere = connect(dsn=server.dsn())  # nobody may shut the door behind himself
-    try:
-        elsewhere.execute(f'alter database "{name}" allow_connections false'.encode())
-        run(END)
-        found = eventually(lambda: shut_out(where))
-    finally:
-        elsewhere.execute(f'alter database "{name}" allow_connections true'.encode())
-    assert found is not None
-    body = found[1]
-    assert (body["status"], body["queue"]) == ("unhealthy", "orders")
-    assert re.match(r"no working connection to the database for [\d.]+ s: ", body["reason"])
-    eventually(lambda: health(where)[0] == 200)
-
-
-def shut_out(where: str) -> tuple[int, dict[str, Any]] | None:
-    """Return what /healthz says once it says that the database accepts no connections."""
-    found = health(where)
-    return found if found[0] == 503 and "not currently accepting" in found[1]["reason"] else None
-
-
-def health(where: str) -> tuple[int, dict[str, Any]]:
-    try:
-        with urllib.request.urlopen(where) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
 
 
 def read(url: str) -> str:

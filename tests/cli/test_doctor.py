@@ -54,56 +54,6 @@ def test_extension(bare_run: Run, extension_dsn: str) -> None:
     assert "consumer" in result.stdout
 
 
-def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connection) -> None:
-    client.create_queue("orders")
-    connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
-    client.insert_event("orders", "type", "data")
-    code, worst = examine()
-    assert code == 1
-    assert worst["ticker"][0] == "fail"
-    for words in ("no ticker", "orders", "60 min old", "1 event(s) wait", "pgqpy ticker run"):
-        assert words in worst["ticker"][1]
-
-
-def test_ticker_that_leaves_one_queue_out(
-    examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    client.create_queue("orders")
-    leader = connect(application_name="leader")
-    leader.execute("select pg_advisory_lock(7366513, 0)")
-    pid = leader.info.backend_pid
-    who = f"leader, server process {pid}, role postgres"
-    assert examine()[1]["ticker"] == (
-        "ok",
-        f"a ticker runs ({who}), every queue is ticked in time; \n",
-    )
-    leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
-    code, worst = examine()
-    assert code == 1
-    assert f"server process {pid}" in worst["ticker"][1]
-    assert "orders" in worst["ticker"][1]
-
-
-def test_an_external_ticker_that_does_not_tick(
-    examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    client.create_queue("orders")
-    client.create_queue("copy")
-    client.set_queue_config("copy", "external_ticker", "true")
-    leader = connect()
-    leader.execute("select pg_advisory_lock(7366513, 0)")
-    assert examine()[1]["ticker"][0] == "ok"
-    client.insert_event("copy", "type", "data")
-    leader.execute(
-        "update pgq.tick set tick_time = now() - interval '1 hour' from pgq.queue"
-        " where queue_id = tick_queue and queue_name = 'copy'"
-    )
-    code, worst = examine()
-    assert (code, worst["ticker"][0]) == (0, "warn")
-    for words in ("external ticker of queue copy", "60 min old", "external_ticker=false"):
-        assert words in worst["ticker"][1]
-
-
 def test_locks_that_a_stranger_holds(
     examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
 ) -> None:

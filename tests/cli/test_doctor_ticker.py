@@ -1,0 +1,141 @@
+"""The doctor on tickers: ours, another daemon, and those of queues with external_ticker."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import pgqpy
+from pgqpy.doctor import flow
+from tests.cli.support import Connect, Connection, Examine
+from tests.cli.test_doctor_checks import only
+
+SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
+
+
+def queue(**change: object) -> dict[str, object]:
+    return {
+        "queue_name": "q",
+        "paused": False,
+        "external": False,
+        "max_lag": 3 * SECOND,
+        "idle_period": MINUTE,
+        "ticker_lag": SECOND,
+        "ev_new": 0,
+        "untouched": False,
+        "leader": None,
+        "extension": False,
+        **change,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "level"),
+    [
+        ({"leader": 7}, "ok"),
+        ({}, "warn"),  # perhaps pgqd ticks
+        ({"untouched": True}, "fail"),
+        ({"untouched": True, "leader": 7}, "ok"),
+        ({"ticker_lag": 2 * MINUTE}, "warn"),  # an idle queue may wait that long
+        ({"ticker_lag": 3 * MINUTE}, "fail"),
+        ({"ticker_lag": 3 * MINUTE, "leader": 7}, "fail"),
+        ({"ticker_lag": 10 * SECOND, "ev_new": 5}, "warn"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5}, "fail"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "leader": 7}, "fail"),
+        ({"ticker_lag": None}, "fail"),
+        ({"ticker_lag": HOUR, "ev_new": 5, "paused": True}, "ok"),
+        ({"external": True}, "ok"),
+        ({"ticker_lag": 10 * SECOND, "ev_new": 5, "external": True}, "ok"),
+        ({"ticker_lag": HOUR, "ev_new": 5, "external": True, "paused": True}, "ok"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "external": True}, "warn"),
+        ({"ticker_lag": 3 * MINUTE, "external": True}, "warn"),
+        ({"ticker_lag": None, "external": True}, "warn"),
+        ({"extension": True}, "ok"),  # pgqd ticks
+        ({"queue_name": None}, "ok"),
+        ({"queue_name": None, "leader": 7}, "ok"),
+    ],
+)
+def test_ticks(change: dict[str, Any], level: str) -> None:
+    assert only(flow.judge_ticks([queue(**change)])).level == level
+
+
+def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours() -> None:
+    rows = [
+        queue(leader="pid 7"),
+        queue(queue_name="copy", ticker_lag=HOUR, ev_new=2, external=True),
+    ]
+    warned, fine = flow.judge_ticks(rows)
+    assert (warned.level, fine.level) == ("warn", "ok")
+    assert "the external ticker of queue copy does not tick" in warned.what
+    assert "the last tick of queue copy is 60 min old, 2 event(s) wait" in warned.what
+    assert "pgqpy queue set copy external_ticker=false" in warned.remedy
+    assert "every other queue is ticked in time" in fine.what
+
+
+def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
+    rows = [queue(queue_name=f"q{number}", ticker_lag=HOUR) for number in range(8)]
+    found = only(flow.judge_ticks(rows))
+    assert "and 3 more" in found.what
+    assert found.remedy == "pgqpy ticker run"
+
+
+def test_a_late_queue_beside_a_ticker_is_named() -> None:
+    rows = [
+        queue(leader="pid 7"),
+        queue(queue_name="bad", leader="pid 7", ticker_lag=HOUR, ev_new=2),
+    ]
+    found = only(flow.judge_ticks(rows))
+    assert "pid 7" in found.what
+    assert "queue bad is 60 min old, 2 event(s) wait" in found.what
+
+
+def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connection) -> None:
+    client.create_queue("orders")
+    connection.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
+    client.insert_event("orders", "type", "data")
+    code, worst = examine()
+    assert code == 1
+    assert worst["ticker"][0] == "fail"
+    for words in ("no ticker", "orders", "60 min old", "1 event(s) wait", "pgqpy ticker run"):
+        assert words in worst["ticker"][1]
+
+
+def test_ticker_that_leaves_one_queue_out(
+    examine: Examine, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    leader = connect(application_name="leader")
+    leader.execute("select pg_advisory_lock(7366513, 0)")
+    pid = leader.info.backend_pid
+    who = f"leader, server process {pid}, role postgres"
+    assert examine()[1]["ticker"] == (
+        "ok",
+        f"a ticker runs ({who}), every queue is ticked in time; \n",
+    )
+    leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
+    code, worst = examine()
+    assert code == 1
+    assert f"server process {pid}" in worst["ticker"][1]
+    assert "orders" in worst["ticker"][1]
+
+
+def test_an_external_ticker_that_does_not_tick(
+    examine: Examine, client: pgqpy.Client, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.create_queue("copy")
+    client.set_queue_config("copy", "external_ticker", "true")
+    leader = connect()
+    leader.execute("select pg_advisory_lock(7366513, 0)")
+    assert examine()[1]["ticker"][0] == "ok"
+    client.insert_event("copy", "type", "data")
+    leader.execute(
+        "update pgq.tick set tick_time = now() - interval '1 hour' from pgq.queue"
+        " where queue_id = tick_queue and queue_name = 'copy'"
+    )
+    code, worst = examine()
+    assert (code, worst["ticker"][0]) == (0, "warn")
+    for words in ("external ticker of queue copy", "60 min old", "external_ticker=false"):
+        assert words in worst["ticker"][1]
