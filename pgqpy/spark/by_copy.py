@@ -35,7 +35,7 @@ class Reader:
 
     def __init__(self, conninfo: str) -> None:
         """Connect; ConnectionFailed if there is no way."""
-        # The planner has looked at the schema's owner, as the same user.
+        # Of the schema pgq it reads tables only, and the planner has looked at their owners.
         self._connection = open_session(conninfo, {}, kind=psycopg.Connection, any_owner=True)
         self._connection.prepare_threshold = None
 

@@ -80,9 +80,16 @@ def test_a_schema_is_trusted(
         ([], {}),
         ([], {"user": LOGIN}),
         ([], {"options": f"-crole={LOGIN}"}),
+        ([f"grant {LOGIN} to {FORGER}"], {"options": f"-crole={LOGIN}"}),
         ([f"grant {FORGER} to {LOGIN}"], {"user": LOGIN}),
     ],
-    ids=["superuser", "login", "superuser with a role", "member of the owner"],
+    ids=[
+        "superuser",
+        "login",
+        "superuser with a role",
+        "superuser with a role that the owner has too",
+        "member of the owner",
+    ],
 )
 def test_a_strangers_schema_is_not_trusted(
     opened: Callable[..., None], statements: list[str], keywords: dict[str, str]
