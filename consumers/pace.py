@@ -7,14 +7,15 @@ come, would fall behind for ever, and after an outage never catch up.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from pgqpy.records import Batch
 
 Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
+
+LONGEST_REACH = timedelta(days=365)  # a min_interval of more than a century is refused
 
 
 class Pace:
@@ -49,6 +50,9 @@ class Pace:
             self._took_one, self._reach = False, None
             return again
         if self._took_one and self._own == (None, None):
-            self._reach = 2 * (batch.tick_time - batch.prev_tick_time)
+            # A clock that was set back or forward between the ticks makes their distance negative
+            # or very large: neither says how many ticks to take.
+            reach = 2 * (batch.tick_time - batch.prev_tick_time)
+            self._reach = min(reach, LONGEST_REACH) if reach > timedelta(0) else None
         self._took_one = True
         return False

@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.pace import Pace
+from pgqpy.consumers.pace import LONGEST_REACH, Pace
 from pgqpy.records import Batch
 
 if TYPE_CHECKING:
@@ -74,6 +76,33 @@ def test_limits_of_the_application_are_kept(client: Client, dsn: str) -> None:
     consumer = Sizes(dsn, min_count=2)
     consumer.run()
     assert set(consumer.sizes) <= {2, 3, 4}  # PGQ: once, at most twice the limit
+
+
+@pytest.mark.parametrize("consumer_class", [Sizes, TransactionalSizes])
+@pytest.mark.parametrize("step", ["-1 minute", "1 hour", "61 years"])
+def test_a_clock_that_was_set_ends_no_consumer_that_is_behind(
+    client: Client, dsn: str, consumer_class: type[Sizes], step: str
+) -> None:
+    fall_behind(client)
+    last_before = "select min(tick_id) + 1 from pgq.tick"  # the second batch spans the step
+    client.connection.execute(
+        f"update pgq.tick set tick_time = tick_time + %s::interval where tick_id > ({last_before})",
+        [step],
+    )
+    consumer = consumer_class(dsn)
+    consumer.run()
+    assert sum(consumer.sizes) == TICKS
+    assert len(consumer.sizes) < TICKS / 2
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reach"), [(-60, None), (0, None), (61 * 365 * 86400, LONGEST_REACH)]
+)
+def test_a_reach_is_never_out_of_range(seconds: int, reach: timedelta | None) -> None:
+    pace = Pace(most=1000)
+    pace.took(batch(1))
+    pace.took(batch(seconds))
+    assert pace.limits[1] == reach
 
 
 def test_the_last_ticks_are_not_waited_for() -> None:
