@@ -45,8 +45,9 @@ test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2,
 	@$(PYTEST) -m "not slow" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
+# One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
 test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (ten minutes)
-	@$(PYTEST) -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || { cat $@.log; exit 1; }
