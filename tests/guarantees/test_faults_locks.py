@@ -85,6 +85,42 @@ def test_drop_that_waits_for_a_consumer_holds_up_no_other_queue(db: Database, lo
 
 
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
+@pytest.mark.parametrize(
+    ("read", "whole"),
+    [
+        ("select queue_name from pgq.get_queue_info()", "select pgq.drop_queue('q')"),
+        ("select pgq.force_tick('q')", "select pgq.repair_queue('q')"),
+    ],
+    ids=["drop", "repair"],
+)
+def test_drop_that_waits_for_a_sequence_holds_up_no_other_queue(
+    db: Database, read: str, whole: str, look: str
+) -> None:
+    db.queue(consumers=())
+    db.queue("r", ticker_max_lag="0")
+    reader, admin = db.open(), db.open()
+    reader.begin()
+    reader.one(read)
+    waiting = admin.later(whole)
+    eventually(partial(_waits_for_a_sequence, db, admin.pid))
+    db.main.insert("a", "r")
+    db.main.run("set lock_timeout = '2s'")
+    assert ("r",) in db.main.all(look)
+    reader.rollback()
+    assert waiting.result(timeout=30) is not None
+
+
+def _waits_for_a_sequence(db: Database, pid: int) -> bool:
+    """Say whether the session waits for a sequence for as long as it takes."""
+    waits = """
+        select true from pg_locks join pg_class on pg_class.oid = relation
+        where pid = %s and not granted and relkind = 'S'
+            and pg_locks.waitstart < clock_timestamp() - interval '50 ms'
+    """
+    return bool(db.main.one(waits, pid))
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS.keys())
 def test_ticker_that_has_looked_ticks_before_a_drop(db: Database, look: str) -> None:
     db.queue(ticker_max_lag="0")
     db.main.insert("a")

@@ -45,6 +45,17 @@ MUTATIONS = {
             )
         ),
     ),
+    "let tickers look while a sequence is waited for": Mutation(
+        "lock_queue",
+        "select pg_advisory_xact_lock(7366515, %2$L); alter",
+        "alter",
+        partial(
+            locks.test_drop_that_waits_for_a_sequence_holds_up_no_other_queue,
+            read="select pgq.force_tick('q')",
+            whole="select pgq.drop_queue('q')",
+            look=locks.LOOKS["ticker_activity"],
+        ),
+    ),
     "wait for one lock with the others in hand": Mutation(
         "lock_queue",
         "c_soon constant text := '10ms'",

@@ -11,6 +11,10 @@
 -- all the waits together take less than deadlock_timeout (1 second), so that nobody who waits for
 -- us is taken for a deadlock.
 --
+-- Whoever waits for a sequence keeps the lock of may_look_at meanwhile. Reading a sequence locks it
+-- (ROW EXCLUSIVE), and behind our request in its lock queue a ticker would wait as long as we do,
+-- with the events of all other queues. No ticker waits for the lock of may_look_at.
+--
 -- Returns: the queue; all null when there is none.
 -- Raises: 55P03 by the caller's lock_timeout.
 -- Writes: advisory locks of create_queue and may_look_at; row locks pgq.queue, pgq.registration,
@@ -41,8 +45,8 @@ begin
                         format('select from pgq.registration where sub_queue = %L for update', queue_id),
                         format('select from pgq.consumer where co_id in (select sub_consumer from pgq.registration where sub_queue = %L) for update', queue_id)]
                     || array(
-                        select format(case relkind when 'S' then 'alter sequence pgq.%I owned by none'
-                                   else 'lock table only pgq.%I in access exclusive mode' end, relname)
+                        select format(case relkind when 'S' then 'select pg_advisory_xact_lock(7366515, %2$L); alter sequence pgq.%1$I owned by none'
+                                   else 'lock table only pgq.%I in access exclusive mode' end, relname, queue_id)
                           from pg_class
                          where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
                            and relname ~ concat('^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
