@@ -110,6 +110,21 @@ def test_drop_that_waits_for_a_sequence_holds_up_no_other_queue(
     assert waiting.result(timeout=30) is not None
 
 
+def test_list_of_queues_waits_for_none_that_is_locked(db: Database) -> None:
+    for name in ("q", "r"):
+        db.queue(name)
+        db.main.insert("a", name)
+    owner = db.open()
+    owner.begin()
+    owner.run("alter sequence pgq.event_1_id_seq cache 1")
+    db.main.run("set lock_timeout = '2s'")
+    listed = "select queue_name, ev_new from pgq.get_queue_info()"
+    assert db.main.all(listed) == [("q", None), ("r", 1)]
+    assert db.main.one("show lock_timeout") == "2s"
+    owner.rollback()
+    assert db.main.all(listed) == [("q", 1), ("r", 1)]
+
+
 def _waits_for_a_sequence(db: Database, pid: int) -> bool:
     """Say whether the session waits for a sequence for as long as it takes."""
     waits = """

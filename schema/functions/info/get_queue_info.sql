@@ -2,8 +2,8 @@
 --
 -- Settings and state of queues: the age of the last tick, events a second over the last 20 ticks,
 -- events since the last tick. No payloads: everybody may call it. What cannot be told of a queue,
--- because its ticks or its sequence are damaged, is null: the other queues are listed all the same
--- (G7).
+-- because its ticks or its sequence are damaged or its sequence stays locked, is null: the other
+-- queues are listed all the same (G7).
 --
 -- Returns: no row for an unknown queue.
 -- Raises: 40001 as check_snapshot.
