@@ -27,11 +27,32 @@ if TYPE_CHECKING:
 
 
 def _flag(rows: list[tuple[Any, ...]]) -> bool:
-    return bool(rows[0][0] == "1")
+    return rows[0][0] in ("1", "on")
 
 
 def _nothing(_rows: list[tuple[Any, ...]]) -> None:
     return None
+
+
+# The same values as in the session's settings. Before PostgreSQL 17 there is no
+# transaction_timeout, and set_config would refuse the name.
+NO_TIMEOUTS = """
+    pg_catalog.set_config('statement_timeout', '0', true),
+    pg_catalog.set_config('lock_timeout', '0', true),
+    pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
+    case when pg_catalog.current_setting('transaction_timeout', true) is not null
+         then pg_catalog.set_config('transaction_timeout', '0', true) end"""
+MARKED = (
+    """
+    select pg_catalog.current_setting('pgqpy.transaction', true),
+           pg_catalog.set_config('role', %s, true),"""
+    + NO_TIMEOUTS
+)
+
+# Outside a transaction: whether a new one would be read only, as on a standby.
+READ_ONLY = Call(
+    "current_setting", "select pg_catalog.current_setting('transaction_read_only')", (), _flag
+)
 
 
 def mark(role: str) -> Call[None]:
@@ -50,18 +71,17 @@ def marked(role: str) -> Call[bool]:
 
     A handler may have set a role for its tenant, or a timeout that suits its own statements.
     """
-    query = """
-        select pg_catalog.current_setting('pgqpy.transaction', true),
-               pg_catalog.set_config('role', %s, true),
-               pg_catalog.set_config('statement_timeout', '0', true)"""
-    return Call("current_setting", query, (role,), _flag)
+    return Call("current_setting", MARKED, (role,), _flag)
 
 
 # Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are
 # checked after each event; going back to the inner savepoint restores how they are deferred.
+# "set transaction read write" is refused in a savepoint if the handler made it read only.
 SETTLE = tuple(
     Call("savepoint", statement, (), _nothing)
     for statement in (
+        "select" + NO_TIMEOUTS,
+        "set transaction read write",
         "savepoint pgqpy_check",
         "set constraints all immediate",
         "rollback to savepoint pgqpy_check",

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.errors import ReadOnlySqlTransaction
 
 from pgqpy.calls import consume
 from pgqpy.consumers import _async_savepoint as savepoint
@@ -60,7 +61,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _turn(self) -> bool:
         """Do one batch; False if there was none."""
-        self._info = None
+        self._info = self.event = None
         try:
             async with self.session.connection.transaction() as transaction:
                 handled = await self._work()
@@ -107,7 +108,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         return True
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
-        careful = self._careful or self.losses.exceeded
+        careful = self._careful or self.losses.begun  # to find the event that loses the connection
         handle = self._in_savepoint if careful else self._without_savepoint
         async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
             async for events in fetched:
@@ -161,13 +162,14 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
+        error = await self._blame(error)
         if isinstance(error, HandlerFailed):
             cause: BaseException = error.error
             collided = error.collided
         else:
             cause, collided = error, is_collision(error)
         if self.session.lost:
-            if self.event is not None and isinstance(error, HandlerFailed):
+            if self.event is not None:
                 self.losses.lost_at(self.event.id)
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
@@ -181,6 +183,13 @@ class AsyncTransactionalLoop(AsyncLoop):
             raise error
         else:
             await self.back_off(self._info, cause)
+
+    async def _blame(self, error: HandlerFailed | psycopg.Error) -> HandlerFailed | psycopg.Error:
+        """Blame a handler for a read-only transaction, unless a new one is read only too."""
+        if self._info is None or not isinstance(error, ReadOnlySqlTransaction):
+            return error
+        (failover,) = await self.session.run(savepoint.READ_ONLY)
+        return error if failover else HandlerFailed(error)
 
     async def _collided(self) -> None:
         logger.info("the transaction collided with another one, and is repeated")

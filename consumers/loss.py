@@ -39,10 +39,10 @@ def is_session_lost(error: BaseException) -> bool:
 
 
 class LossCounter:
-    """Counts how often in a row the connection was lost in the handler of the same event.
+    """Counts how often in a row the connection was lost in, or after, the handler of an event.
 
     Once is an outage. An event that loses the connection whenever it is handled (it ends the
-    server process, say) would hold the consumer up for ever.
+    server process, say, or sets a short timeout) would hold the consumer up for ever.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,14 @@ class LossCounter:
         self._losses = 0
 
     def lost_at(self, event_id: int) -> None:
-        """Note that the connection was lost in the handler of this event."""
+        """Note that the connection was lost while this event was the last one handled."""
         self._losses = self._losses + 1 if event_id == self._event_id else 1
         self._event_id = event_id
+
+    @property
+    def begun(self) -> bool:
+        """Whether the connection was lost since a batch was finished."""
+        return self._losses > 0
 
     @property
     def exceeded(self) -> bool:
@@ -63,7 +68,8 @@ class LossCounter:
         """Return what the event failed with, if it is the one that loses the connection."""
         if not self.exceeded or event_id != self._event_id:
             return None
-        return ConnectionFailed(f"the connection was lost in its handler {self._losses} times")
+        text = f"the connection was lost in or after its handler {self._losses} times"
+        return ConnectionFailed(text)
 
     def clear(self) -> None:
         """Forget it: its batch was finished."""

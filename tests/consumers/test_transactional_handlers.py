@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.consumers import _async_transactional, _sync_transactional
+from pgqpy.consumers import (
+    _async_consumer,
+    _async_transactional,
+    _sync_consumer,
+    _sync_transactional,
+)
 from pgqpy.errors import TransactionEnded
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Maker
 from tests.support.waiting import eventually
 
 
@@ -20,7 +26,7 @@ def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, co
         def handler(event):
             yield "set local role tenant", []
             yield NOTE, [event.data]
-            yield "set local statement_timeout = '1us'", []
+            yield "set local statement_timeout = '1s'", []
 
         make.start(handler, transactional=True, fetch_size=2)
         queue.insert("a", "b", "c")
@@ -30,6 +36,94 @@ def test_settings_of_a_handler_do_not_hinder_the_finish(queue, make, effects, co
     finally:
         connection.execute("drop owned by tenant")
         connection.execute("drop role tenant")
+
+
+TIMEOUTS = ("statement", "lock", "idle_in_transaction_session", "transaction")
+
+
+@pytest.mark.parametrize("failing", [[], ["a"]])
+def test_timeouts_of_a_handler_end_before_the_next_fetch_or_a_failed_event(
+    queue, make, effects, connection, failing
+):
+    """With a savepoint for each event, they end with their event."""
+    known = TIMEOUTS if connection.info.server_version >= 170000 else TIMEOUTS[:-1]
+    show = " || ' ' || ".join(f"current_setting('{name}_timeout')" for name in known)
+
+    def handler(event):
+        yield f"insert into effect (data) select {show}", []
+        for name in known:
+            yield f"set local {name}_timeout = '1h'", []
+        if event.data in failing:
+            raise ValueError("careful from now on")
+
+    make.start(handler, transactional=True, fetch_size=4 if failing else 1)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert set(effects()) == {" ".join("0" for _ in known)}
+
+
+def test_an_event_whose_handler_forbids_writing_is_set_apart(queue, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "b":
+            yield "set transaction read only", []
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["a", "c"]
+    assert len(queue.retry_delays()) == 1
+
+
+def test_a_handler_that_forbids_writing_ends_run_with_on_error_stop(queue, make, effects):
+    def handler(event):
+        yield "set transaction read only", []
+
+    running = make.start(handler, transactional=True, on_error="stop")
+    queue.insert("a")
+    with pytest.raises(ReadOnlySqlTransaction):
+        running.join()
+
+
+def test_a_batch_whose_handler_forbids_writing_fails_as_a_whole(queue, dsn, effects, log):
+    from pgqpy.consumers import Consumer
+
+    class Reading(Consumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        def process_batch(self, batch, connection):
+            list(batch)
+            connection.execute("set transaction read only")
+
+    maker = Maker(dsn, asynchronous=False)
+    running = maker.run(Reading(dsn))
+    try:
+        queue.insert("a")
+        eventually(lambda: "failed and stays unfinished" in log.text)
+    finally:
+        maker.close()
+    assert running.error is None
+    assert "lost its connection" not in log.text
+
+
+def test_an_event_after_which_the_server_ends_the_session_is_set_apart(
+    queue, make, effects, connection, monkeypatch
+):
+    """The handler itself notices nothing: statements of our own fail."""
+    for module in (_async_consumer, _sync_consumer):
+        monkeypatch.setattr(module, "RECONNECT_BASE", 0.001)
+
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data == "a":
+            yield "set local idle_in_transaction_session_timeout = '1ms'", []
+            eventually(lambda: not connection.execute(SESSIONS).fetchall())
+
+    make.start(handler, transactional=True)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    assert effects() == ["b", "c"]
+    assert len(queue.retry_delays()) == 1
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
