@@ -68,8 +68,10 @@ def check_dsn(dsn: str) -> None:
 def label(dsn: str) -> str:
     """Return host:port/database of a connection string, for logs and metrics: no password.
 
-    What the string leaves open is taken from libpq's own defaults and PG* variables.
+    What the string leaves open is taken from libpq's own defaults and PG* variables. Raises
+    ConnectionFailed as `check_dsn` does: libpq's own complaint may quote the password.
     """
+    check_dsn(dsn)
     known = {
         option.keyword.decode(): option.val.decode()
         for option in pq.Conninfo.get_defaults()

@@ -32,6 +32,8 @@ REMEDIES = {
     "AdminShutdown": "the server was stopped or restarted: run the command again",
 }
 
+_BUG = "this is a bug in pgqpy: PGQPY_DEBUG=1 shows the traceback"
+
 _SECRETS = (
     (re.compile(r"(://[^:/?#@\s]*):[^/\s]*@"), r"\1:***@"),
     (re.compile(r"(?i)(password\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&'\"]+)"), r"\1***"),
@@ -104,11 +106,10 @@ def _told(exc: BaseException) -> tuple[str, str]:
         return _told_by_pgqpy(exc)
     # Named, not imported: psycopg and pydantic are imported where they are needed only.
     if type(exc).__module__.startswith("psycopg"):
-        return _told_by_server(exc) or (str(exc), "")
+        return _told_by_server(exc) or _told_by_psycopg(exc)
     if "ValidationError" in names:
         return _told_by_settings(exc), "each is an option here, or a variable"
-    why = "this is a bug in pgqpy: PGQPY_DEBUG=1 shows the traceback"
-    return f"{type(exc).__name__}: {exc}", why
+    return f"{type(exc).__name__}: {exc}", _BUG
 
 
 def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
@@ -126,6 +127,13 @@ def _told_by_server(exc: BaseException) -> tuple[str, str] | None:
         return None
     detail = f" ({diag.message_detail.rstrip('.')})" if diag.message_detail else ""
     return f"{diag.message_primary}{detail}", diag.message_hint or ""
+
+
+def _told_by_psycopg(exc: BaseException) -> tuple[str, str]:
+    if "ProgrammingError" not in _names(exc):
+        return str(exc), ""
+    # Of a DSN that cannot be read it quotes a part, which may be the password.
+    return f"{type(exc).__name__} of psycopg, which may quote a password", _BUG
 
 
 def _told_by_settings(exc: Any) -> str:

@@ -59,16 +59,15 @@ def show_status(dsns: Iterable[str], *, as_json: bool) -> bool:
 def _database(dsn: str) -> Iterator[Row]:
     """Yield a row for each queue; one without a queue if there is none, or no way to look."""
     row: Row = dict.fromkeys(("database", "queue", "state", *COLUMNS.values(), "pid", "error"))
-    row["database"] = label(dsn)
     try:
         with Target(dsn).client() as client:
             rows = list(_queues(client))
     except click.UsageError:
-        raise
+        raise  # the DSN itself is wrong: nothing that is said may quote a part of it
     except Exception as exc:  # noqa: BLE001  # the other databases are looked at all the same
         rows = [{"state": "failed", "error": failures.explain(exc)}]
     for each in rows:
-        yield row | each
+        yield row | {"database": label(dsn)} | each
 
 
 def _queues(client: Client) -> Iterator[Row]:

@@ -4,7 +4,9 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy.cli import failures, lines, output
 
@@ -76,6 +78,12 @@ def test_intervals_for_people(seconds: Any, text: str) -> None:
 )
 def test_passwords_are_blanked_out(text: str) -> None:
     assert "hunter2" not in failures.redact(text)
+
+
+def test_psycopgs_complaint_about_a_dsn_is_not_printed() -> None:
+    with pytest.raises(psycopg.ProgrammingError) as caught:
+        conninfo_to_dict("hunter2")
+    assert "hunter2" not in failures.explain(caught.value)
 
 
 def test_unknown_errors_are_called_a_bug(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,10 +62,11 @@ def test_label_knows_the_environment_of_libpq(monkeypatch):
     assert session.label("") == "there:5432/me"
 
 
-@pytest.mark.parametrize("dsn", ["nonsense", "postgresql://me:se/cret@host/db", "port=x"])
-def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(dsn):
+@pytest.mark.parametrize("read", [session.check_dsn, session.label])
+@pytest.mark.parametrize("dsn", ["secret", "postgresql://me:se/cret@host/db", "port=x"])
+def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(dsn, read):
     with pytest.raises(ConnectionFailed) as caught:
-        session.check_dsn(dsn)
+        read(dsn)
     assert "cret" not in str(caught.value)
 
 
