@@ -38,6 +38,7 @@ class TickState:
     watch: Watch = field(default_factory=Watch)
     failing: Backoff = field(default_factory=Backoff)
     failing_ids: dict[str, int] = field(default_factory=dict)
+    locked: set[int] = field(default_factory=set)  # failing, and not to be looked at with others
     hot: dict[int, float] = field(default_factory=dict)  # when last ticked, the longest ago first
     snapshot: bytes = UNKNOWN
     slice_at: float = -ROUND  # when the next slice is to be looked at, monotonic seconds

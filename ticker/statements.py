@@ -69,6 +69,12 @@ left join lateral pgq.tick_queue(
 
 # Changes if anything has in the queues with ids from $1 to $2, except those in $3.
 PULSE = "select pgq.ticker_pulse($1, $2, $3)"
+# The queues that are ticked here, of those with ids from $1 to $2 and those in $3.
+NAMES = """
+select queue_id, queue_name from pgq.queue
+where (queue_id between $1 and $2 or queue_id = any ($3))
+    and not queue_external_ticker and not queue_ticker_paused
+"""
 # The queues that PGQ's own rule wants ticked, of those with ids from $1 to $2.
 DUE = "select * from pgq.ticker_due($1, $2)"
 # Ticks the queues in the JSON array $1, if they are still due.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 
 from pgqpy.ticker.state import UNKNOWN
-from pgqpy.ticker.statements import PULSE, TICK, TURN, Row, Statements
+from pgqpy.ticker.statements import NAMES, PULSE, TICK, TURN, Row, Statements
 from pgqpy.ticker.watch import array
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Turn:
 
     def look(self, part: Part, known: bytes) -> bytes:
         """Look at these queues unless the snapshot is the known one; return the snapshot."""
-        rows = self._rows(part, known)
+        rows = self._rows(self._unlocked(part) if self._state.locked else part, known)
         snapshot: bytes = rows[0][0]
         found = rows if rows[0][1] is not None else ()
         for _, queue_id, name, seq, writers, due, tick_id in found:
@@ -95,8 +96,12 @@ class Turn:
 
         The pulse is asked for first: what changes in between makes one look more, not one less.
         """
-        ((pulse,),) = self._statements.run(PULSE, *part.bounds(), part.listed(seen))
-        if pulse != part.pulse or part.waiting:
+        excluded = part.listed([*seen, *self._state.locked])
+        try:
+            ((pulse,),) = self._statements.run(PULSE, *part.bounds(), excluded)
+        except LockNotAvailable:
+            pulse = None
+        if pulse is None or pulse != part.pulse or part.waiting:
             self.look(part.part(), UNKNOWN)
         part.pulse = pulse
 
@@ -114,7 +119,40 @@ class Turn:
         except psycopg.Error:
             if self._statements.connection.closed:
                 raise
-        return self._statements.run(TURN, known, *part, b"{NULL}")
+        try:
+            return self._statements.run(TURN, known, *part, b"{NULL}")
+        except LockNotAvailable:
+            self._find_locked(part)
+        return self._statements.run(TURN, known, *self._unlocked(part), b"{NULL}")
+
+    def _find_locked(self, part: Part) -> None:
+        """Note the queues of a part whose sequences another session keeps locked."""
+        for queue_id, name in self._statements.run(NAMES, *part[:3]):
+            self._probe(int(queue_id), name)
+
+    def _unlocked(self, part: Part) -> Part:
+        """Return the queues of a part but for those that are locked and not to be tried again."""
+        found = {int(row[0]): row[1] for row in self._statements.run(NAMES, *part[:3])}
+        for queue_id in [*self._state.locked]:
+            if queue_id not in found:
+                if part.covers(queue_id):  # dropped or paused
+                    self._state.locked.discard(queue_id)
+            elif not self._state.failing.pausing(found[queue_id].decode(), self._now):
+                self._probe(queue_id, found[queue_id])
+        return self._state.watch.chosen([each for each in found if each not in self._state.locked])
+
+    def _probe(self, queue_id: int, name: bytes) -> None:
+        """Note whether the queue's sequence is locked: that is a failure of this queue only."""
+        text = b"%d" % queue_id
+        try:
+            self._statements.run(PULSE, text, text, b"{}")
+        except LockNotAvailable as exc:
+            queue = name.decode()
+            self._state.locked.add(queue_id)
+            times = self._state.failed(queue, queue_id, self._now)
+            self._failures.append(Failure(queue, exc, times))
+        else:
+            self._state.locked.discard(queue_id)
 
     def _ticked(
         self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None, tick_id: bytes
@@ -143,5 +181,5 @@ class Turn:
     def _forgive(self, part: Part, due: set[str]) -> None:
         """Forget failures of queues that were looked at and are not due any more, or are gone."""
         for queue, queue_id in list(self._state.failing_ids.items()):
-            if queue not in due and part.covers(queue_id):
+            if queue not in due and part.covers(queue_id) and queue_id not in self._state.locked:
                 self._state.succeeded(queue)

@@ -273,3 +273,21 @@ def test_queue_whose_row_stays_locked_is_said_and_works_again(start, dsn, client
         assert "transaction" in failing["remedy"]
         assert_ticking(client, "other")
     daemon.wait_for("queue works again", queue="orders")
+
+
+def test_queue_whose_sequence_stays_locked_is_said_and_works_again(
+    start, dsn, client, connect, queue
+):
+    client.create_queue("other")
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    with connect(autocommit=False) as admin:
+        admin.execute("alter sequence pgq.event_1_id_seq cache 1")
+        failing = daemon.wait_for("queue failing", queue="orders", sqlstate="55P03")
+        assert "transaction" in failing["remedy"]
+        assert_ticking(client, "other")
+        status, body = daemon.healthz()
+        assert (status, body["status"]) == (200, "degraded")
+    client.insert_event(queue, "t", "1")
+    daemon.wait_for("queue works again", queue="orders")
+    assert not daemon.said("session failed")

@@ -218,6 +218,22 @@ def test_queue_whose_drop_is_left_open_holds_up_no_other(loop, client, connect):
     assert loop.settle() == (["q05"], [])
 
 
+def test_queue_whose_sequence_is_locked_holds_up_no_other(loop, client, connect):
+    with connect(autocommit=False) as admin:
+        admin.execute("alter sequence pgq.event_5_id_seq cache 1")
+        for name in ("q04", "q06", "q12"):
+            client.insert_event(name, "t", "1")
+        ticks, failures = loop.settle()
+        assert sorted(ticks) == ["q04", "q06", "q12"]
+        assert set(failures) == {"q05"}
+        client.insert_event("q06", "t", "2")
+        assert loop.settle()[0] == ["q06"]
+        admin.rollback()
+    client.insert_event("q05", "t", "1")
+    loop.now += LATER
+    assert loop.settle() == (["q05"], [])
+
+
 def test_look_locks_its_own_queues_only(loop):
     statements = loop.statements
     (first, last), *_ = loop.state.watch.ranges()

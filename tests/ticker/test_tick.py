@@ -249,6 +249,40 @@ def test_queue_whose_row_is_locked_does_not_stop_the_others(loop, client, connec
     assert loop.ticked() == ["orders"]
 
 
+def test_queue_whose_sequence_is_locked_does_not_stop_the_others(loop, client, connect):
+    event = client.insert_event("orders", "t", "1")
+    with connect(autocommit=False) as admin:
+        admin.execute("alter sequence pgq.event_1_id_seq cache 1")
+        client.insert_event("other", "t", "1")
+        done = loop.look()
+        assert [queue for queue, _ in done.ticks] == ["other"]
+        assert failures(done) == [("orders", "55P03")]
+        client.create_queue("new")
+        assert sorted(loop.ticked()) == ["new"]  # and nothing fails: orders is left alone
+        loop.now = LATER
+        assert failures(loop.look()) == [("orders", "55P03")]
+        admin.rollback()
+    loop.now = 2 * LATER
+    done = loop.look()
+    assert [queue for queue, _ in done.ticks] == ["orders"]
+    assert done.recovered == ["orders"]
+    assert batch_ids(client) == [event]
+    assert not loop.state.locked
+
+
+def test_queue_that_was_locked_and_is_dropped_fails_no_more(loop, client, connect):
+    with connect(autocommit=False) as admin:
+        admin.execute("alter sequence pgq.event_1_id_seq cache 1")
+        client.insert_event("other", "t", "1")
+        assert loop.look().failures
+        admin.execute("select pgq.drop_queue('orders', true)")
+        admin.commit()
+    loop.now = LATER
+    loop.look()
+    assert not loop.state.failing
+    assert not loop.state.locked
+
+
 def test_restored_queue_is_named_with_what_to_do(loop, client, connection):
     connection.execute(
         "update pgq.tick set tick_snapshot = '999999999:999999999:' where tick_queue = 1"
