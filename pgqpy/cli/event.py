@@ -142,7 +142,7 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
         for each in found:
             show(each)
         with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
-            for each in following(client, queue, last) if follow else ():
+            for each in following(client, queue, last, found) if follow else ():
                 show(each)
 
 

@@ -9,56 +9,75 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.cli import queries
-from pgqpy.errors import CorruptQueue
+from pgqpy.errors import CorruptQueue, TickNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
     from pgqpy import Client, Event
     from pgqpy.records import TickInfo
 
 POLL_INTERVAL = 1.0  # seconds; a tick notifies, but a full notification queue leaves that out
+REMEMBERED = 100_000  # events, so that none shows twice after a compaction
 
 
 def oldest(client: Client, queue: str, limit: int) -> Iterator[Event]:
-    """Yield the first events that the queue still keeps, at most `limit`."""
-    ticks, at = _ticks(client, queue), 0
-    yield from client.get_tick_events(queue, ticks[0].tick_id, ticks[0].tick_id)  # checks rights
-    while limit > 0 and at < len(ticks) - 1:
-        start = at
-        while (
-            at < len(ticks) - 1 and ticks[at].tick_event_seq - ticks[start].tick_event_seq < limit
-        ):
-            at += 1
-        events = client.get_tick_events(queue, ticks[start].tick_id, ticks[at].tick_id)
-        for event in islice(events, limit):
-            limit -= 1
-            yield event
+    """Yield the first events that the queue still keeps, at most `limit`; read to the end."""
+    with client.transaction():  # whose locks keep the ticks from being compacted
+        ticks, at = _ticks(client, queue), 0
+        yield from client.get_tick_events(
+            queue, ticks[0].tick_id, ticks[0].tick_id
+        )  # checks rights
+        while limit > 0 and at < len(ticks) - 1:
+            start = at
+            while (
+                at < len(ticks) - 1
+                and ticks[at].tick_event_seq - ticks[start].tick_event_seq < limit
+            ):
+                at += 1
+            events = client.get_tick_events(queue, ticks[start].tick_id, ticks[at].tick_id)
+            for event in islice(events, limit):
+                limit -= 1
+                yield event
 
 
 def newest(client: Client, queue: str, limit: int) -> tuple[list[Event], int]:
     """Return the last events that were ticked, at most `limit`, and the last tick."""
-    ticks = _ticks(client, queue)
-    at, last = len(ticks) - 1, ticks[-1].tick_id
-    found = list(client.get_tick_events(queue, last, last))  # none: checks rights
-    while len(found) < limit and at > 0:
-        end, wanted = at, limit - len(found)
-        while at > 0 and ticks[end].tick_event_seq - ticks[at].tick_event_seq < wanted:
-            at -= 1
-        events = client.get_tick_events(queue, ticks[at].tick_id, ticks[end].tick_id)
-        found = [*deque(events, maxlen=wanted), *found]
+    with client.transaction():  # as above
+        ticks = _ticks(client, queue)
+        at, last = len(ticks) - 1, ticks[-1].tick_id
+        found = list(client.get_tick_events(queue, last, last))  # none: checks rights
+        while len(found) < limit and at > 0:
+            end, wanted = at, limit - len(found)
+            while at > 0 and ticks[end].tick_event_seq - ticks[at].tick_event_seq < wanted:
+                at -= 1
+            events = client.get_tick_events(queue, ticks[at].tick_id, ticks[end].tick_id)
+            found = [*deque(events, maxlen=wanted), *found]
     return found, last
 
 
-def following(client: Client, queue: str, tick_id: int) -> Iterator[Event]:
+def following(
+    client: Client, queue: str, tick_id: int, shown_before: Iterable[Event]
+) -> Generator[Event, None, None]:
     """Yield the events that come after a tick, as they are ticked, without an end."""
     channel = sql.Identifier(f"pgq_{queue}")
     client.connection.execute(sql.SQL("listen {}").format(channel))
+    shown = deque((event.id for event in shown_before), maxlen=REMEMBERED)
+    known: frozenset[int] = frozenset()
     while True:
         last = _ticks(client, queue, tick_id)[-1].tick_id
         if last > tick_id:
-            yield from client.get_tick_events(queue, tick_id, last)
-            tick_id = last
+            try:
+                for event in client.get_tick_events(queue, tick_id, last):
+                    if event.id not in known:
+                        yield event
+                        shown.append(event.id)
+            except TickNotFound:
+                # A compaction took a tick that nobody refers to, but not all ticks of its second.
+                left = client.get_tick_info(queue, None, tick_id)
+                tick_id, known = left[-1].tick_id if left else tick_id, frozenset(shown)
+                continue
+            tick_id, known = last, frozenset()
         for _ in client.connection.notifies(timeout=POLL_INTERVAL, stop_after=1):
             pass
 

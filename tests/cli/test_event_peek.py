@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+from contextlib import suppress
+from itertools import islice
+from typing import Any
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from tests.cli.support import Connection, Run, RunJson, Spawn, failed_with
+from pgqpy.cli import peek
+from tests.cli.support import Connect, Connection, Run, RunJson, Spawn, failed_with
 from tests.support.waiting import eventually
 
 WRITER = f"pgqpy_test_peeker_{os.getpid()}"  # roles belong to the whole cluster
@@ -97,6 +102,46 @@ def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pg
     process.signal(signal.SIGINT)
     assert process.wait() == 0
     assert "Traceback" not in process.output()
+
+
+def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
+    fill(client, 2)
+    shown, last = peek.newest(client, "orders", 9)
+    stream = peek.following(client, "orders", last, shown)
+    client.insert_event("orders", "t", "3")
+    client.tick_queue("orders")
+    shown.append(next(stream))
+    for number in ("4", "5"):
+        client.insert_event("orders", "t", number)
+        client.tick_queue("orders")
+    compact(client.connection)  # the tick after 3
+    shown += islice(stream, 2)
+    stream.close()
+    assert [event.data for event in shown] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_compaction_waits_while_peek_and_tail_read(
+    client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(client, 1, 1, 1)
+    other, list_ticks = connect(), peek._ticks
+
+    def listed_before_a_compaction(*args: Any) -> Any:
+        ticks = list_ticks(*args)
+        compact(other)
+        return ticks
+
+    monkeypatch.setattr(peek, "_ticks", listed_before_a_compaction)
+    assert [event.data for event in peek.oldest(client, "orders", 1)] == ["1"]
+    assert [event.data for event in peek.newest(client, "orders", 1)[0]] == ["3"]
+
+
+def compact(connection: Connection) -> None:
+    """Compact ticks, all of which were taken within a second."""
+    connection.execute("set lock_timeout = '50ms'")
+    with suppress(psycopg.errors.LockNotAvailable):
+        connection.execute("update pgq.tick set tick_time = date_trunc('hour', now())")
+        connection.execute("select pgq.compact_ticks()")
 
 
 def test_an_event_is_one_line_and_cannot_command_the_terminal(
