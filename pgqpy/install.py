@@ -35,7 +35,7 @@ class Status:
     user: str
     server_version: int  # 180003 is 18.3
     shipped: int  # the version of the schema in this package
-    installed: int | None  # None: no schema of ours, or one that must not be read
+    installed: int | None  # 0: tables without rows; None: not ours, or must not be read
     schema_exists: bool  # a schema pgq, ours or not
     owner: str | None
     extension: str | None  # version of the extension pgq, if it is present
@@ -46,13 +46,15 @@ class Status:
 
     @property
     def state(self) -> str:
-        """One word: untrusted, extension, missing, foreign, old, current or newer."""
+        """One word: untrusted, extension, missing, foreign, empty, old, current or newer."""
         if self.untrusted is not None:
             return "untrusted"
         if self.extension is not None:
             return "extension"
         if self.installed is None:
             return "foreign" if self.schema_exists else "missing"
+        if self.installed == 0:
+            return "empty"
         if self.installed == self.shipped:
             return "current"
         return "old" if self.installed < self.shipped else "newer"
@@ -107,7 +109,7 @@ def status(connection: Connection[Any]) -> Status:
     # Even a plain table of another role runs code when it is read: casts of its columns' types.
     installed, count = None, 0
     if stranger is None and ours:
-        installed = _scalar(connection, "select max(version) from pgq.installation")
+        installed = _scalar(connection, "select coalesce(max(version), 0) from pgq.installation")
     if stranger is None and queues:
         count = _scalar(connection, "select count(*) from pgq.queue")
     roles = tuple(row.pop("roles"))

@@ -38,6 +38,9 @@ def check(connection: Connection[Any]) -> install.Status:
         raise SchemaMissing
     if status.state == "foreign":
         raise NotSupported("the schema pgq in this database is not pgqpy's: use another database")
+    if status.state == "empty":
+        msg = "the schema pgq has its tables without their rows: run pgqpy schema status"
+        raise SchemaMissing(msg)
     if status.state == "extension":
         raise NotSupported("this database has the extension pgq: tick it with pgqd")
     if status.state == "newer":

@@ -18,6 +18,8 @@ ADVICE = {
     "missing": "not installed: pgqpy schema install",
     "extension": "the extension pgq is installed here: pgqpy's client works with it as it is",
     "foreign": "a schema pgq that is not pgqpy's is in the way",
+    "empty": "tables without their rows, as a schema-only dump restores them: "
+    "pgqpy schema uninstall, then pgqpy schema install",
     "old": "older than this pgqpy: pgqpy schema upgrade",
     "newer": "newer than this pgqpy: pip install --upgrade pgqpy",
 }

@@ -65,7 +65,7 @@ def _check(before: Status) -> None:
     """Raise unless the database has our schema in this version, or can get it."""
     if before.state == "extension":
         raise DemoFailed("this database has the extension pgq: take another one for the demo")
-    if before.state in ("old", "newer", "foreign"):
+    if before.state in ("old", "newer", "foreign", "empty"):
         what = f"the schema pgq here is {before.state}"
         raise DemoFailed(f"{what}: pgqpy schema status says more, or take another database")
 

@@ -43,6 +43,12 @@ def judge_schema(found: Status) -> Iterator[Finding]:
             "the schema pgq here is not pgqpy's",
             "rename or drop it, then pgqpy schema install",
         ),
+        "empty": Finding(
+            "fail",
+            "schema",
+            "the schema pgq has its tables without their rows, as a schema-only dump restores them",
+            "pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data",
+        ),
         "extension": Finding(
             "ok",
             "extension",

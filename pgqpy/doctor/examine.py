@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LONG_TRANSACTION = timedelta(minutes=5)
-NOT_LOOKED_AT = ("missing", "foreign", "untrusted")
+NOT_LOOKED_AT = ("missing", "foreign", "empty", "untrusted")
 
 
 def examine(

@@ -4,7 +4,9 @@
 -- and again. Columns up to queue_extra_maint are PGQ's (pgq-contract 1.1).
 create table if not exists pgq.installation (
     version int not null default 0,
-    installed_at timestamptz not null default now()
+    installed_at timestamptz not null default now(),
+    -- a table without a key takes no update under a publication FOR ALL TABLES
+    is_only_row boolean primary key default true check (is_only_row)
 );
 insert into pgq.installation select where not exists (select from pgq.installation);
 
@@ -12,6 +14,10 @@ do $migration$
 begin
     if (select version from pgq.installation) >= 1 then
         return;
+    elsif to_regclass('pgq.queue') is not null then
+        raise exception using errcode = 'PQ014',
+            message = 'the schema pgq has its tables without their rows, as a schema-only dump restores them',
+            hint = 'run pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data';
     end if;
 
     create table pgq.queue (

@@ -1,0 +1,91 @@
+"""A database whose tables came from a schema-only dump, and one that publishes all its tables."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import Client, install
+from pgqpy.errors import InstallRefused
+from pgqpy.testing import EmbeddedServer
+from tests.install.support import Connect, Connection, psql, works
+
+ADVICE = "pgqpy schema uninstall, then pgqpy schema install"
+
+
+@pytest.fixture
+def restored(
+    cluster: EmbeddedServer,
+    database: str,
+    other_database: str,
+    admin: Connection,
+    connect: Connect,
+) -> Connection:
+    """A database with the schema-only dump of one that has a queue with an event."""
+    install.install(admin)
+    assert works(admin)
+    dump = cluster.run("pg_dump", "--schema-only", "--dbname", cluster.dsn(database))
+    done = psql(cluster, other_database, "-v", "ON_ERROR_STOP=1", text=dump)
+    assert done.returncode == 0, done.stderr
+    return connect(cluster.dsn(other_database))
+
+
+def test_schema_only_dump_is_recognised_and_can_be_replaced(restored: Connection) -> None:
+    assert install.status(restored).state == "empty"
+    for command in (install.install, install.upgrade):
+        with pytest.raises(InstallRefused, match=ADVICE):
+            command(restored)
+    assert install.uninstall(restored).queues == 0
+    install.install(restored)
+    assert works(restored)
+
+
+def test_schema_only_dump_is_not_taken_for_the_extension(restored: Connection) -> None:
+    with pytest.raises(InstallRefused, match=ADVICE):
+        Client(restored).schema_version()
+
+
+def test_engine_works_where_all_tables_are_published(admin: Connection) -> None:
+    admin.execute("set client_min_messages = error")  # the server's wal_level is not logical
+    admin.execute("create publication everything for all tables")
+    install.install(admin)
+    client = pgqpy.Client(admin)
+    client.create_queue("q")
+    client.set_queue_config("q", "rotation_period", "1 microsecond")
+    client.register_consumer("q", "c")
+    for _ in range(3):
+        client.insert_event("q", "t", "d")
+        client.tick_queue("q")
+    batch = client.next_batch("q", "c")
+    assert batch
+    (event,) = client.get_batch_events(batch)
+    client.event_retry(batch, event, 0)
+    client.finish_batch(batch)
+    assert client.maint_retry_events() == 1
+    for call in (
+        "pgq.maint_rotate_tables_step1('q')",
+        "pgq.maint_rotate_tables_step2()",
+        "pgq.maint_ticks('q')",
+        "pgq.maint_stages()",
+        "pgq.compact_ticks()",
+        "pgq.compact_positions()",
+        "pgq.repair_queue('q')",
+        "pgq.drop_queue('q', true)",
+    ):
+        admin.execute(f"select {call}".encode())
+    install.install(admin)
+    assert install.uninstall(admin).queues == 0
+
+
+def test_every_table_that_is_updated_has_a_key(admin: Connection) -> None:
+    install.install(admin)
+    keyless = admin.execute(
+        "select relname from pg_class c where relnamespace = 'pgq'::regnamespace and relkind = 'r'"
+        " and not exists (select from pg_index where indrelid = c.oid and indisprimary)"
+        " order by 1"
+    ).fetchall()
+    # Both are never written: one marks a compaction, the other gives event tables their columns.
+    assert keyless == [("compaction_0",), ("event_template",)]
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        admin.execute("insert into pgq.installation default values")
