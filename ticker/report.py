@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from pgqpy.metrics import TickerMetrics
     from pgqpy.ticker.maint import Maintained
+    from pgqpy.ticker.retry import Retried
     from pgqpy.ticker.tick import Ticked
 
 LOCKED = "55P03"  # lock_not_available
@@ -49,11 +50,13 @@ class Report:
                 if self.forget(f"tick {queue}"):
                     self.log.info("queue works again", queue=queue)
 
-    def retried(self, moved: int) -> None:
-        """Count events that came back from the retry queue."""
-        self.metrics.retried_events.labels(self.database).inc(moved)
-        if moved:
-            self.log.debug("events retried", events=moved)
+    def retried(self, done: Retried) -> None:
+        """Count events that came back from the retry queue; say which queues' could not."""
+        self.metrics.retried_events.labels(self.database).inc(done.moved)
+        if done.moved:
+            self.log.debug("events retried", events=done.moved)
+        for queue, exc in done.failures:
+            self.failed("retry", exc, queue=queue)
 
     def notify_queue(self, usage: float) -> None:
         """Say that ticks are not announced, and when they are again; `usage` is 0 to 1."""

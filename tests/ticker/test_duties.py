@@ -57,7 +57,7 @@ def put_through_retry(client, queue, count):
 
 def test_retry_moves_everything_that_is_due(client, queue):
     expected = put_through_retry(client, queue, 1234)
-    assert retry(client) == 1234
+    assert retry(client) == (1234, ())
     assert sorted(ids(client, next_batch(client, queue))) == sorted(expected)
 
 
@@ -66,13 +66,43 @@ def test_retry_leaves_what_is_not_due(client, queue):
     batch = next_batch(client, queue)
     client.batch_retry(batch, 3600)
     client.finish_batch(batch)
-    assert retry(client) == 0
+    assert retry(client).moved == 0
 
 
 def test_retry_stops_when_asked(client, queue):
     put_through_retry(client, queue, 5)
-    assert retry(client, stopping=lambda: True) == 0
-    assert retry(client) == 5
+    assert retry(client, stopping=lambda: True).moved == 0
+    assert retry(client).moved == 5
+
+
+def test_retries_that_cannot_be_moved_are_logged_and_counted(
+    dsn, client, connection, queue, capsys
+):
+    put_through_retry(client, queue, 1)
+    connection.execute("alter table pgq.event_1_0 add constraint no_retry check (ev_retry is null)")
+    metrics, sessions = TickerMetrics(), Sessions()
+    duty = duty_of(dsn, "retry", metrics, sessions=sessions)
+    duty()
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "queue failing" in line]
+    assert all(word in line for word in ("retry", queue, "no_retry", "23514"))
+    shown = generate_latest(metrics.registry).decode()
+    assert 'pgq_errors_total{database="shop",duty="retry"} 1.0' in shown
+    duty()
+    assert "queue failing" not in capsys.readouterr().err  # said a moment ago
+    sessions.close()
+
+
+def duty_of(dsn, name, metrics, *, sessions, **more):
+    """Make a duty of an active daemon."""
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    common: dict[str, Any] = {
+        "health": Health("shop", role="active"),
+        "report": report,
+        "stopping": Event(),
+        "sessions": sessions,
+        **more,
+    }
+    return next(d for d in duties_of(dsn, TickerSettings(), **common) if d.name == name)
 
 
 def test_maint_rotates_and_says_so(client, queue):
@@ -209,14 +239,7 @@ def test_readings_of_a_session_that_was_lost_meanwhile_are_forgotten(
     dsn, connection, connect, queue
 ):
     metrics, health, sessions = TickerMetrics(), Health("shop", role="active"), Sessions()
-    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
-    common: dict[str, Any] = {
-        "health": health,
-        "report": report,
-        "sessions": sessions,
-        "stopping": Event(),
-    }
-    (duty,) = (d for d in duties_of(dsn, TickerSettings(), **common) if d.name == "gauges")
+    duty = duty_of(dsn, "gauges", metrics, sessions=sessions, health=health)
     duty()
     assert any(family.samples for family in metrics.readings.collect())
     with connect(autocommit=False) as admin:

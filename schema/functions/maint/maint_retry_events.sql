@@ -1,8 +1,8 @@
 -- Function: pgq.maint_retry_events()
 --
 -- Puts events back whose time has come: the same id and time, a new txid, for the one consumer that set them aside.
--- Up to 10,000 a queue and call, in one statement; two callers at once share them. A queue that fails is a WARNING,
--- and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
+-- Up to 10,000 a queue and call, in one statement; two callers at once share them. A queue that fails is a WARNING
+-- with its name as the detail, and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
 -- old.
 --
 -- What was put back lies at the low end of the index by time, and stays there as dead rows while
@@ -73,7 +73,7 @@ begin
                 v_total := v_total + v_moved;
             end if;
         exception when others then
-            raise warning 'queue %: %', q.queue_name, sqlerrm using errcode = sqlstate;
+            raise warning '%', sqlerrm using errcode = sqlstate, detail = format('queue %s', q.queue_name);
         end;
     end loop;
     if not exists (select from pgq.due_retries(v_from, v_xmax, v_xip) where txid_visible_in_snapshot(ev_txid, v_snapshot)) then
