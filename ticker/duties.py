@@ -49,8 +49,10 @@ def _maint(report: Report, stopping: Event, client: Client) -> None:
 
 
 def _gauges(report: Report, health: Health, client: Client) -> None:
+    counted = report.counted  # before: a queue made meanwhile is not in the reading
     reading = gauges(client)
     report.metrics.readings.put(report.database, reading)
+    report.drop(counted - {queue.queue for queue in reading.queues})
     report.notify_queue(reading.notify_queue)
     # The loop may have lost its session, and forgotten the readings, just before.
     if health.role != "active":

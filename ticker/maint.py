@@ -8,6 +8,7 @@ import psycopg
 from psycopg import sql
 
 from pgqpy.errors import PgqError
+from pgqpy.ticker.remedies import sqlstate
 from pgqpy.ticker.stopping import never
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pgqpy.records import MaintOperation
 
 AGAIN = 1  # what an operation returns that wants to be called again at once
+GONE = ("PQ001", "42P01")  # no such queue; its table went while it was waited for
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
@@ -31,7 +33,8 @@ class Maintained(NamedTuple):
 def maint(client: Client, *, stopping: Callable[[], bool] = never) -> Maintained:
     """Run every operation that is due, each in a transaction of its own.
 
-    One that fails is among the failures, and the others go on; a lost connection is raised.
+    One that fails is among the failures, unless its queue was dropped meanwhile, and the others go
+    on; a lost connection is raised.
     The connection is in autocommit mode (VACUUM allows nothing else).
     """
     done: list[MaintOperation] = []
@@ -46,10 +49,16 @@ def maint(client: Client, *, stopping: Callable[[], bool] = never) -> Maintained
         except (psycopg.Error, PgqError) as exc:
             if client.connection.closed:
                 raise
-            failures.append((operation, exc))
+            if not _is_of_dropped_queue(client, operation, exc):
+                failures.append((operation, exc))
         else:
             done.append(operation)
     return Maintained(tuple(done), tuple(rotated), tuple(failures))
+
+
+def _is_of_dropped_queue(client: Client, operation: MaintOperation, exc: Exception) -> bool:
+    queue = operation.func_arg
+    return sqlstate(exc) in GONE and queue is not None and not client.get_queue_info(queue)
 
 
 def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]) -> bool:

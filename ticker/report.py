@@ -32,6 +32,7 @@ class Report:
         self.metrics = metrics
         self._said: dict[str, tuple[str, float]] = {}
         self._ticks: dict[str, Counter] = {}  # finding one by its labels costs more than counting
+        self._rotated: set[str] = set()
 
     def ticked(self, done: Ticked) -> None:
         """Count ticks; complain about queues that fail, and say when they work again."""
@@ -74,11 +75,26 @@ class Report:
     def maintained(self, done: Maintained) -> None:
         """Say which queues were rotated, and which operations failed."""
         for queue in done.rotated:
+            self._rotated.add(queue)
             self.metrics.rotations.labels(self.database, queue).inc()
             self.log.info("rotated", queue=queue)
         for operation, exc in done.failures:
             argument = operation.func_arg or ""
             self.failed("maint", exc, queue=argument, operation=operation.func_name)
+
+    @property
+    def counted(self) -> set[str]:
+        """The queues that have counters of their own."""
+        return self._rotated | self._ticks.keys()
+
+    def drop(self, queues: set[str]) -> None:
+        """Remove the counters of queues that are gone, so that the metrics do not grow for ever."""
+        for queue in queues:
+            if self._ticks.pop(queue, None) is not None:
+                self.metrics.ticks.remove(self.database, queue)
+            if queue in self._rotated:
+                self._rotated.remove(queue)
+                self.metrics.rotations.remove(self.database, queue)
 
     def failed(
         self, duty: str, exc: BaseException, *, queue: str = "", operation: str = ""

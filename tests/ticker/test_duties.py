@@ -19,7 +19,7 @@ from pgqpy.ticker.due import Due
 from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.health import Health
-from pgqpy.ticker.maint import maint
+from pgqpy.ticker.maint import Maintained, maint
 from pgqpy.ticker.remedies import sqlstate
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.retry import retry
@@ -155,6 +155,46 @@ def test_maint_vacuums_in_autocommit(client, connection):
     assert not done.failures
     for table in client.maint_tables_to_vacuum():
         connection.execute("select %s::regclass", [table])
+
+
+@pytest.mark.parametrize(("named", "failures"), [("$1", []), ("'nope'", ["PQ001"])])
+def test_only_a_queue_dropped_between_two_steps_of_maint_is_no_failure(
+    client, connection, queue, named, failures
+):
+    client.create_queue("later")
+    connection.execute(f"""
+        create function public.drop_later(text) returns int language sql as
+        $$ select pgq.drop_queue('later', true) from pgq.queue where queue_name = 'later' $$;
+        create function public.use_queue(text) returns int language sql as
+        $$ select pgq.maint_ticks({named})::int $$;
+        update pgq.queue set queue_extra_maint = array['public.drop_later', 'public.use_queue']
+         where queue_name = 'orders';
+        update pgq.queue set queue_extra_maint = array['public.use_queue']
+         where queue_name = 'later'""")
+    done = maint(client)
+    assert not client.get_queue_info("later")
+    assert [sqlstate(exc) for op, exc in done.failures if op.func_arg == queue] == failures
+    assert [str(exc) for op, exc in done.failures if op.func_arg == "later"] == []
+
+
+def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, queue):
+    metrics, sessions = TickerMetrics(), Sessions()
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    client.create_queue("gone")
+    for name in (queue, "gone"):
+        report.ticked(Ticked(ticks=[(name, "7")]))
+    report.maintained(Maintained((), (queue, "gone"), ()))
+    client.drop_queue("gone")
+    duty_of(dsn, "gauges", metrics, sessions=sessions, report=report)()
+    shown = generate_latest(metrics.registry).decode()
+    assert 'queue="gone"' not in shown
+    for name in ("pgq_ticks_total", "pgq_rotations_total"):
+        assert f'{name}{{database="shop",queue="{queue}"}} 1.0' in shown
+    client.create_queue("gone")
+    report.ticked(Ticked(ticks=[("gone", "8")]))
+    shown = generate_latest(metrics.registry).decode()
+    assert 'pgq_ticks_total{database="shop",queue="gone"} 1.0' in shown
+    sessions.close()
 
 
 def test_maint_stops_when_asked(client, queue):
