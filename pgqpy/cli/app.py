@@ -1,17 +1,17 @@
-"""The root of the command line: global options, and the one place where it ends."""
+"""The root command of ``pgqpy``: its subcommands, global options and exit code."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import click
 
 from pgqpy.cli import failures
-from pgqpy.cli.lazy import Lazy, LazyGroup
 from pgqpy.cli.options import COMMAND_SETTINGS, Target, dsn_option
 
 EPILOG = """\b
@@ -28,16 +28,59 @@ Exit codes: 0 fine, 1 failed or unhealthy, 2 wrong usage, 130 interrupted.
 PGQPY_DEBUG=1 shows the traceback of an error.
 """
 
+
+class LazyCommand(NamedTuple):
+    """The place of a command (``module:name``) and its line in the group's help."""
+
+    place: str
+    help: str
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is called, so that ``--help`` answers at once.
+
+    `lazy` maps names to commands, in the order of the help.
+    """
+
+    def __init__(self, *args: Any, lazy: dict[str, LazyCommand], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands, imported or not."""
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command; None if the name is unknown."""
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, name = self.lazy[cmd_name].place.split(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in self.lazy.items()])
+
+
 COMMANDS = {
-    "demo": Lazy("pgqpy.cli.run:demo", "Run a real workload against a PostgreSQL of its own."),
-    "doctor": Lazy("pgqpy.cli.doctor:doctor", "Say what is wrong and what to do about it."),
-    "schema": Lazy("pgqpy.cli.schema:schema", "Install, upgrade, look at or remove the engine."),
-    "queue": Lazy("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
-    "consumer": Lazy("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
-    "event": Lazy("pgqpy.cli.event:event", "Insert, load or look at events; look after dead ones."),
-    "pipeline": Lazy("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
-    "ticker": Lazy(
-        "pgqpy.cli.run:ticker", "Run the daemon that ticks, retries and rotates, or see who does."
+    "demo": LazyCommand(
+        "pgqpy.cli.demo:demo", "Run a real workload against a PostgreSQL of its own."
+    ),
+    "doctor": LazyCommand("pgqpy.cli.doctor:doctor", "Say what is wrong and what to do about it."),
+    "schema": LazyCommand(
+        "pgqpy.cli.schema:schema", "Install, upgrade, look at or remove the engine."
+    ),
+    "queue": LazyCommand("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
+    "consumer": LazyCommand("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
+    "event": LazyCommand(
+        "pgqpy.cli.event:event", "Insert, load or look at events; look after dead ones."
+    ),
+    "pipeline": LazyCommand("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
+    "ticker": LazyCommand(
+        "pgqpy.cli.ticker:ticker",
+        "Run the daemon that ticks, retries and rotates, or see who does.",
     ),
 }
 

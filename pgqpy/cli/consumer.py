@@ -182,12 +182,12 @@ def run(
 
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
-    from pgqpy.cli.consumer_log import log_to_stderr
-    from pgqpy.cli.consumer_metrics import serving
-    from pgqpy.cli.loading import load_consumer, make_consumer, parse_settings, run_consumer
+    from pgqpy.cli import consumer_run
+    from pgqpy.cli.consumer_metrics import serve_metrics
 
-    given = parse_settings(settings)
-    log_to_stderr(log_format, log_level)
-    consumer = make_consumer(load_consumer(place), target.dsn, given)
-    with serving(consumer, metrics_host or "127.0.0.1", metrics_port):
-        run_consumer(consumer)
+    parsed = consumer_run.parse_settings(settings)
+    consumer_run.log_to_stderr(log_format, log_level)
+    kind = consumer_run.import_class(place)
+    consumer = consumer_run.make_consumer(kind, target.dsn, parsed)
+    with serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
+        consumer_run.run(consumer)

@@ -62,7 +62,9 @@ class Watched:
 
 
 @contextmanager
-def serving(consumer: Consumer | AsyncConsumer, host: str, port: int | None) -> Iterator[None]:
+def serve_metrics(
+    consumer: Consumer | AsyncConsumer, host: str, port: int | None
+) -> Iterator[None]:
     """Serve the consumer's metrics and health as long as it runs; port None: nowhere."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):

@@ -87,7 +87,7 @@ def load(
 
     Example: echo '{"type": "placed", "data": {"id": 17}}' | pgqpy event load orders
     """
-    from pgqpy.cli.lines import load_events
+    from pgqpy.cli.event_load import load_events
 
     chosen = form or ("csv" if str(getattr(file, "name", "")).endswith(".csv") else "jsonl")
     with target.client() as client:
@@ -107,7 +107,7 @@ def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
 
     Example: pgqpy event peek orders --limit 3
     """
-    from pgqpy.cli.peek import oldest
+    from pgqpy.cli.event_peek import oldest
 
     with target.client() as client:
         rows = [found._asdict() for found in oldest(client, queue, limit)]
@@ -128,7 +128,7 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
 
     Example: pgqpy event tail orders -f
     """
-    from pgqpy.cli.peek import following, newest
+    from pgqpy.cli.event_peek import following, newest
 
     def show(found: Event) -> None:
         row = found._asdict()

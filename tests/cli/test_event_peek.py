@@ -14,7 +14,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from pgqpy.cli import peek
+from pgqpy.cli import event_peek
 from tests.cli.support import Connect, Connection, Run, RunJson, Spawn, failed_with
 from tests.support.waiting import eventually
 
@@ -106,8 +106,8 @@ def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pg
 
 def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
     fill(client, 2)
-    shown, last = peek.newest(client, "orders", 9)
-    stream = peek.following(client, "orders", last, shown)
+    shown, last = event_peek.newest(client, "orders", 9)
+    stream = event_peek.following(client, "orders", last, shown)
     client.insert_event("orders", "t", "3")
     client.tick_queue("orders")
     shown.append(next(stream))
@@ -124,16 +124,16 @@ def test_a_compaction_waits_while_peek_and_tail_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 1, 1, 1)
-    other, list_ticks = connect(), peek._ticks
+    other, list_ticks = connect(), event_peek._ticks
 
     def listed_before_a_compaction(*args: Any) -> Any:
         ticks = list_ticks(*args)
         compact(other)
         return ticks
 
-    monkeypatch.setattr(peek, "_ticks", listed_before_a_compaction)
-    assert [event.data for event in peek.oldest(client, "orders", 1)] == ["1"]
-    assert [event.data for event in peek.newest(client, "orders", 1)[0]] == ["3"]
+    monkeypatch.setattr(event_peek, "_ticks", listed_before_a_compaction)
+    assert [event.data for event in event_peek.oldest(client, "orders", 1)] == ["1"]
+    assert [event.data for event in event_peek.newest(client, "orders", 1)[0]] == ["3"]
 
 
 def compact(connection: Connection) -> None:

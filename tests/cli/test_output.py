@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pgqpy.cli import failures, lines, output
+from pgqpy.cli import event_load, failures, output
 
 ROWS = [
     {"name": "[red]x", "lag": timedelta(seconds=3.25), "on": True, "none": None},
@@ -96,5 +96,5 @@ def test_unknown_errors_are_called_a_bug(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_long_load_shows_how_far_it_is() -> None:
     said: list[int] = []
     events = ({"type": str(number)} for number in range(25_000))
-    assert sum(1 for _ in lines.with_progress(events, said.append)) == 25_000
+    assert sum(1 for _ in event_load.with_progress(events, said.append)) == 25_000
     assert said == [10_000, 20_000, 25_000]

@@ -33,7 +33,7 @@ class BadLine(click.ClickException):
         self.line = line
 
 
-class Lines:
+class TextLines:
     """An input that knows which line it is at (from 1) and that its text is UTF-8."""
 
     def __init__(self, file: Iterable[bytes]) -> None:
@@ -55,7 +55,7 @@ def load_events(
     client: Client, queue: str, file: Iterable[bytes], *, form: str, default_type: str | None
 ) -> int:
     """Load every event of `file` (form jsonl or csv) in one transaction; return how many."""
-    lines = Lines(file)
+    lines = TextLines(file)
     read = read_csv if form == "csv" else read_json_lines
     events = _shown(read(lines, default_type))
     at = [0] * READ_AHEAD
@@ -67,14 +67,14 @@ def load_events(
         raise BadLine(line, str(exc).removeprefix(f"event {exc.index}: ")) from exc
 
 
-def _noted(events: Iterator[Record], lines: Lines, at: list[int]) -> Iterator[Record]:
+def _noted(events: Iterator[Record], lines: TextLines, at: list[int]) -> Iterator[Record]:
     """Pass the events through, and keep the lines of the last ones in a ring, by their index."""
     for index, event in enumerate(events):
         at[index % len(at)] = lines.number
         yield event
 
 
-def read_json_lines(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
+def read_json_lines(lines: TextLines, default_type: str | None = None) -> Iterator[Record]:
     """Yield the event of each line that is not blank."""
     for line in lines:
         if not line.strip():
@@ -88,7 +88,7 @@ def read_json_lines(lines: Lines, default_type: str | None = None) -> Iterator[R
         yield _event(found, lines.number, default_type)
 
 
-def read_csv(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
+def read_csv(lines: TextLines, default_type: str | None = None) -> Iterator[Record]:
     """Yield the event of each row below the heading; an empty field is null."""
     csv.field_size_limit(PAYLOAD_LIMIT)  # 128 KiB otherwise
     rows = csv.reader(lines, strict=True)
@@ -107,7 +107,7 @@ def read_csv(lines: Lines, default_type: str | None = None) -> Iterator[Record]:
             yield _event(found, lines.number, default_type)
 
 
-def _csv_rows(rows: Iterator[list[str]], lines: Lines) -> Iterator[list[str]]:
+def _csv_rows(rows: Iterator[list[str]], lines: TextLines) -> Iterator[list[str]]:
     try:
         yield from rows
     except csv.Error as exc:

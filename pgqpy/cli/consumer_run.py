@@ -1,8 +1,9 @@
-"""Find the class that ``pgqpy consumer run module:Class`` names, and run it."""
+"""The steps of ``pgqpy consumer run MODULE:CLASS``: import the class, configure it, log, run."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import sys
 import traceback
 from contextlib import suppress
@@ -12,27 +13,32 @@ from typing import TYPE_CHECKING, Any
 
 import click
 import psycopg
+import structlog
+from structlog.stdlib import ProcessorFormatter
 
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.definition import SETTINGS, nearest
-from pgqpy.consumers.texts import describe
+from pgqpy.consumers.texts import describe, traceback_text
 from pgqpy.errors import PgqError
+from pgqpy.ticker.logs import LEVELS, renderers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from structlog.typing import EventDict
 
 TEXTS = ("queue", "name", "on_error")  # settings that are text whatever it looks like
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
 
-def load_consumer(place: str) -> ConsumerClass:
+def import_class(place: str) -> ConsumerClass:
     """Import ``module:Class``, with the working directory on the path; say what is wrong."""
     module_name, colon, class_name = place.partition(":")
     if not (module_name and colon and class_name):
         msg = f"'{place}' names no class: write module:Class, such as billing:Billing"
         raise click.UsageError(msg)
-    module = _import(module_name)
+    module = _import_module(module_name)
     found = getattr(module, class_name, None)
     if found is None:
         msg = f"module {module_name} has no class {class_name}{_suggest(module)}"
@@ -88,7 +94,23 @@ def make_consumer(
     return consumer
 
 
-def run_consumer(consumer: Consumer | AsyncConsumer) -> None:
+def log_to_stderr(log_format: str, log_level: str) -> None:
+    """Send the log of this process, the application's too, to stderr in the ticker's format."""
+    formatter = ProcessorFormatter(
+        processors=[ProcessorFormatter.remove_processors_meta, *renderers(log_format)],
+        foreign_pre_chain=[
+            structlog.stdlib.add_log_level,
+            structlog.stdlib.add_logger_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _bound_traceback,
+        ],
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(formatter)
+    logging.basicConfig(level=LEVELS[log_level], handlers=[handler])
+
+
+def run(consumer: Consumer | AsyncConsumer) -> None:
     """Run it until it is stopped."""
     try:
         if isinstance(consumer, AsyncConsumer):
@@ -103,7 +125,7 @@ def run_consumer(consumer: Consumer | AsyncConsumer) -> None:
         raise click.ClickException(msg) from exc
 
 
-def _import(name: str) -> object:
+def _import_module(name: str) -> object:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -122,6 +144,13 @@ def _import(name: str) -> object:
     except Exception as exc:
         msg = f"module {name} fails when it is imported: {_brief(exc)}"
         raise click.ClickException(msg) from exc
+
+
+def _bound_traceback(_logger: object, _method: str, entry: EventDict) -> EventDict:
+    error = (entry.pop("exc_info", None) or (None, None))[1]
+    if error is not None:
+        entry["exception"] = traceback_text(error)
+    return entry
 
 
 def _brief(exc: BaseException) -> str:
