@@ -11,7 +11,7 @@ from pgqpy.cli.options import connected
 
 if TYPE_CHECKING:
     from pgqpy.cli.options import Target
-    from pgqpy.demo.lake import Spark
+    from pgqpy.demo.spark_step import Spark
 
 
 @click.command()
@@ -42,7 +42,7 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> N
 
 def _spark() -> Spark:
     """Return what the demo needs of Spark, or what is missing."""
-    from pgqpy.demo.lake import Spark
+    from pgqpy.demo.spark_step import Spark
     from pgqpy.errors import MissingExtra
     from pgqpy.spark.needs import check_java, check_packages
 

@@ -1,4 +1,4 @@
-"""The demonstration that `pgqpy demo` runs: pgbench, a queue, a consumer that is killed."""
+"""`pgqpy demo`: pgbench inserts events, their consumer is killed, then balances are compared."""
 
 from pgqpy.demo.main import run
 

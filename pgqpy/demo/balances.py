@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 QUEUE = "pgqpy_demo"
 CONSUMER = "balances"
 
-# One statement for many events. A batch may be of any size, so it is done in such portions.
-PORTION = 1000  # events
+# A statement applies this many events at once; a batch may hold any number of them.
+PORTION = 1000
 APPLY = """
     with event as (
         select * from unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::numeric[])
@@ -34,14 +34,14 @@ APPLY = """
 
 
 class Balances(Consumer):
-    """Keeps the balances of accounts and branches, from nothing but events, exactly once (G9)."""
+    """Computes the balances of accounts and branches from events alone, each exactly once (G9)."""
 
     queue = QUEUE
     name = CONSUMER
     transactional = True
 
     def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
-        """Add up a batch; what is written here commits together with finish_batch."""
+        """Apply a batch. These writes commit together with finish_batch."""
         count, events = 0, iter(batch)
         while portion := [row(event) for event in islice(events, PORTION)]:
             connection.execute(APPLY, [list(column) for column in zip(*portion, strict=True)])
@@ -51,6 +51,6 @@ class Balances(Consumer):
 
 
 def row(event: Event) -> tuple[int, int, int, int, str | None]:
-    """Return what the ledger needs to know of an event."""
+    """Return the ledger's columns for an event."""
     data = event.json()
     return event.id, data["account"], data["branch"], data["delta"], event.extra1

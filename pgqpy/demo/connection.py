@@ -1,4 +1,4 @@
-"""One connection string, and one environment, for everything that takes part in the demo."""
+"""The connection string and the environment that all processes of the demo use."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqpy import connect
-from pgqpy.demo.errors import DemoFailed
+from pgqpy.demo.abort import DemoFailed
 
 if TYPE_CHECKING:
     from typing import Any
 
 SCHEMA = "pgqpy_demo"
-# The service has been looked up; the names of the sessions are for each process to choose.
+# The service is resolved already; each process sets its own application_name.
 UNWANTED = ("service", "application_name", "fallback_application_name")
 
 
 def resolve(dsn: str) -> str:
-    """Return a connection string that says everything and has the demo's schema as search_path.
+    """Return a complete connection string, with the demo's schema as search_path.
 
-    What a service file, PG* variables or ~/.pgpass add is in it afterwards, so that pgbench,
-    which gets it as variables, cannot end up elsewhere.
+    It includes what a service file, PG* variables or ~/.pgpass add, so that pgbench connects to
+    the same database.
 
-    Raises ConnectionFailed, and DemoFailed where a pooler drops the search_path.
+    Raises ConnectionFailed; DemoFailed if a pooler ignores the search_path.
     """
     with connect(dsn) as client:
         info = client.connection.info
@@ -39,9 +39,9 @@ def resolve(dsn: str) -> str:
 
 
 def environment(dsn: str) -> dict[str, str]:
-    """Return the environment of a child that is to talk to this database and to no other.
+    """Return the environment of a child process that connects to this database only.
 
-    The connection goes through it and not through arguments, which other users can read.
+    The connection string is not an argument: other users can read a process's arguments.
     """
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "PGQPY_"))}
     variables = {

@@ -1,4 +1,4 @@
-"""The demo from its first line to its exit code."""
+"""The steps of the demo in order, and its exit code."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from pgqpy import connect
+from pgqpy.demo.abort import ignore_signals, interruptible
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.lake import LAKE, fill_lake
+from pgqpy.demo.database import embedded_database, existing_database
 from pgqpy.demo.pgbench import SCALE, make_tables
-from pgqpy.demo.place import given_place, own_place
-from pgqpy.demo.play import Play
-from pgqpy.demo.report import print_result
-from pgqpy.demo.signals import be_deaf, interruptible
-from pgqpy.demo.verdict import judge, judge_lake
-from pgqpy.demo.view import open_view
+from pgqpy.demo.scenario import Scenario
+from pgqpy.demo.spark_step import LAKE, write_parquet
+from pgqpy.demo.verdict import judge, judge_parquet
+from pgqpy.demo.view import open_view, print_result
 
 if TYPE_CHECKING:
-    from pgqpy.demo.lake import Spark
-    from pgqpy.demo.place import Place
+    from pgqpy.demo.database import DemoDatabase
+    from pgqpy.demo.spark_step import Spark
     from pgqpy.demo.verdict import Result
     from pgqpy.demo.view import View
 
@@ -26,17 +25,17 @@ FINE, FAILED, INTERRUPTED = 0, 1, 130
 
 
 def run(spark: Spark, dsn: str | None = None, seconds: int = 15, clients: int = 4) -> int:
-    """Play the demo; return the process's exit code: 0 passed, 1 not, 130 interrupted.
+    """Run the demo; return the process's exit code: 0 passed, 1 failed, 130 interrupted.
 
-    `dsn` names a server to play on; None brings one. `seconds` is how long pgbench runs, with
-    `clients` connections; then `spark`, if it is there, reads the same. Only in the main thread,
-    which gets the signals.
+    `dsn` names the server; None starts an embedded one. pgbench runs for `seconds`, with `clients`
+    connections. Then `spark`, if it is available, reads the same events. Call this in the main
+    thread, which receives the signals.
 
-    Raises MissingExtra, DemoFailed, and what a server says that it cannot play on.
+    Raises MissingExtra, DemoFailed, and errors of the server.
     """
     try:
         with interruptible(), open_view() as view:
-            result = _play(spark, dsn, seconds, clients, view)
+            result = _run_steps(spark, dsn, seconds, clients, view)
     except KeyboardInterrupt:
         with open_view() as view:
             view.say("interrupted: everything is stopped and removed")
@@ -45,28 +44,30 @@ def run(spark: Spark, dsn: str | None = None, seconds: int = 15, clients: int = 
     return FINE if result.passed else FAILED
 
 
-def _play(spark: Spark, dsn: str | None, seconds: int, clients: int, view: View) -> Result:
-    opened = own_place(clients, view.say) if dsn is None else given_place(dsn, view.say)
-    with opened as place:
-        _prepare(place, view, spark)
-        with Play(place, view) as play:
-            outcome = play.run(seconds=seconds, clients=clients)
-            play.close()
-        sums = fill_lake(place, view, spark)
+def _run_steps(spark: Spark, dsn: str | None, seconds: int, clients: int, view: View) -> Result:
+    opened = (
+        embedded_database(clients, view.say) if dsn is None else existing_database(dsn, view.say)
+    )
+    with opened as database:
+        _prepare(database, view, spark)
+        with Scenario(database, view) as scenario:
+            outcome = scenario.run(seconds=seconds, clients=clients)
+            scenario.close()
+        sums = write_parquet(database, view, spark)
         view.say("comparing every balance")
-        with connect(place.dsn) as client:
+        with connect(database.dsn) as client:
             result = judge(client.connection, outcome)
             if sums is not None:
-                result = judge_lake(client.connection, sums, result)
-        be_deaf()
+                result = judge_parquet(client.connection, sums, result)
+        ignore_signals()
     return result
 
 
-def _prepare(place: Place, view: View, spark: Spark) -> None:
-    """Make pgbench's tables, the consumer's, and the queue with its consumers registered."""
-    make_tables(place)
+def _prepare(database: DemoDatabase, view: View, spark: Spark) -> None:
+    """Make pgbench's and the consumer's tables and the queue, and register its consumers."""
+    make_tables(database)
     view.say(f"pgbench made its tables: {SCALE} branches, {SCALE * 100_000:,} accounts")
-    with connect(place.dsn) as client:
+    with connect(database.dsn) as client:
         client.connection.execute((files("pgqpy.demo") / "tables.sql").read_bytes())
         client.create_queue(QUEUE)
         for consumer in (CONSUMER, *([] if spark.missing else [LAKE])):

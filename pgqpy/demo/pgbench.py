@@ -1,4 +1,4 @@
-"""PostgreSQL's own pgbench: make its tables, run the workload, read its summary."""
+"""pgbench, PostgreSQL's benchmark: make its tables, run the workload, read its summary."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from contextlib import ExitStack
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from pgqpy.demo.children import Child, running
+from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.connection import environment
-from pgqpy.demo.errors import DemoFailed
+from pgqpy.demo.processes import Child, running
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from typing_extensions import Self
 
-    from pgqpy.demo.place import Place
+    from pgqpy.demo.database import DemoDatabase
 
 SCALE = 10  # 100,000 accounts, 10 tellers and a branch each
 INIT_TIMEOUT = 120  # seconds
-OVERTIME = 60  # seconds that pgbench may take longer than it was told to
+OVERTIME = 60  # seconds that pgbench may run longer than requested
 TRANSACTIONS = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
 
 
-def make_tables(place: Place) -> None:
+def make_tables(database: DemoDatabase) -> None:
     """Make and fill pgbench's tables in the demo's schema."""
-    command = [place.program("pgbench"), "--initialize", f"--scale={SCALE}", "--quiet"]
-    with running(Child("pgbench", command, environment(place.dsn), place.logs)) as child:
+    command = [database.program("pgbench"), "--initialize", f"--scale={SCALE}", "--quiet"]
+    with running(Child("pgbench", command, environment(database.dsn), database.logs)) as child:
         if child.wait(INIT_TIMEOUT):
             raise DemoFailed(f"pgbench could not make its tables:\n{child.output().strip()}")
 
 
 class Workload:
-    """A running pgbench. Use as a context manager: at the end it is gone."""
+    """A pgbench run, as a context manager: the process ends with the block."""
 
-    def __init__(self, place: Place, *, seconds: float, clients: int) -> None:
-        """Say how long (at least a second) and with how many clients; nothing runs yet."""
-        self._place = place
+    def __init__(self, database: DemoDatabase, *, seconds: float, clients: int) -> None:
+        """Take the duration (a second at least) and the number of clients; start nothing yet."""
+        self._database = database
         self._seconds = round(seconds)
         self._clients = clients
         self._stack = ExitStack()
@@ -46,8 +46,8 @@ class Workload:
     def __enter__(self) -> Self:
         """Start pgbench."""
         script = self._stack.enter_context(as_file(files("pgqpy.demo") / "workload.sql"))
-        place = self._place
-        child = Child("workload", self._command(script), environment(place.dsn), place.logs)
+        database = self._database
+        child = Child("workload", self._command(script), environment(database.dsn), database.logs)
         self._child = self._stack.enter_context(running(child))
         return self
 
@@ -57,13 +57,13 @@ class Workload:
 
     @property
     def running(self) -> bool:
-        """Whether it goes on."""
+        """Whether pgbench still runs."""
         return self._child.running
 
     def transactions(self) -> int:
-        """Wait for its end and return how many transactions it committed.
+        """Wait for the end of pgbench; return how many transactions it committed.
 
-        Raises DemoFailed if pgbench failed, or hangs.
+        Raises DemoFailed if pgbench fails or hangs.
         """
         code = self._child.wait(OVERTIME)
         found = TRANSACTIONS.search(self._child.output())
@@ -74,7 +74,7 @@ class Workload:
     def _command(self, script: Path) -> list[str]:
         threads = min(self._clients, os.cpu_count() or 1)
         return [
-            self._place.program("pgbench"),
+            self._database.program("pgbench"),
             "--no-vacuum",
             "--protocol=prepared",
             f"--file={script}",

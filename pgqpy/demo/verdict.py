@@ -1,10 +1,10 @@
-"""Was anything lost, did anything come twice: compare the consumer's tables with pgbench's."""
+"""The demo's verdict: the consumer's tables compared with pgbench's, event by event."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.demo.lake import Sum
+from pgqpy.demo.spark_step import BranchSum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from typing_extensions import LiteralString
 
-    from pgqpy.demo.play import Outcome
+    from pgqpy.demo.scenario import Outcome
 
 COUNTS = "select count(*), count(*) - count(distinct ev_id) from ledger"
 HISTORY = "select count(*) from pgbench_history"
@@ -40,44 +40,44 @@ LATENCY = """
     select percentile_cont(array[0.5, 0.99]) within group (order by (processed - inserted)::float8)
       from ledger where processed < %s
 """
-FOREVER = float("inf")
+END_OF_TIME = float("inf")
 
 
-class Check(NamedTuple):
-    """One sentence that has to be true."""
+class Comparison(NamedTuple):
+    """The outcome of one comparison, as a sentence for the user."""
 
     right: bool
     text: str
 
 
 class Result(NamedTuple):
-    """What the demo found: figures and the verdict."""
+    """The demo's figures and comparisons."""
 
     transactions: int
     events: int
-    rate: float  # events a second, while pgbench ran
-    calm: tuple[float, float]  # seconds: p50 and p99 before the kill
-    whole: tuple[float, float]  # seconds: the same with the kill
+    rate: float  # events per second while pgbench ran
+    latency_before_kill: tuple[float, float]  # seconds: p50, p99
+    latency: tuple[float, float]  # seconds: p50, p99, kill included
     kills: int
-    checks: tuple[Check, ...]
+    comparisons: tuple[Comparison, ...]
 
     @property
     def passed(self) -> bool:
         """Whether every event was processed exactly once."""
-        return all(check.right for check in self.checks)
+        return all(comparison.right for comparison in self.comparisons)
 
 
 def judge(connection: Connection[Any], outcome: Outcome) -> Result:
-    """Read all tables once everything has been processed; `connection` has the search_path."""
+    """Compare the tables after every event was processed; `connection` has the search_path."""
     events, twice = _row(connection, COUNTS)
     return Result(
         transactions=outcome.transactions,
         events=events,
         rate=events / outcome.seconds,
-        calm=_latency(connection, outcome.killed_at),
-        whole=_latency(connection, FOREVER),
+        latency_before_kill=_latency(connection, outcome.killed_at),
+        latency=_latency(connection, END_OF_TIME),
         kills=outcome.kills,
-        checks=(
+        comparisons=(
             _same(events, outcome.transactions, _row(connection, HISTORY)[0]),
             _none("lost", _row(connection, LOST)[0]),
             _none("processed twice", twice + _row(connection, INVENTED)[0]),
@@ -87,42 +87,48 @@ def judge(connection: Connection[Any], outcome: Outcome) -> Result:
     )
 
 
-def judge_lake(connection: Connection[Any], lake: Mapping[int, Sum], result: Result) -> Result:
-    """Add what the files that Spark wrote say, branch by branch."""
+def judge_parquet(
+    connection: Connection[Any], parquet: Mapping[int, BranchSum], result: Result
+) -> Result:
+    """Add to the result the comparison of Spark's files with pgbench's tables, by branch."""
     rows = connection.execute(TRANSFERS).fetchall()
-    pgbench = {branch: Sum(count, balance) for branch, count, balance in rows}
-    wrong = sum(pgbench.get(branch) != lake.get(branch) for branch in pgbench.keys() | lake.keys())
-    events = sum(branch.events for branch in lake.values())
+    pgbench = {branch: BranchSum(count, balance) for branch, count, balance in rows}
+    wrong = sum(
+        pgbench.get(branch) != parquet.get(branch) for branch in pgbench.keys() | parquet.keys()
+    )
+    events = sum(branch.events for branch in parquet.values())
     sign = "=" if events == result.transactions else "for"
     summed = f"{wrong:,} branch sums" if wrong else f"all {len(pgbench):,} branch sums"
-    checks = (
-        Check(
+    comparisons = (
+        Comparison(
             sign == "=", f"{events:,} events in parquet {sign} {result.transactions:,} transactions"
         ),
-        Check(not wrong, f"{summed} in parquet {'differ from' if wrong else 'equal'} pgbench's"),
+        Comparison(
+            not wrong, f"{summed} in parquet {'differ from' if wrong else 'equal'} pgbench's"
+        ),
     )
-    return result._replace(checks=(*result.checks, *checks))
+    return result._replace(comparisons=(*result.comparisons, *comparisons))
 
 
-def _same(events: int, transactions: int, history: int) -> Check:
+def _same(events: int, transactions: int, history: int) -> Comparison:
     right = events == transactions == history
     if right:
-        return Check(right, f"{events:,} events processed = {transactions:,} transactions")
+        return Comparison(right, f"{events:,} events processed = {transactions:,} transactions")
     counted = f"{events:,} events processed, {transactions:,} transactions by pgbench's count"
-    return Check(right, f"{counted}, {history:,} by its history table")
+    return Comparison(right, f"{counted}, {history:,} by its history table")
 
 
-def _none(what: str, count: int) -> Check:
+def _none(what: str, count: int) -> Comparison:
     many = {0: "no event", 1: "1 event"}.get(count, f"{count:,} events")
-    return Check(count == 0, f"{many} {what}")
+    return Comparison(count == 0, f"{many} {what}")
 
 
-def _equal(one: str, many: str, count: int, wrong: int) -> Check:
+def _equal(one: str, many: str, count: int, wrong: int) -> Comparison:
     if wrong:
-        return Check(
+        return Comparison(
             right=False, text=f"{wrong:,} of {count:,} {many} differ from pgbench's balance"
         )
-    return Check(right=True, text=f"all {count:,} {one} balances equal pgbench's")
+    return Comparison(right=True, text=f"all {count:,} {one} balances equal pgbench's")
 
 
 def _latency(connection: Connection[Any], before: float) -> tuple[float, float]:

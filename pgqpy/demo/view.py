@@ -1,10 +1,14 @@
-"""What the demo shows while it runs: a live panel on a terminal, lines elsewhere. On stderr."""
+"""The demo's output: its progress on stderr, its result on stdout.
+
+On a terminal the progress is a panel that changes in place, elsewhere a line every few seconds.
+"""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from rich import box
 from rich.console import Console
 from rich.live import Live
 from rich.panel import Panel
@@ -14,24 +18,28 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.demo.gauge import Figures
+    from pgqpy.demo.progress import Figures
+    from pgqpy.demo.verdict import Result
 
-LINE_INTERVAL = 2.5  # seconds between the figures where there is no terminal
+LINE_INTERVAL = 2.5  # seconds between two lines of figures
 SECOND = 1000  # milliseconds
+
+PASSED = "verdict: passed, every event was processed exactly once"
+FAILED = "verdict: FAILED"
 
 
 class View(Protocol):
-    """Somewhere to show what happens."""
+    """The display of a running demo."""
 
     def say(self, text: str) -> None:
-        """Show a sentence that stays."""
+        """Show a sentence and keep it."""
 
     def show(self, figures: Figures) -> None:
-        """Show the figures of this moment."""
+        """Show the current figures."""
 
 
-class Lines:
-    """Plain lines, for logs and pipes."""
+class LineView:
+    """A display of plain lines, for logs and pipes."""
 
     def __init__(self, console: Console) -> None:
         """Write to `console`."""
@@ -43,7 +51,7 @@ class Lines:
         self._print(f"demo: {text}")
 
     def show(self, figures: Figures) -> None:
-        """Print the figures, every few seconds only."""
+        """Print the figures if the last line is some seconds old."""
         if figures.elapsed < self._next:
             return
         self._next = figures.elapsed + LINE_INTERVAL
@@ -54,8 +62,8 @@ class Lines:
         self._console.print(Text(line), soft_wrap=True)
 
 
-class Panels:
-    """A panel that changes in place; sentences scroll by above it."""
+class PanelView:
+    """A display with a panel that changes in place; sentences scroll above it."""
 
     def __init__(self, live: Live) -> None:
         """Draw on `live`."""
@@ -77,17 +85,17 @@ class Panels:
 
 @contextmanager
 def open_view() -> Iterator[View]:
-    """Choose by whether stderr is a terminal."""
+    """Open the display that fits stderr: a panel on a terminal, else lines."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield Lines(console)
+        yield LineView(console)
         return
     with Live(console=console, transient=True, refresh_per_second=8) as live:
-        yield Panels(live)
+        yield PanelView(live)
 
 
 def describe(figures: Figures) -> list[tuple[str, str]]:
-    """Return the names and texts of the figures."""
+    """Return the names of the figures with their values as text."""
     return [
         ("events in", f"{figures.events:,}"),
         ("processed", f"{figures.processed:,}"),
@@ -98,7 +106,35 @@ def describe(figures: Figures) -> list[tuple[str, str]]:
 
 
 def duration(seconds: float) -> str:
-    """Write a time with a unit that suits it."""
+    """Write a duration in milliseconds or seconds."""
     if seconds < 1:
         return f"{seconds * SECOND:.1f} ms"
     return f"{seconds:.2f} s"
+
+
+def print_result(result: Result) -> None:
+    """Print the figures, the comparisons and the verdict."""
+    console = Console(highlight=False)
+    table = Table(box=box.ROUNDED, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in result_rows(result):
+        table.add_row(name, Text(value, style="bold"))
+    console.print(table)
+    for comparison in result.comparisons:
+        mark = ("  ok    ", "green") if comparison.right else ("  WRONG ", "bold red")
+        console.print(Text.assemble(mark, comparison.text))
+    console.print(Text(PASSED, "bold green") if result.passed else Text(FAILED, "bold red"))
+
+
+def result_rows(result: Result) -> list[tuple[str, str]]:
+    """Return the rows of the table of figures."""
+    return [
+        ("transactions", f"{result.transactions:,}"),
+        ("events", f"{result.events:,}"),
+        ("events/s", f"{result.rate:,.0f}"),
+        ("latency p50, insert to processed", duration(result.latency_before_kill[0])),
+        ("latency p99, insert to processed", duration(result.latency_before_kill[1])),
+        ("latency p99, kill included", duration(result.latency[1])),
+        ("kills survived", str(result.kills)),
+    ]

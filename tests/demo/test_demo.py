@@ -65,7 +65,7 @@ def test_without_java_it_says_how_to_get_it_and_does_the_rest(demo: Any) -> None
     process = demo()
     assert process.wait(TIMEOUT) == 0, process.output()
     (line,) = [line for line in process.output().splitlines() if "Spark" in line]
-    assert line.startswith("demo: Spark's act is left out: Java 17 or later is needed")
+    assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
     assert "in parquet" not in process.output()
 
 
@@ -79,7 +79,7 @@ def test_spark_finds_every_event_too(demo: Any, place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_a_signal_in_sparks_act_stops_and_removes_everything(demo: Any, place: Path) -> None:
+def test_a_signal_in_the_spark_step_stops_and_removes_everything(demo: Any, place: Path) -> None:
     process = demo(spark=True)
     process.wait_for_output("Spark starts", TIMEOUT)
     children = psutil.Process(process.pid).children(recursive=True)

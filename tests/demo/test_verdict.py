@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pgqpy.demo.lake import Sum
-from pgqpy.demo.play import Outcome
-from pgqpy.demo.report import rows
-from pgqpy.demo.verdict import judge, judge_lake
+from pgqpy.demo.scenario import Outcome
+from pgqpy.demo.spark_step import BranchSum
+from pgqpy.demo.verdict import judge, judge_parquet
+from pgqpy.demo.view import result_rows
 
 # Two transactions, on two accounts of one branch.
 PGBENCH = """
@@ -26,7 +26,7 @@ CONSUMER = """
     insert into branch_balance values (1, 30);
     insert into ledger values (1, 11, 1, 10, 100, 100.004), (2, 12, 1, 20, 200, 202);
 """
-LAKE = {1: Sum(2, 30)}
+LAKE = {1: BranchSum(2, 30)}
 OUTCOME = Outcome(transactions=2, seconds=4.0, kills=1, killed_at=150.0)
 
 
@@ -40,8 +40,8 @@ def tables(empty_dsn: str, connect: Any) -> Any:
 
 def wrong(tables: Any, outcome: Outcome = OUTCOME) -> list[str]:
     result = judge(tables, outcome)
-    assert result.passed == all(check.right for check in result.checks)
-    return [check.text for check in result.checks if not check.right]
+    assert result.passed == all(found.right for found in result.comparisons)
+    return [found.text for found in result.comparisons if not found.right]
 
 
 def test_equal_tables_pass(tables: Any) -> None:
@@ -50,7 +50,7 @@ def test_equal_tables_pass(tables: Any) -> None:
 
 def test_the_figures_are_those_of_the_tables(tables: Any) -> None:
     result = judge(tables, OUTCOME)
-    assert dict(rows(result)) == {
+    assert dict(result_rows(result)) == {
         "transactions": "2",
         "events": "2",
         "events/s": "0",
@@ -96,8 +96,8 @@ def test_a_transaction_without_an_event_is_seen(tables: Any) -> None:
 
 
 def test_equal_sums_in_the_lake_pass(tables: Any) -> None:
-    result = judge_lake(tables, LAKE, judge(tables, OUTCOME))
-    assert [check.text for check in result.checks[-2:]] == [
+    result = judge_parquet(tables, LAKE, judge(tables, OUTCOME))
+    assert [found.text for found in result.comparisons[-2:]] == [
         "2 events in parquet = 2 transactions",
         "all 1 branch sums in parquet equal pgbench's",
     ]
@@ -107,16 +107,16 @@ def test_equal_sums_in_the_lake_pass(tables: Any) -> None:
 @pytest.mark.parametrize(
     ("lake", "wrong"),
     [
-        ({1: Sum(2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
+        ({1: BranchSum(2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
         ({}, ["0 events in parquet for 2 transactions", "1 branch sums in parquet differ"]),
         (
-            {1: Sum(2, 30), 7: Sum(1, 0)},
+            {1: BranchSum(2, 30), 7: BranchSum(1, 0)},
             ["3 events in parquet for 2 transactions", "1 branch sums in parquet differ"],
         ),
     ],
 )
 def test_a_lake_that_differs_is_seen(tables: Any, lake: Any, wrong: list[str]) -> None:
-    result = judge_lake(tables, lake, judge(tables, OUTCOME))
-    found = [check.text for check in result.checks if not check.right]
+    result = judge_parquet(tables, lake, judge(tables, OUTCOME))
+    found = [found.text for found in result.comparisons if not found.right]
     assert len(found) == len(wrong)
     assert all(text.startswith(start) for text, start in zip(found, wrong, strict=True))

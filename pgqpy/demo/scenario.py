@@ -1,4 +1,4 @@
-"""The play itself: a ticker, a consumer, pgbench, and a SIGKILL in the middle."""
+"""The demo's scenario: a ticker, a consumer, pgbench, and a SIGKILL of the consumer."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy import connect
+from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.children import Child, running
 from pgqpy.demo.connection import environment
-from pgqpy.demo.errors import DemoFailed
-from pgqpy.demo.gauge import Gauge
 from pgqpy.demo.pgbench import Workload
+from pgqpy.demo.processes import Child, running
+from pgqpy.demo.progress import ProgressReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from typing_extensions import Self
 
-    from pgqpy.demo.place import Place
+    from pgqpy.demo.database import DemoDatabase
     from pgqpy.demo.view import View
 
-LOOK_INTERVAL = 0.25  # seconds
+SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
-BUSY_TIMEOUT = 2.0  # seconds to find the consumer at work before it is killed all the same
-DRAIN_TIMEOUT = 60  # seconds for the consumer to get through once pgbench has ended
-DEAD_TIME = 1.0  # seconds at most that the consumer stays dead
+BUSY_TIMEOUT = 2.0  # seconds to wait for an open batch before the kill
+DRAIN_TIMEOUT = 60  # seconds for the consumer to finish after pgbench's end
+DEAD_TIME = 1.0  # seconds at most from the kill to the restart
 
 BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
 TICKER = [sys.executable, "-m", "pgqpy.ticker"]
@@ -40,27 +40,27 @@ AT_WORK = f"{CONNECTED} and xact_start is not null"
 
 
 class Outcome(NamedTuple):
-    """What happened, besides what the tables say."""
+    """What the tables do not say: counts, durations and the time of the kill."""
 
     transactions: int  # as pgbench counts them
     seconds: float  # that pgbench ran
     kills: int
-    killed_at: float  # seconds since 1970 by the server's clock
+    killed_at: float  # Unix time by the server's clock
 
 
-class Play:
-    """One performance. Everything it starts has ended when the block ends."""
+class Scenario:
+    """One run of the scenario, as a context manager that ends all processes it started."""
 
-    def __init__(self, place: Place, view: View) -> None:
-        """Start nothing yet."""
-        self._place = place
+    def __init__(self, database: DemoDatabase, view: View) -> None:
+        """Take the database and the display; start nothing yet."""
+        self._database = database
         self._view = view
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        """Start the ticker and the consumer, and wait until the consumer runs."""
+        """Start the ticker and the consumer, and wait for the consumer's session."""
         with ExitStack() as stack:
-            self._client = stack.enter_context(connect(self._place.dsn))
+            self._client = stack.enter_context(connect(self._database.dsn))
             self._children = stack.enter_context(ExitStack())
             self._ticker = self._start("ticker", TICKER)
             self._consumer = self._start("consumer", BALANCES)
@@ -69,28 +69,28 @@ class Play:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kill what still runs."""
+        """Kill the processes that still run."""
         self._stack.close()
 
     def run(self, *, seconds: int, clients: int) -> Outcome:
-        """Run the workload, kill the consumer half way, wait until all is processed."""
-        self._gauge = Gauge(self._client.connection)
-        with Workload(self._place, seconds=seconds, clients=clients) as workload:
+        """Run the workload, kill the consumer half way, wait until all events are processed."""
+        self._progress = ProgressReader(self._client.connection)
+        with Workload(self._database, seconds=seconds, clients=clients) as workload:
             began = time.monotonic()
             self._watch(lambda: time.monotonic() < began + seconds / 2 and workload.running)
-            killed_at = self._kill()
+            killed_at = self._kill_consumer()
             dead_until = time.monotonic() + min(DEAD_TIME, seconds / 10)
             self._watch(lambda: time.monotonic() < dead_until, alive=False)
-            self._revive()
+            self._consumer = self._start("consumer", BALANCES)
             self._watch(lambda: workload.running)
             transactions = workload.transactions()
             ran = time.monotonic() - began
         self._view.say(f"pgbench has ended: {transactions:,} transactions")
         self._drain()
-        return Outcome(transactions, ran, self._gauge.kills, killed_at)
+        return Outcome(transactions, ran, self._progress.kills, killed_at)
 
     def close(self) -> None:
-        """Stop consumer and ticker as an administrator would, by SIGTERM."""
+        """Stop the consumer and the ticker by SIGTERM, as an administrator does."""
         for child in (self._consumer, self._ticker):
             code = child.stop()
             if code:
@@ -98,40 +98,37 @@ class Play:
         self._view.say("consumer and ticker have stopped")
 
     def _start(self, name: str, command: list[str]) -> Child:
-        child = Child(name, command, environment(self._place.dsn), self._place.logs)
+        child = Child(name, command, environment(self._database.dsn), self._database.logs)
         self._children.enter_context(running(child))
         self._view.say(f"{name} started, process {child.pid}")
         return child
 
-    def _kill(self) -> float:
-        """Kill the consumer in the middle of a batch; return when, by the server's clock."""
+    def _kill_consumer(self) -> float:
+        """Kill the consumer within a batch; return the time by the server's clock."""
         deadline = time.monotonic() + BUSY_TIMEOUT
         while not self._scalar(AT_WORK, APPLICATION):
             if time.monotonic() > deadline:
                 break
         self._consumer.kill()
-        self._gauge.kills += 1
+        self._progress.kills += 1
         pid = self._consumer.pid
         self._view.say(f"consumer killed (SIGKILL), process {pid}; events go on coming in")
         return float(self._scalar(NOW))
 
-    def _revive(self) -> None:
-        self._consumer = self._start("consumer", BALANCES)
-
     def _watch(self, go_on: Callable[[], bool], *, alive: bool = True) -> None:
-        """Show the figures as long as it says; the processes are to stay alive meanwhile."""
+        """Show the figures while `go_on` says so; DemoFailed if a process ends meanwhile."""
         while go_on():
             self._check(alive=alive)
-            self._view.show(self._gauge.read())
-            time.sleep(LOOK_INTERVAL)
+            self._view.show(self._progress.read())
+            time.sleep(SHOW_INTERVAL)
 
     def _drain(self) -> None:
-        """Tick a last time, and wait until the consumer has finished that tick."""
+        """Tick a last time and wait until the consumer has finished that tick."""
         tick = self._client.tick_queue(QUEUE)
         last = 0 if tick is None else tick[0]
 
         def through() -> bool:
-            self._view.show(self._gauge.read())
+            self._view.show(self._progress.read())
             (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
             return info.last_tick is not None and info.last_tick >= last
 
@@ -143,7 +140,7 @@ class Play:
             self._check()
             if time.monotonic() > deadline:
                 raise DemoFailed(f"{otherwise} within {timeout:.0f} s")
-            time.sleep(LOOK_INTERVAL / 5)
+            time.sleep(SHOW_INTERVAL / 5)
 
     def _check(self, *, alive: bool = True) -> None:
         for child in (self._ticker, *([self._consumer] if alive else [])):

@@ -1,4 +1,4 @@
-"""How the demo behaves on somebody else's server: it asks, it tells, it leaves nothing behind."""
+"""Preparation of a user's database for the demo, and its restoration at the end."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from pgqpy.client._sync import connect_pinned
+from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import QUEUE
 from pgqpy.demo.connection import SCHEMA
-from pgqpy.demo.errors import DemoFailed
 from pgqpy.errors import InstallRefused, QueueNotFound
 from pgqpy.install import install, status, uninstall
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-LOCK = (7366513, 7)  # a session advisory lock: one demo a database
+LOCK = (7366513, 7)  # a session advisory lock: one demo in a database at a time
 COMMENT = "made by pgqpy demo, which drops it at its end"
-WHOSE = """
+SCHEMA_COMMENT = """
     select to_regnamespace(%s) is not null, obj_description(to_regnamespace(%s), 'pg_namespace')
 """
 
 
 @contextmanager
-def invited(dsn: str, say: Say) -> Iterator[None]:
-    """Prepare the database for the demo, and put it back as it was at the end."""
+def prepared(dsn: str, say: Say) -> Iterator[None]:
+    """Prepare the database for the demo; restore it at the end of the block."""
     with connect_pinned(dsn) as keeper:
         _take_lock(keeper.connection)
         before = status(keeper.connection)
         _check(before)
-        _clear(keeper)
+        _remove_leftovers(keeper)
         say(f"database {before.database}: schema {SCHEMA} and queue {QUEUE} are made, and go again")
         try:
-            _enter(keeper, before, say)
+            _prepare(keeper, before, say)
             yield
         finally:
-            _leave(dsn, before, say)
+            _restore(dsn, before, say)
 
 
 def make_schema(connection: Connection[Any]) -> None:
-    """Make the schema that the demo's tables go into, marked as ours."""
+    """Make the schema of the demo's tables; its comment marks it as the demo's."""
     connection.execute(sql.SQL("create schema {}").format(sql.Identifier(SCHEMA)))
     connection.execute(
         sql.SQL("comment on schema {} is {}").format(sql.Identifier(SCHEMA), sql.Literal(COMMENT))
@@ -62,7 +62,7 @@ def _take_lock(connection: Connection[Any]) -> None:
 
 
 def _check(before: Status) -> None:
-    """Raise unless the database has our schema in this version, or can get it."""
+    """Raise DemoFailed unless the schema pgq has this version, or can be installed."""
     if before.state == "extension":
         raise DemoFailed("this database has the extension pgq: take another one for the demo")
     if before.state in ("old", "newer", "foreign", "empty"):
@@ -70,16 +70,16 @@ def _check(before: Status) -> None:
         raise DemoFailed(f"{what}: pgqpy schema status says more, or take another database")
 
 
-def _clear(client: Client) -> None:
-    """Remove what a demo left that was killed; DemoFailed if the schema is not a demo's."""
-    row = client.connection.execute(WHOSE, [SCHEMA, SCHEMA]).fetchone()
+def _remove_leftovers(client: Client) -> None:
+    """Remove the rest of a killed demo; DemoFailed if the schema is not a demo's."""
+    row = client.connection.execute(SCHEMA_COMMENT, [SCHEMA, SCHEMA]).fetchone()
     if row and row[0] and row[1] != COMMENT:
         what = f"the schema {SCHEMA} is not from a demo"
         raise DemoFailed(f"{what}: rename it, or take another database")
     _drop_schema(client.connection)
 
 
-def _enter(client: Client, before: Status, say: Say) -> None:
+def _prepare(client: Client, before: Status, say: Say) -> None:
     if before.state == "missing":
         install(client.connection)
         say("the schema pgq was missing: it is installed, and goes again")
@@ -89,8 +89,8 @@ def _enter(client: Client, before: Status, say: Say) -> None:
     make_schema(client.connection)
 
 
-def _leave(dsn: str, before: Status, say: Say) -> None:
-    """Remove everything; on a connection of its own, whatever happened to the first."""
+def _restore(dsn: str, before: Status, say: Say) -> None:
+    """Remove everything, on a new connection: the first may be broken."""
     with connect_pinned(dsn) as client:
         _drop_schema(client.connection)
         if status(client.connection).state == "missing":

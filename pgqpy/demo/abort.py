@@ -1,4 +1,7 @@
-"""Ctrl-C, SIGTERM and SIGHUP end the demo once, and never in the middle of starting something."""
+"""Early ends of the demo: signals, and the error that says why it failed.
+
+Ctrl-C, SIGTERM and SIGHUP interrupt the demo once, and never while it starts a process.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,28 @@ import signal
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.errors import PgqError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class _State:
-    """What the handler knows. One for the process, as signal handlers are."""
+class DemoFailed(PgqError):
+    """The demo could not be run to its end."""
 
-    held = 0
-    waiting = False
+
+class _State:
+    """The signal handler's state; one for the process, as signal handlers are."""
+
+    held = 0  # blocks that postpone an interruption, one inside the other
+    waiting = False  # a signal has come during them
 
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Turn the first signal into KeyboardInterrupt and be deaf to further ones."""
+    """Turn the first signal into KeyboardInterrupt, and ignore further ones."""
     before = {number: signal.signal(number, _interrupt) for number in SIGNALS}
     try:
         yield
@@ -31,10 +40,11 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def held() -> Iterator[None]:
-    """Keep an interruption until the end of the block: it then has something to clean up.
+def postponed() -> Iterator[None]:
+    """Postpone an interruption to the end of the block, so that what it started can be stopped.
 
-    It wins over an error in the block, which it may have caused: Ctrl-C reaches children too.
+    The interruption replaces an error of the block: Ctrl-C reaches children too and may be its
+    cause.
     """
     _State.held += 1
     try:
@@ -46,14 +56,14 @@ def held() -> Iterator[None]:
             raise KeyboardInterrupt
 
 
-def be_deaf() -> None:
-    """Ignore the signals from here on: what remains to be done takes seconds and must be done."""
+def ignore_signals() -> None:
+    """Ignore the signals from now on: the clean-up takes seconds and must be completed."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _interrupt(_number: int, _frame: Any) -> None:
-    be_deaf()
+    ignore_signals()
     if _State.held:
         _State.waiting = True
     else:

@@ -1,4 +1,4 @@
-"""The demo's processes: started with a log each, ended by their process ids, whatever happens."""
+"""Child processes of the demo. Each has a log file, and none outlives the demo."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgqpy.demo.errors import DemoFailed
-from pgqpy.demo.signals import held
+from pgqpy.demo.abort import DemoFailed, postponed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,27 +15,27 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
 LOG_TAIL = 12  # lines
-# The guard outlives us if we die by SIGKILL: its standard input then ends.
+# Reads to the end of its standard input, which comes when the demo dies, even by SIGKILL.
 GUARD = 'read -r _; kill -KILL "$1"'
 
 
 class Child:
-    """One process, and a guard that kills it should this process be killed."""
+    """A child process, with a guard process that kills it if the demo is killed."""
 
     def __init__(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], logs: Path
     ) -> None:
-        """Start it. Its output goes to a file of its name in the folder `logs`."""
+        """Start the process. Its output goes to the file `name`.log in the folder `logs`."""
         self.name = name
         self.log = logs / f"{name}.log"
-        with held(), self.log.open("ab") as log:
+        with postponed(), self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C is for us: we end it in order
+                start_new_session=True,  # Ctrl-C reaches the demo only, which then stops it
             )
             self._guard = _guard(self._process.pid)
 
@@ -47,17 +46,17 @@ class Child:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process still runs."""
         return self._process.poll() is None
 
     def kill(self) -> None:
-        """Kill it with SIGKILL and wait until it is gone; safe when it has ended."""
+        """Kill the process with SIGKILL and wait for its end; safe after its end."""
         if self.running:
             self._process.kill()
         self._reap()
 
     def stop(self) -> int:
-        """Ask it to end by SIGTERM, kill it if it does not; return its exit code."""
+        """Stop the process by SIGTERM, by SIGKILL after a timeout; return its exit code."""
         if self.running:
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -67,7 +66,7 @@ class Child:
         return self._reap()
 
     def wait(self, timeout: float) -> int:
-        """Return the exit code of a process that ends by itself; DemoFailed after the timeout."""
+        """Wait for the process to end; return its exit code. DemoFailed after the timeout."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -75,22 +74,22 @@ class Child:
         return self._reap()
 
     def output(self) -> str:
-        """Return what it has printed."""
+        """Return what the process has printed so far."""
         return self.log.read_text(errors="replace")
 
     def check(self) -> None:
-        """Raise DemoFailed, with the end of its log, if it has ended."""
+        """Raise DemoFailed, with the end of the log, if the process has ended."""
         code = self._process.poll()
         if code is not None:
             raise self.failure(f"ended with exit code {code}")
 
     def failure(self, what: str) -> DemoFailed:
-        """Return the error that says what it did, with the end of its log."""
+        """Return an error that says `what` the process did, with the end of its log."""
         tail = "\n".join(self.output().splitlines()[-LOG_TAIL:])
         return DemoFailed(f"the {self.name} {what}:\n{tail}")
 
     def _reap(self) -> int:
-        # The guard goes first: once the child is waited for, its number may belong to another.
+        # The guard first: after the wait the child's process id may belong to another process.
         if self._guard.poll() is None:
             self._guard.kill()
         self._guard.communicate()
@@ -109,7 +108,7 @@ def _guard(pid: int) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def running(child: Child) -> Iterator[Child]:
-    """Kill a process at the end of the block, should it still run."""
+    """Kill the process at the end of the block if it still runs."""
     try:
         yield child
     finally:

