@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
 
@@ -270,31 +269,3 @@ class EpochChanged(PgqError):
 
 class MissingExtra(PgqError):
     """An optional package is missing."""
-
-
-BY_SQLSTATE: Mapping[str, type[PgqError]] = {
-    "PQ001": QueueNotFound,
-    "PQ002": ConsumerNotFound,
-    "PQ003": BatchNotFound,
-    "PQ004": EventNotFound,
-    "PQ005": TickNotFound,
-    "PQ006": InsertDisabled,
-    "PQ007": TransactionLimitExceeded,
-    "PQ008": QueueInUse,
-    "PQ009": InvalidArgument,
-    "PQ010": UnknownParameter,
-    "PQ011": TickerPaused,
-    "PQ012": DatabaseRestored,
-    "PQ013": WrongIsolation,
-    "PQ014": InstallRefused,
-    "PQ015": CorruptQueue,
-    "PQ016": RangeExpired,
-    "PQ017": SubscriptionMoved,
-    "PQ018": StageLost,
-    "PQ019": EpochChanged,
-    "26000": PreparedStatementLost,  # it does not exist
-    "42P05": PreparedStatementLost,  # it exists already
-    # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
-    "P0001": PgqError,
-    "XX000": PgqError,
-}

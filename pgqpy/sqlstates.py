@@ -1,18 +1,43 @@
-"""From what PostgreSQL raised in a call to an error of ours, by its SQLSTATE."""
+"""The error class for each SQLSTATE, and the translation of what a call raised."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.errors import BY_SQLSTATE, ConsumerNotFound, QueueNotFound, SchemaMissing
+from pgqpy import errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import psycopg
 
-    from pgqpy.errors import PgqError
+BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
+    "PQ001": errors.QueueNotFound,
+    "PQ002": errors.ConsumerNotFound,
+    "PQ003": errors.BatchNotFound,
+    "PQ004": errors.EventNotFound,
+    "PQ005": errors.TickNotFound,
+    "PQ006": errors.InsertDisabled,
+    "PQ007": errors.TransactionLimitExceeded,
+    "PQ008": errors.QueueInUse,
+    "PQ009": errors.InvalidArgument,
+    "PQ010": errors.UnknownParameter,
+    "PQ011": errors.TickerPaused,
+    "PQ012": errors.DatabaseRestored,
+    "PQ013": errors.WrongIsolation,
+    "PQ014": errors.InstallRefused,
+    "PQ015": errors.CorruptQueue,
+    "PQ016": errors.RangeExpired,
+    "PQ017": errors.SubscriptionMoved,
+    "PQ018": errors.StageLost,
+    "PQ019": errors.EpochChanged,
+    "26000": errors.PreparedStatementLost,  # it does not exist
+    "42P05": errors.PreparedStatementLost,  # it exists already
+    # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
+    "P0001": errors.PgqError,
+    "XX000": errors.PgqError,
+}
 
 # What PostgreSQL says of pgq.anything() where there is no schema, no table or no function.
 MISSING = frozenset({"3F000", "42P01", "42883"})
@@ -20,7 +45,9 @@ MISSING = frozenset({"3F000", "42P01", "42883"})
 VANISHED = "42P01"
 
 
-def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) -> PgqError | None:
+def from_database(
+    exc: psycopg.Error, function: str, data: Mapping[str, Any]
+) -> errors.PgqError | None:
     """Turn what a call of `pgq.function` raised into an error of ours; None if it is not one.
 
     Args:
@@ -32,7 +59,7 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     if code is None:
         return None
     if code == VANISHED and exc.diag.context:
-        return QueueNotFound(
+        return errors.QueueNotFound(
             "the queue was dropped meanwhile", function=function, sqlstate=code, **data
         )
     if code in MISSING:
@@ -53,13 +80,13 @@ def from_database(exc: psycopg.Error, function: str, data: Mapping[str, Any]) ->
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
 
 
-def _words(found: type[PgqError], data: Mapping[str, Any]) -> str:
+def _words(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:
     """Return our words for a missing queue or consumer, where PGQ has five; empty if unknown."""
     queue, consumer = data.get("queue"), data.get("consumer")
-    if found is QueueNotFound and queue is not None:
-        return QueueNotFound.words.format(queue=queue)
-    if found is ConsumerNotFound and queue is not None and consumer is not None:
-        return ConsumerNotFound.words.format(queue=queue, consumer=consumer)
+    if found is errors.QueueNotFound and queue is not None:
+        return errors.QueueNotFound.words.format(queue=queue)
+    if found is errors.ConsumerNotFound and queue is not None and consumer is not None:
+        return errors.ConsumerNotFound.words.format(queue=queue, consumer=consumer)
     return ""
 
 
@@ -69,11 +96,11 @@ def _named_ticks(detail: str) -> dict[str, int]:
     return {name: int(tick) for name, tick in found}
 
 
-def _missing(code: str, function: str) -> SchemaMissing:
+def _missing(code: str, function: str) -> errors.SchemaMissing:
     if code == "42883":
         message = (
             f"function pgq.{function} is not installed in this database: "
             "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
         )
-        return SchemaMissing(message, function=function, sqlstate=code)
-    return SchemaMissing(function=function, sqlstate=code)
+        return errors.SchemaMissing(message, function=function, sqlstate=code)
+    return errors.SchemaMissing(function=function, sqlstate=code)

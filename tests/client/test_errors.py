@@ -11,7 +11,8 @@ import pytest
 
 import pgqpy
 from pgqpy import errors, sqlstates
-from pgqpy.errors import BY_SQLSTATE, PgqError
+from pgqpy.errors import PgqError
+from pgqpy.sqlstates import BY_SQLSTATE
 from tests.client.either import sql
 
 CLASSES = [

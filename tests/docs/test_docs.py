@@ -14,9 +14,9 @@ from pgqpy import metrics
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.definition import SETTINGS, Definition
 from pgqpy.embedded import wheel_programs
-from pgqpy.errors import BY_SQLSTATE
 from pgqpy.settings import TickerSettings
 from pgqpy.spark import options, sink_options
+from pgqpy.sqlstates import BY_SQLSTATE
 from tests.docs.markdown import Block, blocks, codes, rows, text
 from tests.docs.transcript import Shell
 from tests.support.tree import ROOT, files
