@@ -1,4 +1,4 @@
-"""The command line: ``pgqpy``."""
+"""The command line ``pgqpy``."""
 
 from pgqpy.cli.app import main
 

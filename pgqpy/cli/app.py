@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -28,68 +28,43 @@ Exit codes: 0 fine, 1 failed or unhealthy, 2 wrong usage, 130 interrupted.
 PGQPY_DEBUG=1 shows the traceback of an error.
 """
 
+COMMANDS = {
+    "demo": "Show exactly-once processing on a temporary PostgreSQL.",
+    "doctor": "Find problems and say how to solve them.",
+    "schema": "Install, upgrade, inspect or remove the schema pgq.",
+    "queue": "Create, configure, inspect or drop queues.",
+    "consumer": "Register, inspect or run consumers.",
+    "event": "Insert, load or inspect events; manage dead events.",
+    "pipeline": "Stream a queue's events to files, with Spark.",
+    "ticker": "Run the daemon that ticks, retries and rotates, or show its status.",
+}
 
-class LazyCommand(NamedTuple):
-    """The place of a command (``module:name``) and its line in the group's help."""
 
-    place: str
-    help: str
+class App(click.Group):
+    """The root command. It turns any error into one line on stderr and an exit code.
 
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is called, so that ``--help`` answers at once.
-
-    `lazy` maps names to commands, in the order of the help.
+    The command NAME is the object NAME in the module pgqpy.cli.NAME, which is imported when it is
+    called, so that ``--help`` answers at once.
     """
 
-    def __init__(self, *args: Any, lazy: dict[str, LazyCommand], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lazy = lazy
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Name the commands, in the order of the help."""
+        return list(COMMANDS)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Name the commands, imported or not."""
-        return [*self.lazy, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command; None if the name is unknown."""
-        if cmd_name not in self.lazy:
-            return super().get_command(ctx, cmd_name)
-        module, name = self.lazy[cmd_name].place.split(":")
-        command: click.Command = getattr(import_module(module), name)
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"pgqpy.cli.{cmd_name}"), cmd_name)
         return command
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in self.lazy.items()])
-
-
-COMMANDS = {
-    "demo": LazyCommand(
-        "pgqpy.cli.demo:demo", "Run a real workload against a PostgreSQL of its own."
-    ),
-    "doctor": LazyCommand("pgqpy.cli.doctor:doctor", "Say what is wrong and what to do about it."),
-    "schema": LazyCommand(
-        "pgqpy.cli.schema:schema", "Install, upgrade, look at or remove the engine."
-    ),
-    "queue": LazyCommand("pgqpy.cli.queue:queue", "Create, configure, look at or drop queues."),
-    "consumer": LazyCommand("pgqpy.cli.consumer:consumer", "Register, look at or run consumers."),
-    "event": LazyCommand(
-        "pgqpy.cli.event:event", "Insert, load or look at events; look after dead ones."
-    ),
-    "pipeline": LazyCommand("pgqpy.cli.pipeline:pipeline", "Stream a queue to files, on Spark."),
-    "ticker": LazyCommand(
-        "pgqpy.cli.ticker:ticker",
-        "Run the daemon that ticks, retries and rotates, or see who does.",
-    ),
-}
-
-
-class App(LazyGroup):
-    """The command line as a whole: whatever goes wrong becomes one line and an exit code."""
+            formatter.write_dl(list(COMMANDS.items()))
 
     def main(self, *args: Any, **extra: Any) -> NoReturn:
-        """Run and exit; data went to stdout, everything else to stderr."""
+        """Run a command and exit the process."""
         extra["standalone_mode"] = False
         _open_missing_streams()
         _write_any_text()
@@ -102,9 +77,9 @@ class App(LazyGroup):
 
 
 def _open_missing_streams() -> None:
-    """Open /dev/null in place of what the shell closed (`>&-`).
+    """Open /dev/null in place of the streams that the shell closed (`>&-`).
 
-    Otherwise the connection to the server would get the number of standard output.
+    Otherwise the connection to the server would get the file descriptor of standard output.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004  # standard error
         pass
@@ -115,7 +90,7 @@ def _open_missing_streams() -> None:
 
 
 def _write_any_text() -> None:
-    """Escape what the encoding of standard output lacks, as standard error does by itself."""
+    """Escape characters that the encoding of stdout lacks, as Python does on stderr."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
             stream.reconfigure(errors="backslashreplace")
@@ -130,7 +105,7 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None: 
     ctx.exit()
 
 
-@click.group(cls=App, lazy=COMMANDS, epilog=EPILOG, context_settings=COMMAND_SETTINGS)
+@click.group(cls=App, epilog=EPILOG, context_settings=COMMAND_SETTINGS)
 @dsn_option(envvar="PGQPY_DSN")
 @click.option(
     "--version",
@@ -142,10 +117,10 @@ def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None: 
 )
 @click.pass_context
 def app(ctx: click.Context) -> None:
-    """PGQ for Python: an event queue that lives inside PostgreSQL.
+    """PGQ for Python: an event queue inside PostgreSQL.
 
-    The database is named by --dsn, by PGQPY_DSN, or by libpq's own variables (PGHOST, PGDATABASE,
-    PGSERVICE, ...; a password best by ~/.pgpass). Every command explains itself with --help.
+    --dsn, PGQPY_DSN or libpq's own variables (PGHOST, PGDATABASE, PGSERVICE, ...) name the
+    database. Keep the password in ~/.pgpass. Every command has --help.
     """
     ctx.ensure_object(Target)
 

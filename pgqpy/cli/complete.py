@@ -1,6 +1,6 @@
-"""Shell completion of arguments: names of queues and consumers, settings.
+"""Shell completion of queues, consumers and settings.
 
-Whatever goes wrong means that there is nothing to complete with: a shell shows no errors.
+After any error the list of completions is empty: a shell shows no error messages here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pgqpy import Client
 
-CONNECT_TIMEOUT = 2  # seconds, the least that libpq knows
+CONNECT_TIMEOUT = 2  # seconds, libpq's minimum
 STATEMENT_TIMEOUT = 2000  # milliseconds
 
 SETTINGS = (
@@ -33,26 +33,26 @@ SETTINGS = (
 
 
 def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Name the queues that begin like this."""
+    """Complete the name of a queue."""
     with suppress(Exception), _client(ctx) as client:
-        return _beginning(incomplete, (info.queue_name for info in client.get_queue_info()))
+        return _matches(incomplete, (info.queue_name for info in client.get_queue_info()))
     return []
 
 
 def consumers(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Name the consumers of the queue before them that begin like this."""
+    """Complete the name of a consumer of the queue that was named before it."""
     with suppress(Exception), _client(ctx) as client:
         infos = client.get_consumer_info(ctx.params.get("queue"))
-        return _beginning(incomplete, {info.consumer_name for info in infos})
+        return _matches(incomplete, {info.consumer_name for info in infos})
     return []
 
 
 def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Name the settings of queues that begin like this."""
-    return _beginning(incomplete, (f"{name}=" for name in SETTINGS))
+    """Complete the name of a queue's setting."""
+    return _matches(incomplete, (f"{name}=" for name in SETTINGS))
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def _matches(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 

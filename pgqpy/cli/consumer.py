@@ -1,4 +1,4 @@
-"""``pgqpy consumer``: register, look at and run consumers."""
+"""``pgqpy consumer``: register, inspect and run consumers."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ LEFT = {
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def consumer() -> None:
-    """Register, look at or run consumers."""
+    """Register, inspect or run consumers."""
 
 
 @consumer.command()
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name")
-@click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick instead.")
+@click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick.")
 @connected
 def register(target: Target, queue: str, name: str, tick_id: int | None) -> None:
-    """Register a consumer on a queue: it sees what is inserted from now on.
+    """Register a consumer on a queue. It receives the events inserted from now on.
 
-    With --at, a consumer that is registered already is moved to that tick.
+    With --at, a consumer that is registered already moves to that tick.
 
     Example: pgqpy consumer register orders billing
     """
@@ -70,12 +70,12 @@ def register(target: Target, queue: str, name: str, tick_id: int | None) -> None
 @consumer.command()
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name", shell_complete=complete.consumers)
-@click.option("--force", is_flag=True, help="Also when events would be lost: do not ask.")
+@click.option("--force", is_flag=True, help="Do not ask, even if events are lost.")
 @connected
 def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
-    """Unregister a consumer: its position, retry queue and dead events go.
+    """Unregister a consumer: delete its position, retry events and dead events.
 
-    If it has events left, or runs, this asks on a terminal and needs --force elsewhere.
+    If events are left or the consumer runs, a terminal asks; elsewhere --force is required.
 
     Example: pgqpy consumer unregister orders billing
     """
@@ -100,9 +100,9 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
         return
     said = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
     if not on_terminal():
-        msg = f"{said}; --force unregisters it all the same, and its events are lost to it"
+        msg = f"{said}; add --force to unregister it and lose these events"
         raise click.ClickException(msg)
-    if not click.confirm(f"The {said}. Unregister it, and give these up?", err=True):
+    if not click.confirm(f"The {said}. Unregister it and lose these events?", err=True):
         msg = "nothing was unregistered"
         raise click.ClickException(msg)
 
@@ -112,10 +112,10 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
 @json_option
 @connected
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
-    """List the consumers of one queue, or of all.
+    """List the consumers of one queue, or of all queues.
 
-    Retry and dead count the events set aside. Runs names the session of a running Consumer. A
-    program that calls the SQL functions itself shows as no: see when it was last seen.
+    retry and dead count the events set aside. runs shows the session of a running Consumer; it is
+    no for a program that calls the SQL functions directly: see last seen.
 
     Example: pgqpy consumer list orders
     """
@@ -123,7 +123,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 
     with target.client() as client:
         if queue is not None:
-            queries.queue_info(client, queue)  # an unknown queue is an error, not an empty list
+            queries.queue_info(client, queue)  # raises QueueNotFound
         infos = client.get_consumer_info(queue)
         rows = queries.with_details(client, infos)
     show_rows(rows if as_json else map(_with_session_as_text, rows), LIST, as_json=as_json)
@@ -148,7 +148,7 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
 
 def _with_session_as_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Write the session that runs a consumer in one line: process, host, application."""
+    """Replace the field runs by one line of text: process, host, application."""
     session = row["runs"]
     if session is None:
         return {**row, "runs": "no"}
@@ -159,10 +159,14 @@ def _with_session_as_text(row: dict[str, Any]) -> dict[str, Any]:
 @consumer.command()
 @click.argument("place", metavar="MODULE:CLASS")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; give several."
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated."
 )
-@click.option("--metrics-host", help="Address of /metrics.  [default: 127.0.0.1]")
-@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Its port; off without it.")
+@click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Port of both.  [default: none]",
+)
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console")
 @click.option("--log-level", type=click.Choice([*LEVELS]), default="info")
 @connected
@@ -176,9 +180,9 @@ def run(
     metrics_host: str | None,
     metrics_port: int | None,
 ) -> None:
-    """Run a Consumer class until SIGTERM, SIGHUP or Ctrl-C; the current event is finished first.
+    """Run a Consumer class until SIGTERM, SIGHUP or Ctrl-C. The current event is finished first.
 
-    The working directory is searched for the module. --set goes before what the class says.
+    The module may be in the working directory. --set overrides the settings of the class.
 
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """

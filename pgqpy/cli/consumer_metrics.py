@@ -1,4 +1,4 @@
-"""/metrics and /healthz of ``pgqpy consumer run``."""
+"""The HTTP server of ``pgqpy consumer run``: /metrics and /healthz."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ COUNTERS = {
 }
 
 
-class Watched:
-    """What one consumer counts, for prometheus-client, and whether it is healthy."""
+class ConsumerMetrics:
+    """The counters and the health of one consumer; a collector for prometheus-client."""
 
     def __init__(self, consumer: Consumer | AsyncConsumer) -> None:
         self._consumer = consumer
-        # By the class: an attribute of the application's own may have the name.
+        # Called by the class: the application may have attributes with these names.
         kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
         self._counts: Counts = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
         self._outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """Return the HTTP status and body of /healthz: 200 while it has a connection."""
+        """Return the HTTP status and body of /healthz: 200 while the consumer is connected."""
         outage = self._outage()
         body = {
             "status": "ok" if outage is None else "unhealthy",
@@ -65,13 +65,13 @@ class Watched:
 def serve_metrics(
     consumer: Consumer | AsyncConsumer, host: str, port: int | None
 ) -> Iterator[None]:
-    """Serve the consumer's metrics and health as long as it runs; port None: nowhere."""
+    """Serve /metrics and /healthz during the block; without a `port`, serve nothing."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
-    watched = Watched(consumer)
-    registry.register(watched)
-    web = Web(host, port, health=watched.health, registry=registry)
+    metrics = ConsumerMetrics(consumer)
+    registry.register(metrics)
+    web = Web(host, port, health=metrics.health, registry=registry)
     try:
         where = web.start()
     except CannotListen as exc:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict
 
-TEXTS = ("queue", "name", "on_error")  # settings that are text whatever it looks like
+TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
 
 def import_class(place: str) -> ConsumerClass:
-    """Import ``module:Class``, with the working directory on the path; say what is wrong."""
+    """Import the class ``module:Class``; the module may be in the working directory."""
     module_name, colon, class_name = place.partition(":")
     if not (module_name and colon and class_name):
         msg = f"'{place}' names no class: write module:Class, such as billing:Billing"
@@ -50,7 +50,7 @@ def import_class(place: str) -> ConsumerClass:
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
-    """Return the settings that ``--set NAME=VALUE`` names; say what is wrong."""
+    """Parse the values of ``--set NAME=VALUE`` into settings."""
     settings: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -71,14 +71,14 @@ def _value(text: str) -> Any:
     for kind in (int, float):
         with suppress(ValueError):
             return kind(text)
-    return text  # what checks the setting says what is wrong with it
+    return text  # the consumer checks the type
 
 
 def make_consumer(
     kind: ConsumerClass, dsn: str, settings: dict[str, Any]
 ) -> Consumer | AsyncConsumer:
-    """Make a consumer of the class; the settings go before what the class says."""
-    # In a subclass: an __init__ of the application's own may take no keywords.
+    """Make a consumer of the class. `settings` override those of the class."""
+    # A subclass carries the settings: the application's __init__ may take no keywords.
     members = {"__module__": kind.__module__, "__doc__": kind.__doc__, **settings}
     try:
         consumer = type(kind.__name__, (kind,), members)(dsn) if settings else kind(dsn)
@@ -86,7 +86,7 @@ def make_consumer(
         raise click.ClickException(str(exc)) from exc
     except (PgqError, psycopg.Error):
         raise
-    except Exception as exc:  # an __init__ of the application's own may raise anything
+    except Exception as exc:  # the application's __init__ may raise anything
         msg = f"{kind.__name__} cannot be made: {_brief(exc)}"
         raise click.ClickException(msg) from exc
     for name, value in settings.items():
@@ -111,7 +111,7 @@ def log_to_stderr(log_format: str, log_level: str) -> None:
 
 
 def run(consumer: Consumer | AsyncConsumer) -> None:
-    """Run it until it is stopped."""
+    """Run the consumer until it is stopped."""
     try:
         if isinstance(consumer, AsyncConsumer):
             asyncio.run(consumer.run())
@@ -132,7 +132,7 @@ def _import_module(name: str) -> object:
     try:
         return import_module(name)
     except ModuleNotFoundError as exc:
-        # A module that the named module itself misses is another matter: say which one.
+        # The named module is there, but one that it imports is not.
         if exc.name and (name == exc.name or name.startswith(f"{exc.name}.")):
             msg = f"no module {name}: run this where {name.partition('.')[0]} can be imported"
         else:
@@ -154,7 +154,7 @@ def _bound_traceback(_logger: object, _method: str, entry: EventDict) -> EventDi
 
 
 def _brief(exc: BaseException) -> str:
-    """Tell what was raised and where, in one line."""
+    """Describe an exception and its place in one line."""
     where = traceback.extract_tb(exc.__traceback__)[-1]
     return f"{describe(exc)} ({where.filename}, line {where.lineno})"
 

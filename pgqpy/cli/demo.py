@@ -20,18 +20,19 @@ if TYPE_CHECKING:
 @connected
 @click.pass_context
 def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> None:
-    """Run pgbench with events, a ticker and a consumer that is killed; check every balance.
+    """Insert events with pgbench, kill their consumer half way, then compare every balance.
 
-    Where Java and pgqpy[spark] are there, Spark reads the same events into parquet at the end.
+    If Java and pgqpy[spark] are installed, Spark reads the same events into parquet at the end.
 
-    Brings a PostgreSQL of its own (pip install 'pgqpy[embedded]'), whatever PGQPY_DSN says; with
-    --dsn it uses yours, in a schema of its own. Exit code 1 if one event was lost or came twice.
+    The demo starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores PGQPY_DSN.
+    With --dsn it uses that database, in a schema pgqpy_demo. Exit code 1 if an event was lost or
+    processed twice.
 
     Example: pgqpy demo --seconds 30 --clients 8
     """
     from pgqpy.demo import run as run_demo
 
-    # PGQPY_DSN is where the application is: only --dsn itself lets the demo in there.
+    # PGQPY_DSN names the application's database; the demo uses it only if --dsn says so.
     named = any(
         place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
         for place in (ctx, ctx.find_root())

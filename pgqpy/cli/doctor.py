@@ -26,17 +26,17 @@ STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"
     default=300,
     show_default=True,
     metavar="SECONDS",
-    help="An open transaction this old is a failure.",
+    help="Age from which an open transaction is a failure.",
 )
 @json_option
 @connected
 @click.pass_context
 def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_json: bool) -> None:
-    """Say what is wrong with the queues of a database, and what to do.
+    """Find problems with the queues of a database, and say how to solve them.
 
-    Looks at the schema, rights, ticker, consumers, rotation, retry and dead events, and at what
-    holds xmin back. Exit code 1 if anything fails; warnings leave it 0. A check is skipped where
-    this role may not look: one with pgq_admin and pg_read_all_stats may look at everything.
+    The checks cover schema, rights, ticker, consumers, rotation, retry and dead events, and
+    whatever holds xmin back. Exit code 1 if a check fails; warnings leave it 0. A check is skipped
+    if the role lacks the right to make it; pgq_admin and pg_read_all_stats suffice for all.
 
     Example: pgqpy doctor --json
     """
@@ -55,7 +55,7 @@ def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_js
 
 
 def _folded(found: Finding) -> dict[str, str]:
-    """Put the remedy under what it is for: a terminal is 80 columns wide."""
+    """Put the remedy on a line of its own: a terminal is 80 columns wide."""
     remedy = f"\n-> {found.remedy}" if found.remedy else ""
     return {"level": found.level, "check": found.check, "what": found.what + remedy}
 

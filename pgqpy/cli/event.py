@@ -1,4 +1,4 @@
-"""``pgqpy event``: insert, load and look at events, look after dead ones."""
+"""``pgqpy event``: insert, load and inspect events; manage dead events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ limit_option = click.option(
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def event() -> None:
-    """Insert, load or look at events; look after dead ones."""
+    """Insert, load or inspect events; manage dead events."""
 
 
 @event.command()
@@ -55,7 +55,7 @@ def event() -> None:
 def insert(target: Target, queue: str, type_: str, data: str | None, **extras: str | None) -> None:
     """Insert one event and print its id.
 
-    DATA is the payload as text; - reads it from stdin, without it the payload is null.
+    DATA is the payload as text. - reads it from stdin; without DATA the payload is null.
 
     Example: pgqpy event insert orders placed '{"id": 17}'
     """
@@ -72,18 +72,18 @@ def insert(target: Target, queue: str, type_: str, data: str | None, **extras: s
     "--format",
     "form",
     type=click.Choice(["jsonl", "csv"]),
-    help="By default what the file's name ends in, else jsonl.",
+    help="Format of FILE.  [default: by its extension, else jsonl]",
 )
-@click.option("--type", "default_type", help="Type of the events that name none.")
+@click.option("--type", "default_type", help="Type of the events without one.")
 @connected
 def load(
     target: Target, queue: str, file: BinaryIO, form: str | None, default_type: str | None
 ) -> None:
-    """Load events from FILE (- is stdin) by COPY, in one transaction, and print how many.
+    """Load events from FILE (- is stdin) in one transaction, by COPY; print their number.
 
-    jsonl: an object a line, with the fields type, data and extra1 to extra4; data that is no
-    string is stored as JSON. csv: a heading with these names, then rows; an empty field is null.
-    A line that is wrong is named by its number, and nothing is loaded.
+    jsonl: one object per line, with the fields type, data and extra1 to extra4. Data other than a
+    string is stored as JSON. csv: a header with these names, then rows; an empty field is null.
+    If a line is wrong, the error names its number and nothing is loaded.
 
     Example: echo '{"type": "placed", "data": {"id": 17}}' | pgqpy event load orders
     """
@@ -101,9 +101,9 @@ def load(
 @json_option
 @connected
 def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
-    """Show the oldest events that a queue still keeps; consumers still get them.
+    """Show the oldest events of a queue, without consuming them.
 
-    An event shows once a tick was taken after it. Retried copies are left out.
+    An event is shown once a later tick exists. Retried copies are left out.
 
     Example: pgqpy event peek orders --limit 3
     """
@@ -116,15 +116,15 @@ def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
 
 @event.command()
 @click.argument("queue", shell_complete=complete.queues)
-@click.option("-f", "--follow", is_flag=True, help="Go on with the events to come, until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Show new events too, until Ctrl-C.")
 @limit_option
 @json_option
 @connected
 def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool) -> None:
-    """Show the newest events of a queue, a line each; consumers still get them.
+    """Show the newest events of a queue, one per line, without consuming them.
 
-    An event shows once a tick was taken after it. Retried copies are left out. With --json each
-    line is a JSON object.
+    An event is shown once a later tick exists. Retried copies are left out. With --json each line
+    is a JSON object.
 
     Example: pgqpy event tail orders -f
     """
@@ -141,7 +141,7 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
         found, last = newest(client, queue, limit)
         for each in found:
             show(each)
-        with suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
+        with suppress(KeyboardInterrupt):  # the regular end of --follow
             for each in following(client, queue, last, found) if follow else ():
                 show(each)
 
@@ -152,7 +152,7 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
 @json_option
 @connected
 def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
-    """List the events that a consumer gave up on, with the reason.
+    """List the dead events of a consumer, with the reason of each.
 
     Example: pgqpy event dead orders billing
     """
@@ -173,7 +173,7 @@ def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
 def revive(
     target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
 ) -> None:
-    """Give dead events to their consumer again (by the retry queue); print how many.
+    """Move dead events to the consumer's retry queue; print their number.
 
     Example: pgqpy event revive orders billing 1042 1043
     """
@@ -194,7 +194,7 @@ def revive(
 def delete(
     target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
 ) -> None:
-    """Delete dead events for good; print how many.
+    """Delete dead events; print their number.
 
     Example: pgqpy event delete orders billing --all
     """

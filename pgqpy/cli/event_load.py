@@ -1,4 +1,4 @@
-"""Read events from JSON lines or CSV, one at a time, and load them by COPY."""
+"""The input of ``pgqpy event load``: events in JSON lines or CSV, read one at a time."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from pgqpy import Client
 
-READ_AHEAD = 1000  # events; insert_events reads some before it writes the first of them
+READ_AHEAD = 1000  # events that insert_events may have read beyond the one in an error
 PROGRESS_EVERY = 10_000  # events
 
 Record = dict[str, Any]
 
 
 class BadLine(click.ClickException):
-    """A line of the input is no event."""
+    """A line of the input is not an event."""
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}; nothing was loaded")
@@ -34,7 +34,7 @@ class BadLine(click.ClickException):
 
 
 class TextLines:
-    """An input that knows which line it is at (from 1) and that its text is UTF-8."""
+    """The lines of a UTF-8 input; `number` is that of the current line, from 1."""
 
     def __init__(self, file: Iterable[bytes]) -> None:
         self._file = file
@@ -54,21 +54,21 @@ class TextLines:
 def load_events(
     client: Client, queue: str, file: Iterable[bytes], *, form: str, default_type: str | None
 ) -> int:
-    """Load every event of `file` (form jsonl or csv) in one transaction; return how many."""
+    """Load all events of `file` (`form`: jsonl or csv) in one transaction; return their number."""
     lines = TextLines(file)
     read = read_csv if form == "csv" else read_json_lines
-    events = _shown(read(lines, default_type))
+    events = _with_progress_on_terminal(read(lines, default_type))
     at = [0] * READ_AHEAD
     try:
         with client.transaction():
-            return client.insert_events(queue, _noted(events, lines, at))
+            return client.insert_events(queue, _with_lines(events, lines, at))
     except InvalidEvent as exc:
         line = lines.number if exc.index is None else at[exc.index % READ_AHEAD]
         raise BadLine(line, str(exc).removeprefix(f"event {exc.index}: ")) from exc
 
 
-def _noted(events: Iterator[Record], lines: TextLines, at: list[int]) -> Iterator[Record]:
-    """Pass the events through, and keep the lines of the last ones in a ring, by their index."""
+def _with_lines(events: Iterator[Record], lines: TextLines, at: list[int]) -> Iterator[Record]:
+    """Pass the events through; store the line of each in the ring buffer `at`."""
     for index, event in enumerate(events):
         at[index % len(at)] = lines.number
         yield event
@@ -89,21 +89,21 @@ def read_json_lines(lines: TextLines, default_type: str | None = None) -> Iterat
 
 
 def read_csv(lines: TextLines, default_type: str | None = None) -> Iterator[Record]:
-    """Yield the event of each row below the heading; an empty field is null."""
+    """Yield the event of each row after the header; an empty field is null."""
     csv.field_size_limit(PAYLOAD_LIMIT)  # 128 KiB otherwise
     rows = csv.reader(lines, strict=True)
-    heading: list[str] | None = None
+    header: list[str] | None = None
     for row in _csv_rows(rows, lines):
-        if heading is None:
-            heading = [name.strip() for name in row]
-            if len(set(heading)) < len(heading):
-                raise BadLine(lines.number, "the heading names a field twice")
-            _event(dict.fromkeys(heading, "-"), lines.number, None)
+        if header is None:
+            header = [name.strip() for name in row]
+            if len(set(header)) < len(header):
+                raise BadLine(lines.number, "the header names a field twice")
+            _event(dict.fromkeys(header, "-"), lines.number, None)
         elif row:
-            if len(row) != len(heading):
-                problem = f"{len(row)} field(s) where the heading has {len(heading)}"
+            if len(row) != len(header):
+                problem = f"{len(row)} field(s), the header has {len(header)}"
                 raise BadLine(lines.number, problem)
-            found = {name: cell or None for name, cell in zip(heading, row, strict=True)}
+            found = {name: cell or None for name, cell in zip(header, row, strict=True)}
             yield _event(found, lines.number, default_type)
 
 
@@ -136,8 +136,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(msg)
 
 
-def _shown(events: Iterator[Record]) -> Iterator[Record]:
-    """Show on a terminal how far it is; elsewhere pass the events through."""
+def _with_progress_on_terminal(events: Iterator[Record]) -> Iterator[Record]:
+    """Pass the events through; report the progress if stderr is a terminal."""
     return with_progress(events, _say) if sys.stderr.isatty() else events
 
 
@@ -146,7 +146,7 @@ def _say(count: int) -> None:
 
 
 def with_progress(events: Iterator[Record], say: Callable[[int], None]) -> Iterator[Record]:
-    """Pass the events through and tell their count now and then, and at the end if that was."""
+    """Pass the events through; report their count every `PROGRESS_EVERY` events and at the end."""
     count = 0
     for count, event in enumerate(events, start=1):
         yield event

@@ -1,4 +1,4 @@
-"""Events of a queue, read without a subscription: the oldest, the newest, those to come."""
+"""Events read without a subscription, for ``pgqpy event peek`` and ``event tail``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ if TYPE_CHECKING:
     from pgqpy import Client, Event
     from pgqpy.records import TickInfo
 
-POLL_INTERVAL = 1.0  # seconds; a tick notifies, but a full notification queue leaves that out
-REMEMBERED = 100_000  # events, so that none shows twice after a compaction
+POLL_INTERVAL = 1.0  # seconds; a tick notifies, unless the notification queue is full
+REMEMBERED = 100_000  # event ids, so that no event is shown twice after a compaction
 
 
 def oldest(client: Client, queue: str, limit: int) -> Iterator[Event]:
-    """Yield the first events that the queue still keeps, at most `limit`; read to the end."""
-    with client.transaction():  # whose locks keep the ticks from being compacted
+    """Yield the oldest events of the queue, at most `limit`. The caller must exhaust it."""
+    with client.transaction():  # its locks prevent a compaction of the ticks
         ticks, at = _ticks(client, queue), 0
-        yield from client.get_tick_events(
-            queue, ticks[0].tick_id, ticks[0].tick_id
-        )  # checks rights
+        first = ticks[0].tick_id
+        yield from client.get_tick_events(queue, first, first)  # empty; checks the rights
         while limit > 0 and at < len(ticks) - 1:
             start = at
             while (
@@ -42,11 +41,11 @@ def oldest(client: Client, queue: str, limit: int) -> Iterator[Event]:
 
 
 def newest(client: Client, queue: str, limit: int) -> tuple[list[Event], int]:
-    """Return the last events that were ticked, at most `limit`, and the last tick."""
+    """Return the newest events before the last tick, at most `limit`, and the tick's id."""
     with client.transaction():  # as above
         ticks = _ticks(client, queue)
         at, last = len(ticks) - 1, ticks[-1].tick_id
-        found = list(client.get_tick_events(queue, last, last))  # none: checks rights
+        found = list(client.get_tick_events(queue, last, last))  # empty; checks the rights
         while len(found) < limit and at > 0:
             end, wanted = at, limit - len(found)
             while at > 0 and ticks[end].tick_event_seq - ticks[at].tick_event_seq < wanted:
@@ -59,7 +58,7 @@ def newest(client: Client, queue: str, limit: int) -> tuple[list[Event], int]:
 def following(
     client: Client, queue: str, tick_id: int, shown_before: Iterable[Event]
 ) -> Generator[Event, None, None]:
-    """Yield the events that come after a tick, as they are ticked, without an end."""
+    """Yield the events after a tick, without end, as new ticks come."""
     channel = sql.Identifier(f"pgq_{queue}")
     client.connection.execute(sql.SQL("listen {}").format(channel))
     shown = deque((event.id for event in shown_before), maxlen=REMEMBERED)

@@ -1,4 +1,4 @@
-"""One line for whatever went wrong, and the exit code that goes with it."""
+"""Errors as one line on stderr, and their exit codes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
-# What to do next, by error class, where the command line knows better than the server's hint.
+# What to do next, by error class, if the command line has better advice than the server's hint.
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
@@ -25,7 +25,7 @@ REMEDIES = {
     "SchemaTooNew": "pip install --upgrade pgqpy",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
-    "LockNotAvailable": "somebody holds a lock: pgqpy doctor names long transactions",
+    "LockNotAvailable": "another session holds the lock: pgqpy doctor names long transactions",
     "TooManyConnections": "wait for a free connection, or raise max_connections",
     "ReadOnlySqlTransaction": "on a standby: connect to the primary; else "
     "default_transaction_read_only is on: alter role … set default_transaction_read_only = off",
@@ -41,7 +41,7 @@ _SECRETS = (
 
 
 def report(exc: BaseException) -> int:
-    """Say on stderr, in one line, what went wrong; return the exit code."""
+    """Print an error as one line on stderr; return the exit code."""
     if isinstance(exc, SystemExit):
         return _exit_as_told(exc)
     if isinstance(exc, BrokenPipeError):
@@ -76,7 +76,7 @@ def _exit_code(exc: BaseException) -> int:
 
 
 def explain(exc: BaseException) -> str:
-    """Return what happened and what to do, in one line that holds no password."""
+    """Return what happened and what to do, in one line without passwords."""
     happened, remedy = _told(exc)
     remedy = next((REMEDIES[name] for name in _names(exc) if name in REMEDIES), remedy)
     line = "; ".join(" ".join(part.split()).rstrip(".") for part in (happened, remedy) if part)
@@ -84,7 +84,7 @@ def explain(exc: BaseException) -> str:
 
 
 def redact(text: str) -> str:
-    """Blank out what looks like a password in a DSN, wherever the text quotes one."""
+    """Replace the passwords of connection strings in the text by ***."""
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return text
@@ -95,7 +95,7 @@ def _names(exc: BaseException) -> list[str]:
 
 
 def _told(exc: BaseException) -> tuple[str, str]:
-    """Return what happened and, if the error itself knows, what to do."""
+    """Return what happened, and what to do if the error says it."""
     if isinstance(exc, click.ClickException):
         return exc.format_message(), ""
     if isinstance(exc, OSError):
@@ -104,18 +104,18 @@ def _told(exc: BaseException) -> tuple[str, str]:
     names = _names(exc)
     if "PgqError" in names:
         return _told_by_pgqpy(exc)
-    # Named, not imported: psycopg and pydantic are imported where they are needed only.
+    # By name: importing psycopg and pydantic would slow every command down.
     if type(exc).__module__.startswith("psycopg"):
         return _told_by_server(exc) or _told_by_psycopg(exc)
     if "ValidationError" in names:
-        return _told_by_settings(exc), "each is an option here, or a variable"
+        return _told_by_settings(exc), "set it by its option, or by its variable"
     return f"{type(exc).__name__}: {exc}", _BUG
 
 
 def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
     by_server = _told_by_server(exc.__cause__) if exc.__cause__ else None
     if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
-        # The same, with the server's detail apart from its hint.
+        # Both say the same; the server's message separates detail and hint.
         return by_server[0], by_server[1] or str(getattr(exc, "what_to_do", ""))
     remedy = str(getattr(exc, "what_to_do", ""))
     return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
@@ -149,7 +149,7 @@ def _usage(exc: click.UsageError) -> int:
 
 
 def _broken_pipe() -> int:
-    # The reader went away (`| head`): nothing to say, and nothing may be flushed to it at exit.
+    # The reader of the pipe has ended (`| head`). Nothing may be flushed to the pipe at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return FAILED
 

@@ -1,4 +1,4 @@
-"""Options that many commands share, and the database they name."""
+"""Options that commands share, and the database that they name."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ COMMAND_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 
 
 @dataclass
 class Target:
-    """The database that the commands talk to; an empty dsn leaves it to libpq's ``PG*``."""
+    """The database of a command. With an empty `dsn`, libpq's ``PG*`` variables name it."""
 
     dsn: str = ""
 
     @contextmanager
     def client(self, *, any_owner: bool = False) -> Iterator[Client]:
-        """Open a client on it for SQL of ours (in autocommit mode), closed at the end.
+        """Open a client in autocommit mode; close it at the end of the block.
 
-        SchemaNotTrusted where the schema pgq is another role's, unless the command looks itself.
+        Raises SchemaNotTrusted if another role owns the schema pgq, unless `any_owner` is set.
         """
         from pgqpy import ConnectionFailed
         from pgqpy.client._sync import connect_pinned
@@ -40,7 +40,7 @@ class Target:
         try:
             client = connect_pinned(self.dsn, any_owner=any_owner)
         except ConnectionFailed as exc:
-            if exc.__cause__ is None:  # nothing was tried: the DSN itself is wrong
+            if exc.__cause__ is None:  # the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc
             raise
         with client:
@@ -48,7 +48,7 @@ class Target:
 
     @contextmanager
     def connection(self) -> Iterator[Connection[Any]]:
-        """Open a plain connection, whoever owns the schema, for what begins with its status."""
+        """Open a connection whoever owns the schema pgq: the command checks the owner itself."""
         with self.client(any_owner=True) as client:
             yield client.connection
 
@@ -60,7 +60,7 @@ def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None
 
 
 def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
-    """Add ``--dsn``: before the command or after it, the last one counts."""
+    """Add ``--dsn``. It may stand before or after the command; the last one counts."""
     return click.option(
         "--dsn",
         metavar="DSN",
@@ -71,17 +71,17 @@ def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
     )
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 pass_target = click.make_pass_decorator(Target, ensure=True)
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers; click's lets NaN in."""
+    """A range of numbers without NaN, which click's own range accepts."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Convert a word to a number of the range."""
+        """Convert a word to a number in the range."""
         number: float = super().convert(value, param, ctx)
         if math.isnan(number):
             self.fail(f"{value} is not a number", param, ctx)

@@ -1,4 +1,4 @@
-"""Data on stdout: a table on a terminal, aligned text in a pipe, JSON on request."""
+"""Data on stdout: a table on a terminal, aligned text in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-NAMES = ("queue", "consumer", "field")  # headings
+NAMES = ("queue", "consumer", "field")  # headings of columns with names
 WIDEST = 100_000  # characters
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"))  # seconds
 
@@ -28,9 +28,9 @@ def show_rows(
     as_json: bool,
     styles: Mapping[str, str] | None = None,
 ) -> None:
-    """Print a list of rows; `columns` maps a heading to the field under it. JSON has all fields.
+    """Print rows. `columns` maps each heading to a field; JSON has all fields.
 
-    `styles` colours a terminal's rows by the text of their first cell.
+    `styles` maps the text of a row's first cell to the row's style on a terminal.
     """
     rows = list(rows)
     if as_json:
@@ -44,7 +44,7 @@ def show_rows(
 
 
 def show_row(row: Row, *, as_json: bool) -> None:
-    """Print one row, a field a line."""
+    """Print one row, with a line for each field."""
     if as_json:
         _show_json(row)
         return
@@ -61,12 +61,12 @@ def show_json_line(row: Row) -> None:
 
 
 def show_line(cells: Sequence[str]) -> None:
-    """Print one row of an endless list, whose columns cannot be aligned."""
+    """Print one row of an endless list, without alignment."""
     click.echo("  ".join(map(escaped, cells)))
 
 
 def as_text(value: Any) -> str:
-    """Write a value for people: ``-`` for null, an interval with its unit, times to the second."""
+    """Format a value: ``-`` for null, intervals with units, times to the second."""
     if value is None:
         return "-"
     if isinstance(value, (list, tuple)):
@@ -78,7 +78,7 @@ def as_text(value: Any) -> str:
 
 
 def interval_text(value: timedelta) -> str:
-    """Write an interval by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
+    """Format an interval by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
     seconds = value.total_seconds()
     if abs(seconds) < 60:  # noqa: PLR2004  # a minute
         return f"{seconds:.1f} s".replace(".0 s", " s")
@@ -103,7 +103,7 @@ def _show_json(data: Any) -> None:
 
 
 def _is_narrow() -> bool:
-    """Say whether standard output cannot hold every text: then JSON escapes in its own way."""
+    """Say whether stdout lacks characters, so that JSON must escape them."""
     return not (sys.stdout.encoding or "").lower().startswith("utf")
 
 
@@ -134,7 +134,7 @@ def _show_table(
     console, table = Console(), Table(show_header=headings is not None)
     columns = headings or ("field", "value")
     for heading, cells in zip(columns, zip(*lines, strict=True) if lines else columns, strict=True):
-        # A name cut short is of no use; other columns are folded first.
+        # A column of names is never folded; the others are.
         widest = max(map(cell_len, cells)) if heading in NAMES and lines else None
         table.add_column(heading, overflow="fold", min_width=widest)
     for line in lines:
@@ -142,6 +142,6 @@ def _show_table(
         table.add_row(*row, style=styles.get(line[0]))
     anywhere = console.options.update(width=WIDEST)
     if console.measure(table, options=anywhere).minimum > console.width:
-        _show_plain([list(columns), *lines] if headings else lines)  # the terminal wraps the lines
+        _show_plain([list(columns), *lines] if headings else lines)  # the terminal wraps
     else:
         console.print(table)

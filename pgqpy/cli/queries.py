@@ -1,4 +1,4 @@
-"""What the commands read from the tables, beside the functions of the contract."""
+"""Lookups that several commands share: one queue, one consumer, details of consumers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.records import ConsumerInfo, QueueInfo
 
-# What PGQ's get_queue_info leaves out; every role may read pgq.queue.
+# Settings that get_queue_info does not return; every role may read pgq.queue.
 SETTINGS: LiteralString = """
     select queue_per_tx_limit, queue_disable_insert, queue_extra_maint
     from pgq.queue where queue_name = %s
@@ -24,14 +24,14 @@ SETTINGS: LiteralString = """
 
 
 def queue_info(client: Client, name: str) -> QueueInfo:
-    """Return the one queue of this name; QueueNotFound if there is none."""
+    """Return the queue; QueueNotFound if there is none."""
     for found in client.get_queue_info(name):
         return found
     raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
 
 
 def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
-    """Return the one subscription; QueueNotFound or ConsumerNotFound if there is none."""
+    """Return the consumer on the queue; QueueNotFound or ConsumerNotFound if there is none."""
     queue_info(client, queue)
     for found in client.get_consumer_info(queue, name):
         return found
@@ -41,13 +41,13 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
 
 
 def one(connection: Connection[Any], query: LiteralString, params: list[Any]) -> dict[str, Any]:
-    """Return the first row by column names; empty if there is none."""
+    """Return the first row as a dict; an empty dict if there is none."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query, params).fetchone() or {}
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, Any]]:
-    """Add to each consumer its retry and dead events, counted, and the session that runs it."""
+    """Add to each consumer the counts of retry and dead events and the session that runs it."""
     runs, counts = _sessions(client.connection), _counts(client)
 
     def row(info: ConsumerInfo) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, An
 def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
     try:
         counted = client.get_consumer_counts(None)
-    except NotSupported:  # the real extension keeps no dead events
+    except NotSupported:  # PGQ's extension keeps no dead events
         return {}
     return {
         (each.queue_name, each.consumer_name): (each.retry_events, each.dead_events)
@@ -71,7 +71,7 @@ def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
 
 
 def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the session that runs each consumer; what this role may not see of it is None."""
+    """Return the session that runs each consumer; fields hidden from this role are None."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(locks.RUNNING).fetchall()
     return {

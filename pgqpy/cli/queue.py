@@ -1,4 +1,4 @@
-"""``pgqpy queue``: create, configure, look at and drop queues."""
+"""``pgqpy queue``: create, configure, inspect and drop queues."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ CONSUMERS = {
 }
 
 
-def parse_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
-    """Split ``name=value`` words; the server knows the names and checks the values."""
+def split_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
+    """Split ``name=value`` words; the server checks names and values."""
     pairs = []
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -48,7 +48,7 @@ def parse_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def queue() -> None:
-    """Create, configure, look at or drop queues."""
+    """Create, configure, inspect or drop queues."""
 
 
 @queue.command()
@@ -58,16 +58,16 @@ def queue() -> None:
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="As in queue set.",
+    help="A setting, as in queue set; may be repeated.",
     shell_complete=complete.settings,
 )
 @connected
 def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
-    """Create a queue; a queue that exists is left as it is.
+    """Create a queue; leave an existing queue unchanged.
 
     Example: pgqpy queue create orders --set rotation_period='30 minutes'
     """
-    pairs = parse_settings(settings)
+    pairs = split_settings(settings)
     with target.client() as client, client.transaction():
         created = client.create_queue(name)
         if created:
@@ -78,12 +78,12 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
 @queue.command()
 @click.argument("name", shell_complete=complete.queues)
-@click.option("--force", is_flag=True, help="Also when consumers are registered: do not ask.")
+@click.option("--force", is_flag=True, help="Do not ask, even if consumers are registered.")
 @connected
 def drop(target: Target, name: str, *, force: bool) -> None:
     """Drop a queue with all its events.
 
-    If consumers are registered on it, this asks on a terminal and needs --force elsewhere.
+    If consumers are registered, a terminal asks; elsewhere --force is required.
 
     Example: pgqpy queue drop orders --force
     """
@@ -99,7 +99,7 @@ def _ask_to_drop(client: Client, name: str) -> bool:
     if not consumers:
         return False
     who = ", ".join(consumers)
-    question = f"Queue {name} has consumers ({who}). Drop it, and what they have not read?"
+    question = f"Queue {name} has consumers ({who}). Drop it with the events they have not read?"
     if not click.confirm(question, err=True):
         msg = "nothing was dropped"
         raise click.ClickException(msg)
@@ -152,14 +152,14 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
 )
 @connected
 def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
-    """Change settings of a queue: all of them, or none if one is refused.
+    """Change settings of a queue, all in one transaction.
 
-    ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
+    Settings: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
     rotation_period, disable_insert, per_tx_limit, ntables, extra_maint.
 
     Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
     """
-    pairs = parse_settings(settings)
+    pairs = split_settings(settings)
     with target.client() as client, client.transaction():
         _configure(client, name, pairs)
     click.echo(f"configured queue {name}", err=True)

@@ -1,4 +1,4 @@
-"""``pgqpy schema``: the engine in a database."""
+"""``pgqpy schema``: install, upgrade, inspect and remove the schema pgq; repair queues."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 ADVICE = {
     "missing": "not installed: pgqpy schema install",
-    "extension": "the extension pgq is installed here: pgqpy's client works with it as it is",
-    "foreign": "a schema pgq that is not pgqpy's is in the way",
+    "extension": "the extension pgq is installed: pgqpy's client works with it",
+    "foreign": "the schema pgq here is not pgqpy's: rename or drop it",
     "empty": "tables without their rows, as a schema-only dump restores them: "
     "pgqpy schema uninstall, then pgqpy schema install",
     "old": "older than this pgqpy: pgqpy schema upgrade",
@@ -28,15 +28,15 @@ ADVICE = {
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def schema() -> None:
-    """Install, upgrade, look at or remove the engine (the schema pgq)."""
+    """Install, upgrade, inspect or remove the engine, which is the schema pgq."""
 
 
 @schema.command()
 @connected
 def install(target: Target) -> None:
-    """Install the schema pgq, or bring it up to date.
+    """Install the schema pgq, or upgrade it to the version of this pgqpy.
 
-    Needs the owner of the database, no superuser. Does no harm when run again.
+    The owner of the database may do this, without superuser rights. It may be repeated.
 
     Example: pgqpy --dsn postgresql://localhost/shop schema install
     """
@@ -50,9 +50,9 @@ def install(target: Target) -> None:
 @schema.command()
 @connected
 def upgrade(target: Target) -> None:
-    """Bring an installed schema up to the version of this pgqpy.
+    """Upgrade an installed schema to the version of this pgqpy.
 
-    Queues, events and positions stay; forward only, in one transaction.
+    Queues, events and positions stay. The upgrade is one transaction; there is no downgrade.
 
     Example: pgqpy schema upgrade
     """
@@ -70,9 +70,9 @@ def upgrade(target: Target) -> None:
 @connected
 @click.pass_context
 def status(ctx: click.Context, target: Target, *, as_json: bool) -> None:
-    """Show what is installed, and what this pgqpy would install.
+    """Show the installed version and the version of this pgqpy.
 
-    Exit code 1 unless the schema is there and of this pgqpy's version.
+    Exit code 1 unless both are the same.
 
     Example: pgqpy schema status --json
     """
@@ -81,7 +81,7 @@ def status(ctx: click.Context, target: Target, *, as_json: bool) -> None:
     with target.connection() as connection:
         found = installer.status(connection)
     row = {**asdict(found), "state": found.state}
-    del row["untrusted"]  # it is a sentence, and goes to stderr
+    del row["untrusted"]  # a sentence, for stderr
     show_row(row, as_json=as_json)
     if found.untrusted is not None:
         click.echo(str(found.untrusted), err=True)
@@ -102,8 +102,8 @@ def print_() -> None:
 
 
 @schema.command()
-@click.option("--force", is_flag=True, help="Also when there are queues: their events are lost.")
-@click.option("--roles", is_flag=True, help="Drop the four pgq_ roles too, if nothing uses them.")
+@click.option("--force", is_flag=True, help="Drop queues and their events too.")
+@click.option("--roles", is_flag=True, help="Also drop the four pgq_ roles if they are unused.")
 @connected
 def uninstall(target: Target, *, force: bool, roles: bool) -> None:
     """Drop the schema pgq with everything in it.
@@ -127,9 +127,9 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 @connected
 @click.pass_context
 def repair(ctx: click.Context, target: Target, queues: tuple[str, ...]) -> None:
-    """Repair queues of a database that was restored where transaction ids are smaller.
+    """Repair queues after a restore into a cluster with smaller transaction ids.
 
-    Such queues refuse to tick (error PQ012) until this is done. Without QUEUES: all that refuse.
+    Such queues refuse to tick (error PQ012). Without QUEUES, all of them are repaired.
 
     Example: pgqpy schema repair
     """

@@ -1,4 +1,4 @@
-"""``pgqpy ticker``: run the daemon, or show its state."""
+"""``pgqpy ticker``: run the daemon, or show its status."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
 @click.group(context_settings=COMMAND_SETTINGS)
 def ticker() -> None:
-    """Run the daemon that ticks, retries and rotates, or see who does."""
+    """Run the daemon that ticks, retries and rotates, or show its status."""
 
 
 @ticker.command("run")
-@click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; give several.")
-@click.option("--poll-interval", type=float, help="Seconds between looks while events come in.")
-@click.option("--tick-interval", type=float, help="Seconds from a tick to the next look.")
-@click.option("--idle-poll-interval", type=float, help="Seconds between looks while idle.")
+@click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; may be repeated.")
+@click.option("--poll-interval", type=float, help="Seconds between polls while events come in.")
+@click.option("--tick-interval", type=float, help="Seconds from a tick to the next poll.")
+@click.option("--idle-poll-interval", type=float, help="Seconds between polls while idle.")
 @click.option("--retry-period", type=float, help="Seconds between moves of due retries.")
 @click.option("--maint-period", type=float, help="Seconds between rotations and clean-ups.")
 @click.option("--due-period", type=float, help="Seconds between checks of idle queues.")
 @click.option("--gauge-period", type=float, help="Seconds between readings of lag for /metrics.")
-@click.option("--health-limit", type=float, help="Seconds without a look that are unhealthy.")
+@click.option("--health-limit", type=float, help="Seconds without a poll before /healthz fails.")
 @click.option("--http-host", help="Address of /healthz and /metrics.  [default: 127.0.0.1]")
-@click.option("--http-port", type=int, help="Port of /healthz and /metrics; off without it.")
+@click.option("--http-port", type=int, help="Port of both.  [default: none]")
 @click.option("--log-format", type=click.Choice(["console", "json"]))
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 @pass_target
@@ -36,40 +36,41 @@ def ticker() -> None:
 def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options: Any) -> None:
     """Tick, retry and maintain the queues of one or more databases, until SIGTERM or Ctrl-C.
 
-    A second daemon stands by and takes over. Each option is also a variable, PGQPY_HTTP_PORT.
+    A second daemon stands by and takes over. Each option is also a variable, such as
+    PGQPY_HTTP_PORT.
 
     Example: pgqpy ticker run --dsn postgresql://localhost/shop --http-port 9187
     """
     from pgqpy.settings import TickerSettings
     from pgqpy.ticker import run as run_ticker
 
-    given = {name: value for name, value in options.items() if value is not None}
-    settings = TickerSettings(**given, **_named(target, dsns))
+    set_options = {name: value for name, value in options.items() if value is not None}
+    settings = TickerSettings(**set_options, **_databases(target, dsns))
     ctx.exit(run_ticker(settings))
 
 
 @ticker.command("status")
-@click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; give several.")
+@click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; may be repeated.")
 @json_option
 @pass_target
 @click.pass_context
 def status(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], *, as_json: bool) -> None:
-    """Say who ticks one or more databases, and whether every queue gets its ticks.
+    """Show the ticker of each database, and whether every queue gets its ticks.
 
-    Exit code 1 if a queue is late, is left out, or has no ticker, or a database does not answer.
-    Since when a ticker is connected is told to its own role and to pg_read_all_stats.
+    Exit code 1 if a queue is late, is left out or has no ticker, or a database does not answer.
+    The column since is visible to the ticker's own role and to pg_read_all_stats.
 
     Example: pgqpy ticker status --dsn postgresql://localhost/shop
     """
     from pgqpy.cli.ticker_status import show_status
     from pgqpy.settings import TickerSettings
 
-    settings = TickerSettings(**_named(target, dsns))
+    settings = TickerSettings(**_databases(target, dsns))
     ctx.exit(0 if show_status(settings.databases, as_json=as_json) else 1)
 
 
-def _named(target: Target, dsns: tuple[str, ...]) -> dict[str, Any]:
-    """Return the settings that name the databases: the options, else what stands elsewhere."""
+def _databases(target: Target, dsns: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings that name the databases; none if no option names one."""
     if dsns:
         return {"dsns": dsns}
     return {"dsn": target.dsn} if target.dsn else {}

@@ -1,4 +1,4 @@
-"""``pgqpy ticker status``: the ticker of each database, and the state of its queues."""
+"""The rows of ``pgqpy ticker status``: the ticker of each database, the state of each queue."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EXTENSION = "select from pg_extension where extname = 'pgq'"
 
 
 def show_status(dsns: Iterable[str], *, as_json: bool) -> bool:
-    """Print a row for each queue of each database; say whether all is well."""
+    """Print a row for each queue of each database; return whether all are healthy."""
     rows = [row for dsn in dsns for row in _database(dsn)]
     for row in rows:
         if row["error"]:
@@ -57,14 +57,14 @@ def show_status(dsns: Iterable[str], *, as_json: bool) -> bool:
 
 
 def _database(dsn: str) -> Iterator[Row]:
-    """Yield a row for each queue; one without a queue if there is none, or no way to look."""
+    """Yield a row for each queue; a row without one if there is none or on an error."""
     row: Row = dict.fromkeys(("database", "queue", "state", *COLUMNS.values(), "pid", "error"))
     try:
         with Target(dsn).client() as client:
             rows = list(_queues(client))
     except click.UsageError:
-        raise  # the DSN itself is wrong: nothing that is said may quote a part of it
-    except Exception as exc:  # noqa: BLE001  # the other databases are looked at all the same
+        raise  # the DSN itself is wrong, and no message may quote it
+    except Exception as exc:  # noqa: BLE001  # the other databases are shown all the same
         rows = [{"state": "failed", "error": failures.explain(exc)}]
     for each in rows:
         yield row | {"database": label(dsn)} | each
@@ -78,7 +78,7 @@ def _queues(client: Client) -> Iterator[Row]:
     pid = holder.pid if holder else None
     standbys = run(STANDBYS, [pid]).fetchone()
     skipped = {name for (name,) in run(SKIPPED).fetchall()}
-    # The original PGQ's pgqd holds no lock of ours.
+    # PGQ's own daemon pgqd does not hold pgqpy's lock.
     served = bool(holder and holder.may_be_ticker) or bool(run(EXTENSION).fetchone())
     common: Row = {
         "ticker": str(holder._replace(start=None)) if holder else None,

@@ -20,7 +20,7 @@ RUN = ("pipeline", "run", "--queue", "orders")
     ("options", "words"),
     [
         ([], ["--to is missing"]),
-        (["--to", "lake", "--format", "console"], ["--format console", "leave --to"]),
+        (["--to", "lake", "--format", "console"], ["--format console", "remove --to"]),
         (["--to", "lake", "--once", "--every", "5s"], ["--once and --every"]),
         (["--to", "lake", "--every", "soon"], ["'soon' is no interval", "10s"]),
         (["--to", "lake", "--max-events", "0"], ["--max-events"]),
