@@ -1,4 +1,4 @@
-"""Say what is wrong with the queues of a database, and what to do about it."""
+"""The checks of ``pgqpy doctor``: problems of a database's queues, with their remedies."""
 
 from pgqpy.doctor.examine import examine
 from pgqpy.doctor.finding import Finding

@@ -1,4 +1,4 @@
-"""Checks of what is installed, who may use it, and whether its data can be trusted."""
+"""Checks of the installed schema, the server's settings, rights, and restored data."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def judge_schema(found: Status) -> Iterator[Finding]:
-    """Compare what is installed with what this pgqpy ships; trust it first."""
+    """Compare the installed schema with this pgqpy's, after a check of its owners."""
     if (why := found.untrusted) is not None:
         what = f"{why.what}, so nothing else was looked at"
         yield Finding("fail", "owner", what, why.what_to_do)
         return
     installed, shipped = found.installed, found.shipped
-    says = {
+    by_state = {
         "current": Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's"),
         "missing": Finding(
             "fail", "schema", "there is no schema pgq in this database", "pgqpy schema install"
@@ -56,7 +56,7 @@ def judge_schema(found: Status) -> Iterator[Finding]:
             "client and consumers work with it, PGQ's own pgqd ticks",
         ),
     }
-    yield says[found.state]
+    yield by_state[found.state]
 
 
 SERVER = """
@@ -68,7 +68,7 @@ SERVER = """
 
 
 def judge_server(rows: list[Row]) -> Iterator[Finding]:
-    """Tell of a standby, and of a server that may forget commits it has confirmed."""
+    """Report a standby, and settings with which a crash loses data."""
     server = rows[0]
     if server["standby"]:
         what = "this server is a standby: it can neither insert nor tick"
@@ -79,17 +79,16 @@ def judge_server(rows: list[Row]) -> Iterator[Finding]:
             yield Finding("warn", "durability", what, f"{name} = on in postgresql.conf")
     if server["synchronous_commit"] == "off":
         what = (
-            "synchronous_commit is off: a crash of the server can take back the last events "
-            "that were committed, and delivered"
+            "synchronous_commit is off: a crash of the server can lose the last committed events, "
+            "even delivered ones"
         )
-        remedy = "turn it on for this role or database, or know that you can lose under a second"
+        remedy = "turn it on for this role or database, or accept the loss of up to a second"
         yield Finding("warn", "durability", what, remedy)
     else:
         yield Finding("ok", "durability", f"synchronous_commit is {server['synchronous_commit']}")
 
 
-# A role that lost its grants (a restore with --no-acl) is the engine's trouble; a user without any
-# of the roles is the user's.
+# role_may is false after a restore with --no-acl; user_may is false without the role's membership.
 RIGHTS = """
     with wanted (role, right_name, signature) as (values
         ('pgq_reader', 'consume', 'pgq.next_batch(text,text)'),
@@ -107,7 +106,7 @@ RIGHTS = """
 
 
 def judge_rights(rows: list[Row]) -> Iterator[Finding]:
-    """Tell what the four roles and the connected one may do."""
+    """Report missing roles, missing grants, and the rights of the connected role."""
     for row in rows:
         if row["role_exists"] and not row["role_may"]:
             what = f"role {row['role']} lacks the right to {row['right_name']}"
@@ -145,7 +144,7 @@ RESTORED = """
 
 
 def judge_restored(rows: list[Row]) -> Iterator[Finding]:
-    """Transaction ids that ran backwards: a dump restored into a younger cluster."""
+    """Report queues whose ticks have larger transaction ids than the cluster: a restored dump."""
     refused = [row for row in rows if row["tick_xmax"] > row["now_xmax"]]
     for row in refused:
         what = (
@@ -169,12 +168,10 @@ POSITIONS = """
 
 
 def judge_positions(rows: list[Row]) -> Iterator[Finding]:
-    """Find positions at a tick that is gone (PQ015): their consumers cannot go on."""
+    """Report consumers whose tick does not exist any more (PQ015)."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
-        what = (
-            f"consumer {consumer} of {queue} stands at tick {row['sub_last_tick']}, which is gone"
-        )
+        what = f"consumer {consumer} of {queue} is at tick {row['sub_last_tick']}, which is missing"
         remedy = f"pgqpy consumer register {queue} {consumer} --at TICK sets it to one that exists"
         yield Finding("fail", "position", what, remedy)
 

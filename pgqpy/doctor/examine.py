@@ -1,4 +1,4 @@
-"""Run the checks over one database."""
+"""The sequence of all checks on one database."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 LONG_TRANSACTION = timedelta(minutes=5)
-NOT_LOOKED_AT = ("missing", "foreign", "empty", "untrusted")
+NOT_CHECKED = ("missing", "foreign", "empty", "untrusted")
 
 
 def examine(
     connection: Connection[Any], *, long_transaction: timedelta = LONG_TRANSACTION
 ) -> Iterator[Finding]:
-    """Look at the connected database; changes nothing. The connection must be in autocommit mode.
+    """Yield the findings of all checks. The connection must be in autocommit mode.
 
-    `long_transaction` is the age from which an open transaction is a failure.
+    An open transaction older than `long_transaction` is a failure. The checks change nothing.
     """
     found = install.status(connection)
     yield from engine.judge_schema(found)
-    if found.state in NOT_LOOKED_AT:
+    if found.state in NOT_CHECKED:
         return
     for check in (
         *engine.CHECKS,
@@ -48,9 +48,9 @@ def _run(connection: Connection[Any], check: Check) -> Iterator[Finding]:
             rows = cursor.execute(check.query).fetchall()
     except errors.InsufficientPrivilege as exc:
         what = f"not looked at: {exc.diag.message_primary}"
-        remedy = f'grant pgq_admin to "{connection.info.user}" lets it look'
+        remedy = f'grant pgq_admin to "{connection.info.user}" allows it'
         yield Finding("skipped", check.name, what, remedy)
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction):
-        return  # the real extension, or an older schema, has no such thing
+        return  # PGQ's extension or an older schema lacks it
     else:
         yield from check.judge(rows)

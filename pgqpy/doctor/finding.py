@@ -1,4 +1,4 @@
-"""What a check says, and what a check is."""
+"""The types of checks and of their findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Judge = Callable[[list[Row]], Iterator["Finding"]]
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check on one object."""
 
     level: Level
     check: str
@@ -25,7 +25,7 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A query and the pure function that judges its rows."""
+    """A query, and the pure function that turns its rows into findings."""
 
     name: str
     query: LiteralString
@@ -33,7 +33,7 @@ class Check(NamedTuple):
 
 
 def rough(value: timedelta) -> str:
-    """Write a duration for people: ``42 s``, ``7 min``, ``3.5 h``, ``4 days``."""
+    """Format a duration roughly: ``42 s``, ``7 min``, ``3.5 h``, ``4 days``."""
     seconds = value.total_seconds()
     for size, unit in ((86400 * 2, 86400), (7200, 3600), (120, 60)):
         if seconds >= size:

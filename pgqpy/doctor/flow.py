@@ -1,4 +1,4 @@
-"""Checks of what moves: ticks, consumers, stages, retries, rotation."""
+"""Checks of ticks, switched-off queues, consumers, rotation, stages, retry and dead events."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ TICK_SLACK = timedelta(seconds=10)
 RETRY_SLACK = timedelta(minutes=1)
 ROTATION_SLACK = timedelta(minutes=10)
 STAGE_SLACK = timedelta(hours=1)
-MANY_STUBBORN = 10  # events
+MANY_FAILING = 10  # events that failed five times or more
 
-# A ticker of ours is known by its leader lock; another (pgqd) by the ticks it takes.
+# pgqpy's ticker holds a lock; another one, such as pgqd, shows only by its recent ticks.
 TICKS: LiteralString = f"""
     select i.queue_name, i.queue_ticker_paused as paused, i.queue_external_ticker as external,
         i.queue_ticker_max_lag as max_lag, i.queue_ticker_idle_period as idle_period,
@@ -39,17 +39,17 @@ TICKS: LiteralString = f"""
 
 
 def judge_ticks(rows: list[Row]) -> Iterator[Finding]:
-    """Tell whether there is a ticker, and whether it ticks every queue that it should."""
+    """Report a missing ticker, and queues that get no ticks."""
     leader = rows[0]["leader"]
     wanted = [row for row in rows if row["queue_name"] and not row["paused"]]
-    unfed = [_not_fed(row) for row in wanted if row["external"] and _is_late(row)]
-    yield from unfed
+    external = [_external_late(row) for row in wanted if row["external"] and _is_late(row)]
+    yield from external
     ours = [row for row in wanted if not row["external"]]
-    if ours or not unfed:
-        yield from _judge_ours(ours, leader, "every other queue" if unfed else "every queue")
+    if ours or not external:
+        yield from _judge_ours(ours, leader, "every other queue" if external else "every queue")
 
 
-def _not_fed(row: Row) -> Finding:
+def _external_late(row: Row) -> Finding:
     queue = row["queue_name"]
     what = f"the external ticker of queue {queue} does not tick: {_waits(row)}"
     remedy = (
@@ -60,10 +60,10 @@ def _not_fed(row: Row) -> Finding:
 
 
 def _judge_ours(ours: list[Row], leader: str | None, which: str) -> Iterator[Finding]:
-    """Judge the queues that a daemon is to tick; `which` are they, in a sentence."""
+    """Judge the queues of pgqpy's ticker; `which` names them in a sentence."""
     late = [row for row in ours if _is_late(row)]
     if leader is None and ours and all(row["untouched"] for row in ours):
-        late = ours  # no tick but the one that made the queue: nobody has ever ticked here
+        late = ours  # only the ticks of create_queue: no ticker has ever run
     if late and leader is None:
         yield _no_ticker(late)
     for row in late if leader is not None else []:
@@ -116,12 +116,12 @@ SWITCHES = """
 
 
 def judge_switches(rows: list[Row]) -> Iterator[Finding]:
-    """Tell of queues that somebody switched off, and may have forgotten."""
+    """Report queues that are paused or refuse inserts."""
     for row in rows:
         queue = row["queue_name"]
         if row["paused"]:
             remedy = f"pgqpy queue set {queue} ticker_paused=false"
-            what = f"queue {queue} is paused: nothing of it is delivered"
+            what = f"queue {queue} is paused: its events are not delivered"
             yield Finding("warn", "paused", what, remedy)
         if row["insert_disabled"]:
             remedy = f"pgqpy queue set {queue} disable_insert=false"
@@ -137,7 +137,7 @@ CONSUMERS = """
 
 
 def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
-    """Name the consumers further behind than a rotation period: they keep old tables."""
+    """Report consumers that lag more than a rotation period: they keep old tables."""
     blocking = [
         row
         for row in rows
@@ -163,7 +163,7 @@ ROTATION = """
 
 
 def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
-    """Find rotations long overdue: nobody maintains, or somebody is in the way."""
+    """Report rotations that are overdue."""
     for row in rows:
         if row["overdue"] > ROTATION_SLACK:
             what = f"queue {row['queue_name']} should have rotated {rough(row['overdue'])} ago"
@@ -183,7 +183,7 @@ STAGES = """
 
 
 def judge_stages(rows: list[Row]) -> Iterator[Finding]:
-    """Find stages that nobody commits: rotation waits for them until maint_stages gives them up."""
+    """Report old uncommitted stages. Rotation waits for them until maint_stages drops them."""
     for row in rows:
         if row["waited"] > STAGE_SLACK:
             what = (
@@ -197,7 +197,7 @@ RETRIES = """
     select q.queue_name, c.co_name as consumer_name,
         count(*) filter (where r.ev_retry_after < now()) as due,
         now() - least(greatest(min(r.ev_retry_after), 'epoch'), now()) as overdue,
-        count(*) filter (where r.ev_retry >= 5) as stubborn, max(r.ev_retry) as retries
+        count(*) filter (where r.ev_retry >= 5) as failing, max(r.ev_retry) as retries
     from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
         join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
     group by 1, 2 order by 1, 2
@@ -205,7 +205,7 @@ RETRIES = """
 
 
 def judge_retries(rows: list[Row]) -> Iterator[Finding]:
-    """Find retry events that are due and stay, and consumers that fail again and again."""
+    """Report retry events that are overdue, and consumers with many events that keep failing."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         if row["overdue"] > RETRY_SLACK:
@@ -214,10 +214,10 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
                 f"the oldest since {rough(row['overdue'])}"
             )
             yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
-        # One may be a bad event; many are a bad handler.
-        if row["stubborn"] >= MANY_STUBBORN:
+        # One such event may be bad data; many mean a bad handler.
+        if row["failing"] >= MANY_FAILING:
             what = (
-                f"consumer {consumer} of {queue} has {row['stubborn']} events in the retry queue "
+                f"consumer {consumer} of {queue} has {row['failing']} events in the retry queue "
                 f"that failed 5 times or more, up to {row['retries']} times"
             )
             remedy = (
@@ -236,13 +236,13 @@ DEAD = """
 
 
 def judge_dead(rows: list[Row]) -> Iterator[Finding]:
-    """Count the events that a consumer gave up on and nobody has looked after."""
+    """Report the number of each consumer's dead events."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = f"consumer {consumer} of {queue} has {row['events']} dead event(s)"
         remedy = (
             f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
-            " --all gives them again, pgqpy event delete drops them"
+            " --all retries them, pgqpy event delete deletes them"
         )
         yield Finding("warn", "dead", what, remedy)
 

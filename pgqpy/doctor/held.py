@@ -1,4 +1,4 @@
-"""The check for advisory locks of ours whose holders have no right to do their work."""
+"""The check of advisory locks: holders that block tickers, consumers, queues or installs."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ HELD: LiteralString = f"""
 
 
 def judge_held(rows: list[Row]) -> Iterator[Finding]:
-    """Name the holders that keep tickers, consumers, queues or installations waiting."""
+    """Report holders that block tickers, consumers, queues or installations."""
     for row in rows:
         holder = locks.Holder(**{name: row[name] for name in locks.Holder._fields})
-        stopped = _stopped(row, holder)
-        if stopped:
-            level, what = stopped
+        blocked = _blocked(row, holder)
+        if blocked:
+            level, what = blocked
             held = f"advisory lock ({row['class']}, {row['object']})"
             yield Finding(level, "lock", f"{what}: {held} is held by {holder}", holder.how_to_end)
 
 
-def _stopped(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
-    """Return the level and what the holder stops; None if it may hold the lock."""
-    stray = holder.pid is None
+def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
+    """Return the level and what the holder blocks; None if it may hold the lock."""
+    no_session = holder.pid is None  # a prepared transaction
     lock = (row["class"], row["object"])
-    if lock == (locks.ENGINE, locks.TICKING) and (stray or holder.may_tick is False):
+    if lock == (locks.ENGINE, locks.TICKING) and (no_session or holder.may_tick is False):
         return "fail", "every ticker stands by for a holder that may not tick"
-    if row["consumer"] and (stray or holder.may_consume is False):
+    if row["consumer"] and (no_session or holder.may_consume is False):
         return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
     if row["queue_name"] and row["exclusive"]:
         return "fail", f"queue {row['queue_name']} is not ticked unless it is being dropped"

@@ -1,4 +1,4 @@
-"""Checks of what holds xmin back: rows cannot be removed, and tables not rotated, behind it."""
+"""Checks of transactions and replication slots that hold xmin back and delay rotation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     from pgqpy.doctor.finding import Level, Row
 
-WARN_PART = 10  # a tenth of the limit is worth a warning
-SLOT_XIDS = 1_000_000  # a slot that holds so many transaction ids back is forgotten
+WARN_PART = 10  # a tenth of the limit is a warning
+SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
 
-# A transaction with an xid stands in the snapshots of every database, one without in its own's.
-# One row at least, with what this role may see: who is null where no transaction is open.
+# A transaction with an id is in the snapshots of every database, another only in those of its own.
+# There is always a row, which says what this role may see; who is null if no transaction is open.
 TRANSACTIONS = """
     select sight.*, open.*
     from (select current_user::text as role, pg_has_role('pg_read_all_stats', 'usage') as sees_all)
@@ -41,7 +41,7 @@ TRANSACTIONS = """
 
 
 def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
-    """Name the transactions that are older than `limit` (warn from a tenth of it)."""
+    """Report transactions older than `limit`, and as a warning those older than a tenth of it."""
     open_ = [row for row in rows if row["who"] is not None]
     old = [row for row in open_ if row["age"] > limit / WARN_PART]
     for row in old:
@@ -81,7 +81,7 @@ SLOTS = """
 
 
 def judge_slots(rows: list[Row]) -> Iterator[Finding]:
-    """Name replication slots whose standby went away, or lags far behind."""
+    """Report replication slots that are unused or far behind."""
     for row in rows:
         if row["xids"] > SLOT_XIDS or not row["active"]:
             state = "used" if row["active"] else "unused"
@@ -95,7 +95,7 @@ def judge_slots(rows: list[Row]) -> Iterator[Finding]:
 
 
 def checks(limit: timedelta) -> tuple[Check, ...]:
-    """Return the checks, with the age from which a transaction is too old."""
+    """Return the checks; a transaction older than `limit` is a failure."""
     return (
         Check("transaction", TRANSACTIONS, partial(judge_transactions, limit=limit)),
         Check("slot", SLOTS, judge_slots),

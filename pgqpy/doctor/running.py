@@ -1,4 +1,4 @@
-"""The check for consumers that no session runs."""
+"""The check of consumers that no session runs while events wait."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 QUIET = timedelta(minutes=1)
 GONE = timedelta(minutes=10)
 
-# waited: the age of the first tick with events after the position. Where the tick of the position
-# is gone, the check of positions speaks.
+# waited: the age of the first tick with events after the position. Positions whose tick does not
+# exist are left to the check "position".
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.pending_events, i.last_seen, i.current_batch as batch,
         (select now() - t.tick_time from pgq.tick t
@@ -37,11 +37,12 @@ RUNNING: LiteralString = f"""
 
 
 def judge_running(rows: list[Row]) -> Iterator[Finding]:
-    """Name the consumers that no session runs while events wait for them.
+    """Report consumers that no session runs while events wait for them.
 
-    A program that calls the SQL functions itself holds no lock: it runs if it was seen lately.
+    A program that calls the SQL functions directly holds no lock; it counts as running if it was
+    seen recently.
     """
-    idle = [row for row in rows if not row["runs"] and _forgotten(row) > QUIET]
+    idle = [row for row in rows if not row["runs"] and _unattended(row) > QUIET]
     for row in idle:
         queue, consumer = row["queue_name"], row["consumer_name"]
         seen = f"last seen {rough(row['last_seen'])} ago"
@@ -50,8 +51,8 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             f"nobody runs consumer {consumer} of queue {queue}: {row['pending_events']} event(s) "
             f"wait, the oldest for {rough(row['waited'])}; {batch} {seen}"
         )
-        # A long batch of a program without the lock, or a slow stream, looks the same for a while.
-        level: Level = "fail" if _forgotten(row) > GONE else "warn"
+        # A program without the lock looks the same while it processes a long batch.
+        level: Level = "fail" if _unattended(row) > GONE else "warn"
         remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
         yield Finding(level, "running", what, remedy)
     if not idle:
@@ -60,7 +61,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "running", what)
 
 
-def _forgotten(row: Row) -> timedelta:
+def _unattended(row: Row) -> timedelta:
     """Return how long events have waited without a call by the consumer."""
     return timedelta(0) if row["waited"] is None else min(row["waited"], row["last_seen"])
 

@@ -174,7 +174,7 @@ def test_a_stage_that_nobody_commits_is_named() -> None:
 
 
 def retries(**change: object) -> dict[str, object]:
-    counts = {"due": 1, "overdue": -HOUR, "stubborn": 0, "retries": 7}
+    counts = {"due": 1, "overdue": -HOUR, "failing": 0, "retries": 7}
     return {"queue_name": "q", "consumer_name": "c", **counts, **change}
 
 
@@ -182,7 +182,7 @@ def retries(**change: object) -> dict[str, object]:
 def test_one_stubborn_event_is_a_bad_event_many_are_a_bad_handler(
     events: int, expected: list[str]
 ) -> None:
-    assert levels(flow.judge_retries([retries(stubborn=events)])) == expected
+    assert levels(flow.judge_retries([retries(failing=events)])) == expected
 
 
 def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
