@@ -9,7 +9,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import engine, flow, held, horizon, running
+from pgqpy.doctor import consumers, engine, horizon, lock_holders, queues, ticker
 from pgqpy.doctor.finding import Check, Finding
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ def examine(
         return
     for check in (
         *engine.CHECKS,
-        *flow.CHECKS,
-        running.CHECK,
-        held.CHECK,
+        *ticker.CHECKS,
+        *queues.CHECKS,
+        *consumers.CHECKS,
+        *lock_holders.CHECKS,
         *horizon.checks(long_transaction),
     ):
         yield from _run(connection, check)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pgqpy.client._trust import not_trusted
-from pgqpy.doctor import Finding, engine, flow, horizon
+from pgqpy.doctor import Finding, consumers, engine, horizon, queues
 from pgqpy.doctor.finding import rough
 from pgqpy.install import ROLES, Status
 
@@ -120,7 +120,7 @@ def test_position_at_a_tick_that_is_gone_fails() -> None:
 
 def test_paused_and_disabled_queues_are_warned_of() -> None:
     row = {"queue_name": "q", "paused": True, "insert_disabled": True}
-    found = list(flow.judge_switches([row]))
+    found = list(queues.judge_switches([row]))
     assert levels(found) == ["warn", "warn"]
     assert found[0].remedy == "pgqpy queue set q ticker_paused=false"
 
@@ -141,7 +141,7 @@ def test_a_consumer_further_behind_than_a_rotation_blocks_it(
         "rotation_period": 2 * HOUR,
         "switched": HOUR,
     }
-    found = only(flow.judge_consumers([row]))
+    found = only(consumers.judge_consumers([row]))
     assert found.level == level
     if level == "fail":
         for words in ("billing", "orders", "3 h behind", "5 pending events"):
@@ -151,15 +151,17 @@ def test_a_consumer_further_behind_than_a_rotation_blocks_it(
 
 def test_a_consumer_seconds_behind_blocks_no_queue_that_rotates_all_the_time() -> None:
     row = {"lag": SECOND, "pending_events": 5, "rotation_period": 0 * SECOND}
-    assert only(flow.judge_consumers([row])).level == "ok"
+    assert only(consumers.judge_consumers([row])).level == "ok"
 
 
 def test_overdue_rotation_retries_and_dead_events() -> None:
     rotation = [{"queue_name": "q", "overdue": overdue} for overdue in (-HOUR, MINUTE, HOUR)]
-    assert levels(flow.judge_rotation(rotation)) == ["warn"]
-    assert levels(flow.judge_retries([retries(overdue=SECOND), retries(overdue=HOUR)])) == ["fail"]
+    assert levels(queues.judge_rotation(rotation)) == ["warn"]
+    assert levels(consumers.judge_retries([retries(overdue=SECOND), retries(overdue=HOUR)])) == [
+        "fail"
+    ]
     dead = [{"queue_name": "q", "consumer_name": "c", "events": 3}]
-    assert levels(flow.judge_dead(dead)) == ["warn"]
+    assert levels(consumers.judge_dead(dead)) == ["warn"]
 
 
 def test_a_stage_that_nobody_commits_is_named() -> None:
@@ -167,7 +169,7 @@ def test_a_stage_that_nobody_commits_is_named() -> None:
         {"queue_name": "q", "writer": "w", "stages": 2, "waited": waited, "drop": "select x"}
         for waited in (MINUTE, 2 * HOUR)
     ]
-    found = only(flow.judge_stages(rows))
+    found = only(queues.judge_stages(rows))
     assert found.level == "warn"
     assert "2 stage(s) of 'w' wait to be committed, the oldest for 2 h" in found.what
     assert "select x" in found.remedy
@@ -182,7 +184,7 @@ def retries(**change: object) -> dict[str, object]:
 def test_one_stubborn_event_is_a_bad_event_many_are_a_bad_handler(
     events: int, expected: list[str]
 ) -> None:
-    assert levels(flow.judge_retries([retries(failing=events)])) == expected
+    assert levels(consumers.judge_retries([retries(failing=events)])) == expected
 
 
 def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pgqpy
-from pgqpy.doctor import flow
+from pgqpy.doctor import ticker
 from tests.cli.support import Connect, Connection, Examine
 from tests.cli.test_doctor_checks import only
 
@@ -58,7 +58,7 @@ def queue(**change: object) -> dict[str, object]:
     ],
 )
 def test_ticks(change: dict[str, Any], level: str) -> None:
-    assert only(flow.judge_ticks([queue(**change)])).level == level
+    assert only(ticker.judge_ticks([queue(**change)])).level == level
 
 
 def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours() -> None:
@@ -66,7 +66,7 @@ def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours()
         queue(leader="pid 7"),
         queue(queue_name="copy", ticker_lag=HOUR, ev_new=2, external=True),
     ]
-    warned, fine = flow.judge_ticks(rows)
+    warned, fine = ticker.judge_ticks(rows)
     assert (warned.level, fine.level) == ("warn", "ok")
     assert "the external ticker of queue copy does not tick" in warned.what
     assert "the last tick of queue copy is 60 min old, 2 event(s) wait" in warned.what
@@ -76,7 +76,7 @@ def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours()
 
 def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
     rows = [queue(queue_name=f"q{number}", ticker_lag=HOUR) for number in range(8)]
-    found = only(flow.judge_ticks(rows))
+    found = only(ticker.judge_ticks(rows))
     assert "and 3 more" in found.what
     assert found.remedy == "pgqpy ticker run"
 
@@ -86,7 +86,7 @@ def test_a_late_queue_beside_a_ticker_is_named() -> None:
         queue(leader="pid 7"),
         queue(queue_name="bad", leader="pid 7", ticker_lag=HOUR, ev_new=2),
     ]
-    found = only(flow.judge_ticks(rows))
+    found = only(ticker.judge_ticks(rows))
     assert "pid 7" in found.what
     assert "queue bad is 60 min old, 2 event(s) wait" in found.what
 

@@ -55,4 +55,4 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     return None
 
 
-CHECK = Check("lock", HELD, judge_held)
+CHECKS = (Check("lock", HELD, judge_held),)

@@ -1,0 +1,159 @@
+"""Checks of consumers: behind, not running, retry events overdue, dead events."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy import locks
+from pgqpy.doctor.finding import Check, Finding, rough
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import LiteralString
+
+    from pgqpy.doctor.finding import Level, Row
+
+LEAST_LAG = timedelta(minutes=10)  # a smaller one is never a failure
+QUIET = timedelta(minutes=1)
+GONE = timedelta(minutes=10)
+RETRY_SLACK = timedelta(minutes=1)
+MANY_FAILING = 10  # events that failed five times or more
+
+CONSUMERS = """
+    select c.queue_name, c.consumer_name, c.lag, c.last_seen, c.pending_events,
+        q.queue_rotation_period as rotation_period, now() - q.queue_switch_time as switched
+    from pgq.get_consumer_info() c join pgq.queue q on q.queue_name = c.queue_name
+    where c.last_tick is not null order by 1, 2
+"""
+
+
+def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
+    """Report consumers that lag more than a rotation period: they keep old tables."""
+    blocking = [
+        row
+        for row in rows
+        if row["pending_events"] and row["lag"] > max(row["rotation_period"], LEAST_LAG)
+    ]
+    for row in blocking:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"consumer {consumer} blocks the rotation of queue {queue}: "
+            f"{rough(row['lag'])} behind, {row['pending_events']} pending events, "
+            f"last seen {rough(row['last_seen'])} ago"
+        )
+        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        yield Finding("fail", "consumer", what, remedy)
+    if not blocking:
+        yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
+
+
+# waited: the age of the first tick with events after the position. Positions whose tick does not
+# exist are left to the check "position".
+RUNNING: LiteralString = f"""
+    select i.queue_name, i.consumer_name, i.pending_events, i.last_seen, i.current_batch as batch,
+        (select now() - t.tick_time from pgq.tick t
+            where t.tick_queue = q.queue_id and t.tick_id > i.last_tick
+                and t.tick_event_seq > done.tick_event_seq
+            order by t.tick_id limit 1) as waited,
+        r.pid is not null as runs
+    from pgq.get_consumer_info() i
+        join pgq.queue q on q.queue_name = i.queue_name
+        join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = i.last_tick
+        left join ({locks.RUNNING}) r
+            on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
+    order by 1, 2
+"""  # noqa: S608  # our own query within our own
+
+
+def judge_running(rows: list[Row]) -> Iterator[Finding]:
+    """Report consumers that no session runs while events wait for them.
+
+    A program that calls the SQL functions directly holds no lock; it counts as running if it was
+    seen recently.
+    """
+    idle = [row for row in rows if not row["runs"] and _unattended(row) > QUIET]
+    for row in idle:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        seen = f"last seen {rough(row['last_seen'])} ago"
+        batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
+        what = (
+            f"nobody runs consumer {consumer} of queue {queue}: {row['pending_events']} event(s) "
+            f"wait, the oldest for {rough(row['waited'])}; {batch} {seen}"
+        )
+        # A program without the lock looks the same while it processes a long batch.
+        level: Level = "fail" if _unattended(row) > GONE else "warn"
+        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        yield Finding(level, "running", what, remedy)
+    if not idle:
+        count = sum(row["runs"] for row in rows)
+        what = f"{count} of {len(rows)} consumer(s) run, no events wait for the others"
+        yield Finding("ok", "running", what)
+
+
+def _unattended(row: Row) -> timedelta:
+    """Return how long events have waited without a call by the consumer."""
+    return timedelta(0) if row["waited"] is None else min(row["waited"], row["last_seen"])
+
+
+RETRIES = """
+    select q.queue_name, c.co_name as consumer_name,
+        count(*) filter (where r.ev_retry_after < now()) as due,
+        now() - least(greatest(min(r.ev_retry_after), 'epoch'), now()) as overdue,
+        count(*) filter (where r.ev_retry >= 5) as failing, max(r.ev_retry) as retries
+    from pgq.retry_queue r join pgq.subscription s on s.sub_id = r.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
+    group by 1, 2 order by 1, 2
+"""
+
+
+def judge_retries(rows: list[Row]) -> Iterator[Finding]:
+    """Report retry events that are overdue, and consumers with many events that keep failing."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        if row["overdue"] > RETRY_SLACK:
+            what = (
+                f"{row['due']} retry event(s) for consumer {consumer} of {queue} are due, "
+                f"the oldest since {rough(row['overdue'])}"
+            )
+            yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
+        # One such event may be bad data; many mean a bad handler.
+        if row["failing"] >= MANY_FAILING:
+            what = (
+                f"consumer {consumer} of {queue} has {row['failing']} events in the retry queue "
+                f"that failed 5 times or more, up to {row['retries']} times"
+            )
+            remedy = (
+                "its log says why; after max_retries they are dead events; "
+                f"pgqpy consumer show {queue} {consumer} counts both"
+            )
+            yield Finding("warn", "retry", what, remedy)
+
+
+DEAD = """
+    select q.queue_name, c.co_name as consumer_name, count(*) as events
+    from pgq.dead_event d join pgq.registration s on s.sub_id = d.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
+    group by 1, 2 order by 1, 2
+"""
+
+
+def judge_dead(rows: list[Row]) -> Iterator[Finding]:
+    """Report the number of each consumer's dead events."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = f"consumer {consumer} of {queue} has {row['events']} dead event(s)"
+        remedy = (
+            f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
+            " --all retries them, pgqpy event delete deletes them"
+        )
+        yield Finding("warn", "dead", what, remedy)
+
+
+CHECKS = (
+    Check("consumer", CONSUMERS, judge_consumers),
+    Check("running", RUNNING, judge_running),
+    Check("retry", RETRIES, judge_retries),
+    Check("dead", DEAD, judge_dead),
+)
