@@ -87,10 +87,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # or type checkers would believe that every name is here
+if not TYPE_CHECKING:  # type checkers would take every name as defined
 
     def __getattr__(name: str) -> str:
-        # Read on demand: a copy of the folder, as on Spark's workers, has no metadata.
+        # Read on demand: on Spark's workers the package may be a copy without metadata.
         if name == "__version__":
             from importlib.metadata import version  # noqa: PLC0415  # see above
 

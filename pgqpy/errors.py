@@ -1,7 +1,7 @@
-"""Every error that is pgqpy's own. The docstring is the message, the attributes are its data.
+"""The exceptions of pgqpy. A class's docstring is its default message; data are attributes.
 
-Errors of PostgreSQL that say nothing about queues (a lost connection, a lock timeout, a missing
-right) reach the caller as psycopg raised them.
+Errors of PostgreSQL that do not concern queues, such as a lost connection, a lock timeout or a
+missing right, reach the caller as psycopg's exceptions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class PgqError(Exception):
     detail: str | None = None
 
     def __init__(self, message: str | None = None, **data: object) -> None:
-        """Take the message (the docstring, if none) and the data that become attributes."""
+        """Take the message (default: the docstring) and the data, which become attributes."""
         text = message or (type(self).__doc__ or "").partition("\n")[0].rstrip(".")
         super().__init__(f"{text}: {self.what_to_do}" if self.what_to_do and not message else text)
         self.__dict__.update(data)
@@ -43,7 +43,7 @@ class QueueNotFound(PgqError):
     """
 
     what_to_do = "create it with create_queue"
-    words: ClassVar[str] = "no queue {queue!r} in this database"  # the same everywhere
+    words: ClassVar[str] = "no queue {queue!r} in this database"  # used by all who raise it
 
 
 class ConsumerNotFound(PgqError):
@@ -64,12 +64,12 @@ class BatchNotFound(PgqError):
 
 
 class BatchLost(BatchNotFound):
-    """The batch is not this consumer's any more, so nothing was finished.
+    """The batch has another holder now, so nothing was finished.
 
     Data: `.batch_id`.
     """
 
-    what_to_do = "undo what was done for it; whoever owns the consumer now gets its events"
+    what_to_do = "undo the work on its events: the consumer's present holder receives them again"
 
 
 class EventNotFound(PgqError):
@@ -110,14 +110,14 @@ class QueueInUse(PgqError):
 
 
 class InvalidArgument(PgqError):
-    """An argument has a value that cannot be meant.
+    """An argument has a value that is not allowed.
 
     Data: `.parameter`.
     """
 
 
 class UnknownParameter(InvalidArgument):
-    """A queue has no such setting.
+    """Queues have no such setting.
 
     Data: `.parameter`.
     """
@@ -148,16 +148,16 @@ class InstallRefused(PgqError):
 
 
 class CorruptQueue(PgqError):
-    """A consumer does not see its tick.
+    """The tick at a consumer's position does not exist.
 
     Data: `.queue`, `.consumer`.
     """
 
 
 class RangeExpired(PgqError):
-    """Rotation took events of the range.
+    """Rotation has removed events of the range.
 
-    Data: `.queue`, `.tick_id`, and the ticks that are left: `.first_tick` to `.last_tick`.
+    Data: `.queue`, `.tick_id`, and the range of ticks that are left: `.first_tick`, `.last_tick`.
     """
 
     first_tick: int | None = None
@@ -165,16 +165,16 @@ class RangeExpired(PgqError):
 
 
 class SubscriptionMoved(PgqError):
-    """The subscription is not where it was left: somebody else uses the consumer.
+    """The subscription is not at the expected tick: another program uses the consumer.
 
-    Data: `.queue`, `.consumer`, and where it is: `.tick_id`.
+    Data: `.queue`, `.consumer`, and its present tick, `.tick_id`.
     """
 
     what_to_do = "give each reader a consumer of its own"
 
 
 class ConnectionFailed(PgqError):
-    """There is no connection to the database."""
+    """The connection to the database failed."""
 
 
 class SchemaMissing(PgqError):
@@ -215,26 +215,26 @@ class WrongEncoding(PgqError):
 
 
 class UnreadableEvent(PgqError):
-    """The event is not valid UTF-8, which only a database in SQL_ASCII can hold.
+    """The event is not valid UTF-8; only a database with encoding SQL_ASCII can contain such text.
 
     Data: `.batch_id` or `.queue`, `.event_id`, `.field`.
     """
 
 
 class PreparedStatementLost(PgqError):
-    """A pooler gave the connection another server session, without its prepared statements."""
+    """The connection has a new server session, behind a pooler, without prepared statements."""
 
     what_to_do = (
-        "connect with prepare_threshold=None, to PgBouncer 1.22 or later with "
-        "max_prepared_statements, or to the server itself"
+        "connect with prepare_threshold=None, through PgBouncer 1.22 or later with "
+        "max_prepared_statements, or directly to the server"
     )
 
 
 class ConsumerRunning(PgqError):
-    """The consumer runs elsewhere already.
+    """Another session runs the consumer.
 
     Data: `.queue`, `.consumer`, and the holder of its lock: `.pid` of the session, `.role`,
-    `.application`, `.address` and `.since`, when that session began.
+    `.application`, `.address` and `.since`, the start of that session.
     """
 
     pid: int | None = None
@@ -245,24 +245,24 @@ class ConsumerRunning(PgqError):
 
 
 class TransactionEnded(PgqError):
-    """A handler ended the transaction in which its batch is processed."""
+    """A handler ended the transaction of its batch."""
 
-    what_to_do = "commit and rollback are the consumer's; to undo an event, raise an exception"
+    what_to_do = "leave commit and rollback to the consumer; raise an exception to undo an event"
 
 
 class StageLost(PgqError):
-    """Not all of the stages wait to be committed, so none was.
+    """Some of the stages do not exist any more, so none was committed.
 
-    They were dropped, or waited for more than a day, or the queue was repaired since.
+    They were dropped, or waited for more than a day, or the queue was repaired meanwhile.
 
     Data: `.queue`.
     """
 
-    what_to_do = "write it again"
+    what_to_do = "write the epoch again"
 
 
 class EpochChanged(PgqError):
-    """The epoch was committed with other events, or a later epoch was: nothing was inserted."""
+    """The epoch was committed with other events, or a later one was; nothing was inserted."""
 
     what_to_do = "restore the newer checkpoint, or take a new writer name"
 

@@ -1,4 +1,4 @@
-"""Put the engine (``schema/``) into a database, look at it, take it out again."""
+"""Installation, upgrade, status and removal of the schema pgq in a database."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
-LOCK = (7366513, 1)  # the advisory lock that the manifest takes too
+LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
 
 
 class InstallFailed(PgqError):
-    """The schema was not installed: the server refused a statement, and nothing was changed."""
+    """The server refused a statement of the schema; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a database holds of pgqpy, and what this package would install there."""
+    """The state of the schema pgq in a database, compared with this package."""
 
     database: str
     user: str
     server_version: int  # 180003 is 18.3
     shipped: int  # the version of the schema in this package
-    installed: int | None  # 0: tables without rows; None: not ours, or must not be read
-    schema_exists: bool  # a schema pgq, ours or not
+    installed: int | None  # 0: tables without rows; None: not pgqpy's, or not safe to read
+    schema_exists: bool  # a schema pgq, pgqpy's or not
     owner: str | None
     extension: str | None  # version of the extension pgq, if it is present
     roles: tuple[str, ...]
     missing_roles: tuple[str, ...]
     queues: int
-    untrusted: SchemaNotTrusted | None = None  # why this session may call nothing in the schema
+    untrusted: SchemaNotTrusted | None = None  # set if calls into the schema are not safe
 
     @property
     def state(self) -> str:
@@ -61,7 +61,7 @@ class Status:
 
 
 class Uninstalled(NamedTuple):
-    """What uninstall did: how many queues went, which roles went and which stayed."""
+    """The result of `uninstall`: the number of dropped queues, dropped roles, kept roles."""
 
     queues: int
     dropped_roles: tuple[str, ...]
@@ -69,12 +69,12 @@ class Uninstalled(NamedTuple):
 
 
 def install(connection: Connection[Any]) -> int:
-    """Install the schema, or bring it up to date, in one transaction; return its version.
+    """Install or upgrade the schema in one transaction; return its version.
 
-    Twice in a row, or from two sessions at once, does no harm. The connection must be in
-    autocommit mode and idle, since the script holds its own transaction.
+    It may be repeated, and run by two sessions at once. The connection must be in autocommit mode
+    and outside a transaction: the script has its own.
 
-    Raises InstallRefused (extension pgq present, roles missing, not allowed here), SchemaTooNew,
+    Raises InstallRefused (extension pgq present, roles missing, right missing), SchemaTooNew,
     InstallFailed (with file and line).
     """
     _check_idle(connection)
@@ -91,9 +91,9 @@ def install(connection: Connection[Any]) -> int:
 
 
 def upgrade(connection: Connection[Any]) -> int:
-    """Bring an installed schema up to date; return its version.
+    """Upgrade an installed schema; return its version.
 
-    Raises SchemaMissing where there is nothing to upgrade, else what `install` raises.
+    Raises SchemaMissing if no schema is installed, and the errors of `install`.
     """
     if status(connection).state == "missing":
         raise SchemaMissing
@@ -101,12 +101,12 @@ def upgrade(connection: Connection[Any]) -> int:
 
 
 def status(connection: Connection[Any]) -> Status:
-    """Look at the connected database; changes nothing, and calls nothing that is not trusted."""
+    """Return the state of the database; change nothing and call no untrusted code."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
         stranger = cursor.execute(STRANGER).fetchone()
     ours, queues = row.pop("ours"), row.pop("has_queues")
-    # Even a plain table of another role runs code when it is read: casts of its columns' types.
+    # Reading another role's table runs that role's code: the casts of its column types.
     installed, count = None, 0
     if stranger is None and ours:
         installed = _scalar(connection, "select coalesce(max(version), 0) from pgq.installation")
@@ -129,10 +129,10 @@ def status(connection: Connection[Any]) -> Status:
 def uninstall(
     connection: Connection[Any], *, force: bool = False, roles: bool = False
 ) -> Uninstalled:
-    """Drop the schema pgq with every queue in it, in one transaction.
+    """Drop the schema pgq with all queues, in one transaction.
 
-    Without `force` it refuses where there are queues. The four roles belong to the whole cluster
-    and stay; `roles` drops those that no database uses and that have no member any more.
+    Without `force` it refuses if there are queues. The four roles belong to the cluster and stay;
+    with `roles`, those are dropped that no database uses and that have no other members.
 
     Raises SchemaMissing, InstallRefused.
     """
@@ -142,7 +142,7 @@ def uninstall(
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
             found = status(connection)
             if found.untrusted is not None:
-                connection.execute(preflight_sql().encode())  # names all that is another role's
+                connection.execute(preflight_sql().encode())  # raises, and names what is not ours
                 raise InstallRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
@@ -194,7 +194,7 @@ def _check_idle(connection: Connection[Any]) -> None:
 
 
 def _roll_back(connection: Connection[Any]) -> None:
-    # The script's own `begin` is still open after an error; psycopg knows nothing of it.
+    # After an error the transaction that the script began is still open.
     if not connection.closed:
         connection.rollback()
 

@@ -1,4 +1,4 @@
-"""The advisory locks of pgqpy, by number, and their holders: any session may take any lock."""
+"""The numbers of pgqpy's advisory locks, and queries for their holders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-ENGINE = 7366513  # with one of the next four
+# The first key of each lock, with its second key:
+ENGINE = 7366513  # one of the next four
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
-CONSUMER = 7366514  # with a subscription's id
-QUEUE = 7366515  # with a queue's id: shared for looks at it, exclusive for drop_queue
+CONSUMER = 7366514  # a subscription's id
+QUEUE = 7366515  # a queue's id; readers hold it shared, drop_queue holds it exclusively
 
-# A prepared transaction holds locks without a session. The two signatures tell whether the holder
-# could be a ticker or a consumer at all; application names can be invented, rights cannot.
+# Any session may take any lock, and invent its application name. may_tick and may_consume tell
+# whether the holder has the rights of a ticker or consumer. A prepared transaction has no session.
 HOLDERS: LiteralString = """
     select l.classid::int8 as class, l.objid::int8 as object, l.mode = 'ExclusiveLock' as exclusive,
         l.pid, coalesce(a.usename, p.owner)::text as role, a.application_name as application,
@@ -36,7 +37,7 @@ HOLDERS: LiteralString = """
         and l.database = (select oid from pg_database where datname = current_database())
         and l.classid in (7366513, 7366514, 7366515)
 """
-# The sessions that run consumers: a running Consumer holds the lock on its subscription.
+# The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""
     select q.queue_name, c.co_name as consumer_name, h.pid, h.application,
         coalesce(h.hostname, h.address) as host
@@ -46,7 +47,7 @@ RUNNING: LiteralString = f"""
         join pgq.consumer c on c.co_id = s.sub_consumer
     where h.pid is not null and h.may_consume is not false
 """  # noqa: S608  # our own query within our own
-# One row, of any holder: parameters are the class and the object.
+# One holder of a lock. Parameters: class, object.
 HOLDER: LiteralString = f"""
     select pid, role, application, address, start, prepared, may_tick, may_consume
     from ({HOLDERS}) h where class = %s and object = %s order by pid limit 1
@@ -54,7 +55,7 @@ HOLDER: LiteralString = f"""
 
 
 class Holder(NamedTuple):
-    """The holder of a lock; what only its owner may see of a session is None."""
+    """The holder of a lock; fields hidden from this role are None."""
 
     pid: int | None
     role: str | None
@@ -66,7 +67,7 @@ class Holder(NamedTuple):
     may_consume: bool | None = None
 
     def __str__(self) -> str:
-        """Name the holder in the middle of a sentence."""
+        """Describe the holder, for use in a sentence."""
         if self.pid is None:
             return f"prepared transaction {self.prepared!r} of role {self.role}"
         application = self.application or "unknown application"
@@ -77,12 +78,12 @@ class Holder(NamedTuple):
 
     @property
     def may_be_ticker(self) -> bool:
-        """Whether this could be a ticker: a session of a role that may tick."""
+        """Whether the holder is a session whose role may tick."""
         return self.pid is not None and self.may_tick is not False
 
     @property
     def how_to_end(self) -> str:
-        """The statement that frees the lock."""
+        """The SQL statement that releases the lock."""
         if self.pid is None:
             name = (self.prepared or "").replace("'", "''")
             if name.isprintable():

@@ -1,7 +1,6 @@
-"""Read the manifest of the engine: ``schema/install.sql`` and the files that it names.
+"""The SQL of the schema pgq, read from ``schema/install.sql`` and the files that it includes.
 
-It is the only list of what is installed: psql runs it as it stands, and this module reads the
-same file, so there is no second order of things to keep right.
+psql can run the same file, so the order of installation is written down once.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MIGRATION = re.compile(r"tables/(\d+)[^/]*\.sql")
 
 
 class Piece(NamedTuple):
-    """A stretch of the one SQL text and the file it came from, relative to ``schema/``."""
+    """A part of the SQL text, with its file relative to ``schema/``."""
 
     file: str
     text: str
@@ -30,13 +29,13 @@ class Piece(NamedTuple):
 
     @property
     def migration(self) -> int | None:
-        """The version that this file brings the state to; None if it is no migration."""
+        """The schema version that this file creates; None if it is not in ``tables/``."""
         match = _MIGRATION.fullmatch(self.file)
         return int(match[1]) if match else None
 
 
 def pieces() -> Iterator[Piece]:
-    """Yield the whole schema in order: each line of the manifest, each file that it includes."""
+    """Yield the whole schema in order: lines of the manifest and included files."""
     schema = files("pgqpy") / "schema"
     manifest = (schema / MANIFEST).read_text(encoding="utf-8")
     for number, line in enumerate(manifest.splitlines(keepends=True), start=1):
@@ -49,12 +48,12 @@ def pieces() -> Iterator[Piece]:
 
 
 def server_pieces() -> Iterator[Piece]:
-    """Yield what the server takes: psql's own commands are left out."""
+    """Yield the pieces for the server, without psql's own commands."""
     return (piece for piece in pieces() if not piece.text.startswith("\\"))
 
 
 def preflight_sql() -> str:
-    """Return the part that refuses a schema which is not the user's own, before it is read."""
+    """Return the part that refuses a schema of another owner before it is read."""
     return "".join(piece.text for piece in pieces() if piece.file == PREFLIGHT)
 
 
@@ -70,12 +69,12 @@ def execute_sql() -> str:
 
 @cache
 def shipped_version() -> int:
-    """Return the version this package installs: the number of the last file in ``tables/``."""
+    """Return the version of this package's schema: the last file's number in ``tables/``."""
     return max((piece.migration or 0 for piece in pieces()), default=0)
 
 
 def place(position: str | None) -> str:
-    """Turn the server's position in `execute_sql`, in characters from 1, into ``file:line: ``."""
+    """Translate a character position in `execute_sql`, from 1, to ``file:line: ``."""
     if not position:
         return ""
     left = int(position) - 1

@@ -1,4 +1,4 @@
-"""What the queue hands out: plain, immutable records."""
+"""Immutable records that calls return: events, batches, queues, consumers, ticks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Event(NamedTuple):
 
     Attributes:
         id: position in the queue's sequence; keeps its value through the retry queue.
-        time: when the producer's transaction began (aware datetime, in UTC where `get_batch_events`
-            or a consumer gives it).
+        time: start of the producer's transaction (an aware datetime; in UTC from
+            `get_batch_events` and consumers).
         txid: the transaction that made it visible to consumers.
-        retry: how often it went through the retry queue; None the first time.
-        type: what kind of event it is, in the application's words.
+        retry: how often the event was retried; None at the first delivery.
+        type: the kind of event, chosen by the application.
         data: the payload as text.
         extra1: free for the application, as are extra2, extra3 and extra4.
     """
@@ -34,7 +34,7 @@ class Event(NamedTuple):
     extra3: str | None = None
     extra4: str | None = None
 
-    def json(self) -> Any:  # JSON may hold any of these
+    def json(self) -> Any:  # any JSON value
         """Parse `data` as JSON; None if there is none.
 
         Raises:
@@ -50,10 +50,10 @@ class Event(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What became visible between two ticks, for one consumer.
+    """The events between two ticks, for one consumer.
 
-    `event_seq - prev_event_seq` hints at its size. It is never a promise: an empty batch may show a
-    difference, a full one none.
+    `event_seq - prev_event_seq` is a rough estimate of the number of events. The difference may be
+    0 for a batch with events, and more than 0 for an empty one.
     """
 
     id: int
@@ -68,7 +68,7 @@ class Batch(NamedTuple):
 
 
 class BatchInfo(NamedTuple):
-    """An open batch, as `get_batch_info` tells it; `lag` is the age of its last tick."""
+    """An open batch, from `get_batch_info`; `lag` is the age of its last tick."""
 
     queue_name: str
     consumer_name: str
@@ -101,9 +101,9 @@ class QueueInfo(NamedTuple):
 
 
 class ConsumerInfo(NamedTuple):
-    """Where one consumer stands on one queue; `lag` is the age of its last finished tick.
+    """The position of a consumer on a queue; `lag` is the age of its last finished tick.
 
-    None where a tick is missing, as for subconsumers, which stand nowhere of their own.
+    Fields are None if the tick is missing. Subconsumers have no position of their own.
     """
 
     queue_name: str
@@ -117,7 +117,7 @@ class ConsumerInfo(NamedTuple):
 
 
 class ConsumerCounts(NamedTuple):
-    """How many events of a consumer are set aside, each counted up to the limit asked for."""
+    """The numbers of a consumer's retry and dead events, each counted up to a limit."""
 
     queue_name: str
     consumer_name: str
@@ -126,7 +126,7 @@ class ConsumerCounts(NamedTuple):
 
 
 class DeadEvent(NamedTuple):
-    """An event that a consumer gave up on, kept with its reason."""
+    """An event that a consumer gave up, with the reason."""
 
     dead_time: datetime
     dead_reason: str | None
@@ -143,17 +143,17 @@ class DeadEvent(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A cut in time: its number and the snapshot (txid_snapshot as text) it stored."""
+    """A tick: its id and its snapshot (txid_snapshot as text)."""
 
     tick_id: int
     tick_snapshot: str
 
 
 class TickInfo(NamedTuple):
-    """A tick from which on every event of the queue is still there, as `get_tick_info` lists it.
+    """A tick after which every event of the queue is still stored, from `get_tick_info`.
 
-    `tick_snapshot` is a txid_snapshot as text. `events` hints at how many there are since the tick
-    before in the list; None for the first.
+    `tick_snapshot` is a txid_snapshot as text. `events` estimates the number of events since the
+    previous tick in the list; it is None for the first.
     """
 
     tick_id: int
@@ -164,9 +164,10 @@ class TickInfo(NamedTuple):
 
 
 class TickStage(NamedTuple):
-    """A stage whose events a range of ticks gives, as `get_tick_stages` lists it.
+    """A stage whose events are in a range of ticks, from `get_tick_stages`.
 
-    `stage_commit` is the transaction that gave them away, their txid; `events` hints at how many.
+    `stage_commit` is the txid of the transaction that committed the stage, which its events have
+    too; `events` estimates their number.
     """
 
     stage: int
@@ -175,7 +176,7 @@ class TickStage(NamedTuple):
 
 
 class NextTick(NamedTuple):
-    """The tick that `find_tick_helper` would end a batch at."""
+    """The tick at which `find_tick_helper` would end a batch."""
 
     next_tick_id: int
     next_tick_time: datetime
@@ -183,7 +184,7 @@ class NextTick(NamedTuple):
 
 
 class MaintOperation(NamedTuple):
-    """One duty of `maint_operations`: a function to call, or `vacuum` and a table."""
+    """One operation of `maint_operations`: a function to call, or `vacuum` and a table."""
 
     func_name: str
     func_arg: str | None

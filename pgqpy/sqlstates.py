@@ -1,4 +1,4 @@
-"""The error class for each SQLSTATE, and the translation of what a call raised."""
+"""The exception class of each SQLSTATE, and the translation of psycopg's errors."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ017": errors.SubscriptionMoved,
     "PQ018": errors.StageLost,
     "PQ019": errors.EpochChanged,
-    "26000": errors.PreparedStatementLost,  # it does not exist
-    "42P05": errors.PreparedStatementLost,  # it exists already
-    # The real extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
+    "26000": errors.PreparedStatementLost,  # the statement does not exist
+    "42P05": errors.PreparedStatementLost,  # the statement exists already
+    # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.
     "P0001": errors.PgqError,
     "XX000": errors.PgqError,
 }
 
-# What PostgreSQL says of pgq.anything() where there is no schema, no table or no function.
+# Raised by a call if the schema, a table or the function does not exist.
 MISSING = frozenset({"3F000", "42P01", "42883"})
-# And inside a function of ours, which has a context: it waited for drop_queue, and the table went.
+# Raised inside a function, with a context: the call waited for drop_queue, which dropped the table.
 VANISHED = "42P01"
 
 
 def from_database(
     exc: psycopg.Error, function: str, data: Mapping[str, Any]
 ) -> errors.PgqError | None:
-    """Turn what a call of `pgq.function` raised into an error of ours; None if it is not one.
+    """Translate an error that a call of `pgq.function` raised; None if it is not pgqpy's.
 
     Args:
         exc: what psycopg raised.
         function: the SQL function that was called, without its schema.
-        data: what the caller knows: queue, consumer, batch_id and so on.
+        data: the arguments of the call that identify its object: queue, consumer, batch_id, …
     """
     code = exc.sqlstate
     if code is None:
@@ -68,7 +68,7 @@ def from_database(
     if found is None:
         return None
     diag = exc.diag
-    if words := _words(found, data):
+    if words := _not_found_message(found, data):
         text = f"{words}: {found.what_to_do}"
         return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
     data = {**data, **_named_ticks(diag.message_detail or "")}
@@ -80,8 +80,8 @@ def from_database(
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
 
 
-def _words(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:
-    """Return our words for a missing queue or consumer, where PGQ has five; empty if unknown."""
+def _not_found_message(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:
+    """Return one wording for a missing queue or consumer, for PGQ has five; empty otherwise."""
     queue, consumer = data.get("queue"), data.get("consumer")
     if found is errors.QueueNotFound and queue is not None:
         return errors.QueueNotFound.words.format(queue=queue)
@@ -91,7 +91,7 @@ def _words(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:
 
 
 def _named_ticks(detail: str) -> dict[str, int]:
-    """Read the ticks that a detail carries as data: `tick_id=3, first_tick=5, last_tick=9`."""
+    """Parse the ticks in an error's detail: `tick_id=3, first_tick=5, last_tick=9`."""
     found = re.findall(r"\b(tick_id|first_tick|last_tick)=(-?\d+)(?=, |$)", detail)
     return {name: int(tick) for name, tick in found}
 

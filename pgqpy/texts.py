@@ -1,4 +1,4 @@
-"""Texts from outside pgqpy, escaped and cut for one line of a log, a table or a message."""
+"""Escaping and shortening of untrusted text for logs, tables and messages."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ LONGEST = 1000  # characters
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """Escape what is not printable, as Python does in a literal; leave the characters of `keep`.
+    """Escape characters that are not printable, as in a Python literal, except those in `keep`.
 
-    Names, payloads and messages may hold anything: line breaks, and commands for a terminal.
+    Names, payloads and messages may contain line breaks and control sequences of terminals.
     """
     if text.isprintable():
         return text
@@ -21,6 +21,6 @@ def escaped(text: str, keep: str = "") -> str:
 
 
 def printable(text: str, length: int = LONGEST) -> str:
-    """Return the text escaped and no longer than `length` characters."""
+    """Return the text escaped, and shortened to `length` characters."""
     some = escaped(text[: length + 1])
     return some if len(some) <= length else f"{some[: length - 1]}…"
