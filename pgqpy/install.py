@@ -200,9 +200,9 @@ def _roll_back(connection: Connection[Any]) -> None:
 
 
 def _explain(exc: psycopg.Error) -> PgqError:
-    said = exc.diag.message_primary or str(exc).strip()
+    message = exc.diag.message_primary or str(exc).strip()
     more = "; ".join(text for text in (exc.diag.message_detail, exc.diag.message_hint) if text)
-    text = f"{said}; {more}" if more else said
+    text = f"{message}; {more}" if more else message
     if exc.sqlstate == INSTALL_REFUSED:
         return InstallRefused(text)
     if exc.sqlstate == psycopg.errors.InsufficientPrivilege.sqlstate:

@@ -59,12 +59,12 @@ def register(target: Target, queue: str, name: str, tick_id: int | None) -> None
         else:
             new = client.register_consumer_at(queue, name, tick_id)
     if new:
-        said = f"registered {name} on {queue}"
+        message = f"registered {name} on {queue}"
     elif tick_id is None:
-        said = f"{name} was registered on {queue} already: nothing changed"
+        message = f"{name} was registered on {queue} already: nothing changed"
     else:
-        said = f"moved {name} on {queue} to tick {tick_id}"
-    click.echo(said, err=True)
+        message = f"moved {name} on {queue} to tick {tick_id}"
+    click.echo(message, err=True)
 
 
 @consumer.command()
@@ -98,11 +98,11 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
         has.append(f"a session that runs it ({_with_session_as_text(row)['runs']})")
     if not has:
         return
-    said = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
+    loss = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
     if not on_terminal():
-        msg = f"{said}; add --force to unregister it and lose these events"
+        msg = f"{loss}; add --force to unregister it and lose these events"
         raise click.ClickException(msg)
-    if not click.confirm(f"The {said}. Unregister it and lose these events?", err=True):
+    if not click.confirm(f"The {loss}. Unregister it and lose these events?", err=True):
         msg = "nothing was unregistered"
         raise click.ClickException(msg)
 

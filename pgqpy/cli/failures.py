@@ -43,7 +43,7 @@ _SECRETS = (
 def report(exc: BaseException) -> int:
     """Print an error as one line on stderr; return the exit code."""
     if isinstance(exc, SystemExit):
-        return _exit_as_told(exc)
+        return _system_exit(exc)
     if isinstance(exc, BrokenPipeError):
         return _broken_pipe()
     if isinstance(exc, (KeyboardInterrupt, click.Abort)):
@@ -60,7 +60,7 @@ def report(exc: BaseException) -> int:
     return _exit_code(exc)
 
 
-def _exit_as_told(exc: SystemExit) -> int:
+def _system_exit(exc: SystemExit) -> int:
     if isinstance(exc.code, int):
         return exc.code
     if exc.code is None:
@@ -77,7 +77,7 @@ def _exit_code(exc: BaseException) -> int:
 
 def explain(exc: BaseException) -> str:
     """Return what happened and what to do, in one line without passwords."""
-    happened, remedy = _told(exc)
+    happened, remedy = _message_and_remedy(exc)
     remedy = next((REMEDIES[name] for name in _names(exc) if name in REMEDIES), remedy)
     line = "; ".join(" ".join(part.split()).rstrip(".") for part in (happened, remedy) if part)
     return redact(line)
@@ -94,26 +94,26 @@ def _names(exc: BaseException) -> list[str]:
     return [kind.__name__ for kind in type(exc).__mro__]
 
 
-def _told(exc: BaseException) -> tuple[str, str]:
+def _message_and_remedy(exc: BaseException) -> tuple[str, str]:
     """Return what happened, and what to do if the error says it."""
     if isinstance(exc, click.ClickException):
         return exc.format_message(), ""
     if isinstance(exc, OSError):
-        told = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
-        return told, ""
+        text = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
+        return text, ""
     names = _names(exc)
     if "PgqError" in names:
-        return _told_by_pgqpy(exc)
+        return _pgqpy_message(exc)
     # By name: importing psycopg and pydantic would slow every command down.
     if type(exc).__module__.startswith("psycopg"):
-        return _told_by_server(exc) or _told_by_psycopg(exc)
+        return _server_message(exc) or _psycopg_message(exc)
     if "ValidationError" in names:
-        return _told_by_settings(exc), "set it by its option, or by its variable"
+        return _settings_message(exc), "set it by its option, or by its variable"
     return f"{type(exc).__name__}: {exc}", _BUG
 
 
-def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
-    by_server = _told_by_server(exc.__cause__) if exc.__cause__ else None
+def _pgqpy_message(exc: BaseException) -> tuple[str, str]:
+    by_server = _server_message(exc.__cause__) if exc.__cause__ else None
     if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
         # Both say the same; the server's message separates detail and hint.
         return by_server[0], by_server[1] or str(getattr(exc, "what_to_do", ""))
@@ -121,7 +121,7 @@ def _told_by_pgqpy(exc: BaseException) -> tuple[str, str]:
     return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
 
 
-def _told_by_server(exc: BaseException) -> tuple[str, str] | None:
+def _server_message(exc: BaseException) -> tuple[str, str] | None:
     diag = getattr(exc, "diag", None)
     if diag is None or not diag.message_primary:
         return None
@@ -129,14 +129,14 @@ def _told_by_server(exc: BaseException) -> tuple[str, str] | None:
     return f"{diag.message_primary}{detail}", diag.message_hint or ""
 
 
-def _told_by_psycopg(exc: BaseException) -> tuple[str, str]:
+def _psycopg_message(exc: BaseException) -> tuple[str, str]:
     if "ProgrammingError" not in _names(exc):
         return str(exc), ""
-    # Of a DSN that cannot be read it quotes a part, which may be the password.
+    # It quotes a part of a DSN that it cannot parse, which may be the password.
     return f"{type(exc).__name__} of psycopg, which may quote a password", _BUG
 
 
-def _told_by_settings(exc: Any) -> str:
+def _settings_message(exc: Any) -> str:
     from pgqpy.settings import problems
 
     return "wrong setting: " + "; ".join(problems(exc))

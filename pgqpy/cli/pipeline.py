@@ -53,7 +53,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option(
     "--starting-offsets",
     metavar="WHERE",
-    help="Of the first start: subscription, earliest, latest or '{\"tick\": N}'.",
+    help="Where the first run starts: subscription, earliest, latest or '{\"tick\": N}'.",
 )
 @click.option(
     "--max-events",

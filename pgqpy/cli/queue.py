@@ -72,8 +72,8 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
         created = client.create_queue(name)
         if created:
             _configure(client, name, pairs)
-    said = f"created queue {name}" if created else f"queue {name} exists already: nothing changed"
-    click.echo(said, err=True)
+    exists = f"queue {name} exists already: nothing changed"
+    click.echo(f"created queue {name}" if created else exists, err=True)
 
 
 @queue.command()
@@ -98,8 +98,8 @@ def _ask_to_drop(client: Client, name: str) -> bool:
     consumers = [info.consumer_name for info in client.get_consumer_info(name)]
     if not consumers:
         return False
-    who = ", ".join(consumers)
-    question = f"Queue {name} has consumers ({who}). Drop it with the events they have not read?"
+    names = ", ".join(consumers)
+    question = f"Queue {name} has consumers ({names}). Drop it with the events they have not read?"
     if not click.confirm(question, err=True):
         msg = "nothing was dropped"
         raise click.ClickException(msg)

@@ -1,6 +1,6 @@
--- What the demo's consumer keeps: its own balances, and a ledger of what it processed.
+-- The tables of the demo's consumer: its balances, and a ledger of the events it processed.
 --
--- The ledger has no key on ev_id: an event that came twice is to be counted, not refused.
+-- The ledger has no unique key: an event that is processed twice must be counted, not refused.
 create table account_balance (account bigint primary key, balance bigint not null);
 create table branch_balance (branch bigint primary key, balance bigint not null);
 create table ledger (
@@ -8,7 +8,7 @@ create table ledger (
     account bigint not null,
     branch bigint not null,
     delta bigint not null,
-    inserted numeric not null,   -- seconds since 1970, when insert_event was called
-    processed numeric not null   -- the same clock, when the consumer had its effect
+    inserted numeric not null,   -- Unix time of the call of insert_event
+    processed numeric not null   -- Unix time, by the same clock, of the consumer's write
 );
 create table finished_batch (batch_id bigint primary key, events bigint not null);

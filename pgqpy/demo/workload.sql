@@ -1,4 +1,4 @@
--- pgbench's own transaction (TPC-B-like), which also tells the queue what it did.
+-- pgbench's own transaction (TPC-B-like), which also inserts an event.
 \set aid random(1, 100000 * :scale)
 \set bid random(1, 1 * :scale)
 \set tid random(1, 10 * :scale)

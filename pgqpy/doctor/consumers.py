@@ -79,8 +79,9 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         seen = f"last seen {rough(row['last_seen'])} ago"
         batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
         what = (
-            f"nobody runs consumer {consumer} of queue {queue}: {row['pending_events']} event(s) "
-            f"wait, the oldest for {rough(row['waited'])}; {batch} {seen}"
+            f"no session runs consumer {consumer} of queue {queue}: "
+            f"{row['pending_events']} event(s) wait, "
+            f"the oldest for {rough(row['waited'])}; {batch} {seen}"
         )
         # A program without the lock looks the same while it processes a long batch.
         level: Level = "fail" if _unattended(row) > GONE else "warn"

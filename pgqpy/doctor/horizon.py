@@ -46,9 +46,9 @@ def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     old = [row for row in open_ if row["age"] > limit / WARN_PART]
     for row in old:
         level: Level = "fail" if row["age"] > limit else "warn"
-        yield Finding(level, "transaction", f"{_told(row)} holds xmin back", _remedy(row))
+        yield Finding(level, "transaction", f"{_described(row)} holds xmin back", _remedy(row))
     if not old:
-        oldest = f"the oldest: {_told(open_[0])}" if open_ else "none is open"
+        oldest = f"the oldest: {_described(open_[0])}" if open_ else "none is open"
         yield _none_old(rows[0], oldest)
 
 
@@ -62,7 +62,7 @@ def _none_old(sight: Row, oldest: str) -> Finding:
     )
 
 
-def _told(row: Row) -> str:
+def _described(row: Row) -> str:
     where = f", {row['application']}" if row["application"] else ""
     return f"{row['who']} (user {row['user']}{where}, {row['state']}), {rough(row['age'])} old"
 

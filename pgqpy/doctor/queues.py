@@ -68,7 +68,7 @@ def judge_stages(rows: list[Row]) -> Iterator[Finding]:
                 f"{row['stages']} stage(s) of {row['writer']!r} wait to be committed, the oldest "
                 f"for {rough(row['waited'])}: they keep tables of queue {row['queue_name']}"
             )
-            yield Finding("warn", "stage", what, f"if nobody will: {row['drop']}")
+            yield Finding("warn", "stage", what, f"commit them, or: {row['drop']}")
 
 
 CHECKS = (
