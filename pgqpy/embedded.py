@@ -26,8 +26,7 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_TIMEOUT = 60  # seconds
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
-# Reads to the end of its standard input, which comes when the parent dies, even by SIGKILL.
-GUARD = 'read -r _; "$1" -D "$2" -m immediate -w stop; [ -z "$3" ] || rm -rf "$3"'
+STOP_SCRIPT = '"$1" -D "$2" -m immediate -w stop; [ -z "$3" ] || rm -rf "$3"'
 
 
 class EmbeddedServer:
@@ -112,14 +111,7 @@ class EmbeddedServer:
         """Start a process that stops the server, and removes it, when this process dies."""
         doomed = str(self.directory) if remove else ""
         arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), doomed]
-        return subprocess.Popen(
-            ["/bin/sh", "-c", GUARD, "guard", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # the guard must not receive Ctrl-C
-            **_run_as(self._user, self),
-        )
+        return start_guard(STOP_SCRIPT, *arguments, **_run_as(self._user, self))
 
     def _pg_ctl(self, *args: str) -> None:
         self.run("pg_ctl", "-D", str(self.data), "-w", *args)
@@ -146,6 +138,21 @@ INITDB_OPTIONS: Sequence[str] = (
     "--locale=C",  # whatever LANG says, and whether or not that locale is installed
     "--no-sync",
 )
+
+
+def start_guard(script: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a shell that runs a script when this process dies, even by SIGKILL.
+
+    The shell waits for the end of its standard input, which this process holds open.
+    """
+    return subprocess.Popen(
+        ["/bin/sh", "-c", f"read -r _; {script}", "guard", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # the guard must not receive Ctrl-C
+        **options,
+    )
 
 
 @contextmanager

@@ -96,25 +96,9 @@ def _write_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001  # click's signature
-    if not value or ctx.resilient_parsing:
-        return
-    from importlib.metadata import version
-
-    click.echo(f"pgqpy {version('pgqpy')}")
-    ctx.exit()
-
-
 @click.group(cls=App, epilog=EPILOG, context_settings=COMMAND_SETTINGS)
 @dsn_option(envvar="PGQPY_DSN")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_version,
-    help="Print the version and exit.",
-)
+@click.version_option(package_name="pgqpy", message="pgqpy %(version)s")
 @click.pass_context
 def app(ctx: click.Context) -> None:
     """PGQ for Python: an event queue inside PostgreSQL.

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgqpy.demo.abort import DemoFailed, postponed
+from pgqpy.embedded import start_guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
 STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
 LOG_TAIL = 12  # lines
-# Reads to the end of its standard input, which comes when the demo dies, even by SIGKILL.
-GUARD = 'read -r _; kill -KILL "$1"'
 
 
 class Child:
@@ -37,7 +36,7 @@ class Child:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the demo only, which then stops it
             )
-            self._guard = _guard(self._process.pid)
+            self._guard = start_guard('kill -KILL "$1"', str(self._process.pid))
 
     @property
     def pid(self) -> int:
@@ -94,16 +93,6 @@ class Child:
             self._guard.kill()
         self._guard.communicate()
         return self._process.wait()
-
-
-def _guard(pid: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        ["/bin/sh", "-c", GUARD, "guard", str(pid)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
 
 
 @contextmanager

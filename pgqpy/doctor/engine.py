@@ -20,43 +20,35 @@ def judge_schema(found: Status) -> Iterator[Finding]:
         yield Finding("fail", "owner", what, why.what_to_do)
         return
     installed, shipped = found.installed, found.shipped
-    by_state = {
-        "current": Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's"),
-        "missing": Finding(
-            "fail", "schema", "there is no schema pgq in this database", "pgqpy schema install"
-        ),
-        "old": Finding(
-            "fail",
-            "schema",
+    problems = {
+        "missing": ("there is no schema pgq in this database", "pgqpy schema install"),
+        "old": (
             f"the schema is version {installed}, this pgqpy's is {shipped}",
             "pgqpy schema upgrade",
         ),
-        "newer": Finding(
-            "fail",
-            "schema",
+        "newer": (
             f"the schema is version {installed}, newer than this pgqpy's {shipped}",
             "pip install --upgrade pgqpy",
         ),
-        "foreign": Finding(
-            "fail",
-            "schema",
+        "foreign": (
             "the schema pgq here is not pgqpy's",
             "rename or drop it, then pgqpy schema install",
         ),
-        "empty": Finding(
-            "fail",
-            "schema",
+        "empty": (
             "the schema pgq has its tables without their rows, as a schema-only dump restores them",
             "pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data",
         ),
-        "extension": Finding(
-            "ok",
-            "extension",
-            f"the extension pgq {found.extension} is here instead of pgqpy's engine: pgqpy's "
-            "client and consumers work with it, PGQ's own pgqd ticks",
-        ),
     }
-    yield by_state[found.state]
+    if found.state in problems:
+        yield Finding("fail", "schema", *problems[found.state])
+    elif found.extension is not None:
+        what = (
+            f"the extension pgq {found.extension} is here instead of pgqpy's engine: pgqpy's "
+            "client and consumers work with it, PGQ's own pgqd ticks"
+        )
+        yield Finding("ok", "extension", what)
+    else:
+        yield Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's")
 
 
 SERVER = """
