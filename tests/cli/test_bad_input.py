@@ -1,4 +1,4 @@
-"""Each kind of bad input that the command line can meet: one clear line, and the exit code."""
+"""Every kind of bad input gives one clear line and the exit code."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ SECRET = "s3cret-hunter2"
         ["schema", "repair", "nope"],
     ],
 )
-def test_an_unknown_queue_is_told_in_the_same_words_everywhere(
-    run: Run, command: list[str]
-) -> None:
+def test_an_unknown_queue_has_one_message_in_every_command(run: Run, command: list[str]) -> None:
     told = "error: no queue 'nope' in this database; pgqpy queue list shows the queues"
     assert failed_with(run(*command), 1, told)
 
@@ -59,7 +57,7 @@ def test_an_unknown_queue_is_told_in_the_same_words_everywhere(
         ["event", "delete", "orders", "nope", "--all"],
     ],
 )
-def test_unknown_consumer(run: Run, command: list[str]) -> None:
+def test_an_unknown_consumer_has_one_message_in_every_command(run: Run, command: list[str]) -> None:
     run("queue", "create", "orders")
     told = "error: consumer 'nope' is not registered on queue 'orders'; pgqpy consumer list"
     assert failed_with(run(*command), 1, told)
@@ -137,7 +135,7 @@ def test_a_setting_out_of_bounds_is_refused_with_the_bounds(
         ("--log-level", "loud"),
     ],
 )
-def test_absurd_setting_of_the_ticker(bare_run: Run, option: str, value: Any) -> None:
+def test_a_ticker_setting_out_of_range_is_refused(bare_run: Run, option: str, value: Any) -> None:
     name = option.removeprefix("--")
     result = bare_run("ticker", "run", option, value)
     assert result.exit_code == 2
@@ -146,7 +144,7 @@ def test_absurd_setting_of_the_ticker(bare_run: Run, option: str, value: Any) ->
 
 
 @pytest.mark.parametrize("seconds", ["0", "-5", "1e9", "x"])
-def test_absurd_setting_of_the_demo_and_the_doctor(bare_run: Run, seconds: Any) -> None:
+def test_an_option_of_demo_or_doctor_out_of_range_is_refused(bare_run: Run, seconds: Any) -> None:
     assert failed_with(bare_run("demo", "--seconds", seconds), 2, "--seconds")
     wrong = "-1" if seconds == "1e9" else seconds
     assert failed_with(bare_run("doctor", "--long-transaction", wrong), 2, "--long-transaction")
@@ -190,7 +188,7 @@ def test_wrong_dsn_of_ticker_status_is_refused_without_printing_it(
 
 
 @pytest.mark.parametrize("place", ["before", "after", "environment"])
-def test_dsn_is_taken_from_anywhere(
+def test_the_dsn_may_stand_before_or_after_the_command_or_in_the_environment(
     bare_run: Run, monkeypatch: pytest.MonkeyPatch, empty_dsn: str, place: str
 ) -> None:
     if place == "environment":

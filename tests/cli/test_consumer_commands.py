@@ -44,19 +44,19 @@ def test_register_at_moves_a_consumer(run: Run, run_json: RunJson, client: pgqpy
     assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
 
 
-def test_register_at_a_tick_that_is_not_there(run: Run, run_json: RunJson) -> None:
+def test_register_at_an_unknown_tick_registers_nothing(run: Run, run_json: RunJson) -> None:
     run("queue", "create", "orders")
     assert failed_with(run("consumer", "register", "orders", "billing", "--at", "999"), 1, "tick")
     assert run_json("consumer", "list", "orders") == []
 
 
-def test_unregister_what_is_not_registered(run: Run) -> None:
+def test_unregister_needs_a_registered_consumer(run: Run) -> None:
     run("queue", "create", "orders")
     result = run("consumer", "unregister", "orders", "billing")
     assert failed_with(result, 1, "not registered", "pgqpy consumer list")
 
 
-def test_unregister_with_events_left_needs_force_where_nobody_can_be_asked(
+def test_unregister_with_events_left_needs_force_without_a_terminal(
     run: Run, run_json: RunJson, client: pgqpy.Client
 ) -> None:
     set_one_aside_and_one_dead(client)
@@ -137,7 +137,7 @@ def test_dead_events_are_listed_revived_and_deleted(
     assert run_json("consumer", "show", "orders", "billing")["retry_events"] == 2
 
 
-def test_revive_and_delete_want_ids_or_all(run: Run) -> None:
+def test_revive_and_delete_need_ids_or_all(run: Run) -> None:
     for verb in ("revive", "delete"):
         assert failed_with(run("event", verb, "orders", "billing"), 2, "--all")
         assert failed_with(run("event", verb, "orders", "billing", "1", "--all"), 2, "--all")

@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 END = RUNNING.replace("count(*)", "pg_terminate_backend(pid)")
 
 
-def test_its_health_says_for_how_long_it_has_had_no_connection(
+def test_healthz_says_how_long_the_consumer_has_had_no_connection(
     module: Module, start: Start, client: pgqpy.Client, server: Server, connect: Connect
 ) -> None:
     place_order(client)

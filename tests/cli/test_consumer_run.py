@@ -109,7 +109,7 @@ def test_a_handler_that_stops_it_is_one_line(
 
 
 @pytest.mark.parametrize("place", ["", "billing", ":", "billing:", ":Billing"])
-def test_place_must_be_module_and_class(bare_run: Run, place: str) -> None:
+def test_the_argument_must_name_module_and_class(bare_run: Run, place: str) -> None:
     assert failed_with(bare_run("consumer", "run", place), 2, "module:Class")
 
 
@@ -144,13 +144,13 @@ def test_no_such_class_names_those_that_are_there(bare_run: Run, module: Module)
         (BILLING.format(base="Consumer", kind="").replace('"orders"', '""'), ["Billing.queue"]),
     ],
 )
-def test_what_cannot_be_run_is_told(
+def test_a_class_that_cannot_run_is_reported(
     bare_run: Run, module: Module, text: str, words: list[str]
 ) -> None:
     assert failed_with(bare_run("consumer", "run", f"{module(text)}:Billing"), 1, *words)
 
 
-def test_unknown_queue_is_told(run: Run, module: Module) -> None:
+def test_an_unknown_queue_is_reported(run: Run, module: Module) -> None:
     name = module(BILLING.format(base="Consumer", kind=""))
     result = run("consumer", "run", f"{name}:Billing")
     assert result.exit_code == 1
@@ -158,14 +158,14 @@ def test_unknown_queue_is_told(run: Run, module: Module) -> None:
     assert "pgqpy queue list" in result.stderr.splitlines()[-1]
 
 
-def test_no_server_is_told(bare_run: Run, module: Module, tmp_path: Path) -> None:
+def test_a_missing_server_is_reported(bare_run: Run, module: Module, tmp_path: Path) -> None:
     name = module(BILLING.format(base="Consumer", kind=""))
     result = bare_run("--dsn", f"host={tmp_path}", "consumer", "run", f"{name}:Billing")
     assert result.exit_code == 1
     assert "cannot connect" in result.stderr.splitlines()[-1]
 
 
-def test_database_without_the_schema_is_told(bare_run: Run, module: Module, empty_dsn: str) -> None:
+def test_a_missing_schema_is_reported(bare_run: Run, module: Module, empty_dsn: str) -> None:
     name = module(BILLING.format(base="Consumer", kind=""))
     result = bare_run("--dsn", empty_dsn, "consumer", "run", f"{name}:Billing")
     assert result.exit_code == 1
@@ -247,7 +247,7 @@ def test_the_log_has_the_tickers_times_and_the_level_that_was_asked_for(
         ("on_error=7", 1, ["Billing.on_error", "'7'"]),
     ],
 )
-def test_a_wrong_setting_is_told(
+def test_a_wrong_setting_is_reported(
     bare_run: Run, module: Module, setting: str, code: int, words: list[str]
 ) -> None:
     place = f"{module(BILLING.format(base='Consumer', kind=''))}:Billing"

@@ -1,4 +1,4 @@
-"""The doctor, on databases that are really ill."""
+"""The doctor on real databases with problems."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_synchronous_commit_off(run: Run) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["nan", "-1", "0", "inf", "1e12", "soon"])
-def test_an_age_that_is_none_is_wrong_usage(run: Run, seconds: str) -> None:
+def test_an_invalid_age_is_wrong_usage(run: Run, seconds: str) -> None:
     result = run("doctor", "--long-transaction", seconds)
     assert failed_with(result, 2, "--long-transaction")
 
@@ -202,7 +202,7 @@ def test_switched_off_queue(examine: Examine, client: pgqpy.Client) -> None:
     assert (code, worst["paused"][0]) == (0, "warn")
 
 
-def test_events_retried_at_no_time_end_no_check(
+def test_infinite_retry_times_do_not_break_the_check(
     examine: Examine, client: pgqpy.Client, connection: Connection
 ) -> None:
     client.create_queue("orders")

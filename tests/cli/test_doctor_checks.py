@@ -113,7 +113,7 @@ def test_transaction_ids_that_ran_backwards_fail() -> None:
     assert levels(engine.judge_restored(rows[:1])) == ["ok"]
 
 
-def test_position_at_a_tick_that_is_gone_fails() -> None:
+def test_a_position_at_a_missing_tick_fails() -> None:
     row = {"queue_name": "q", "consumer_name": "c", "sub_last_tick": 5}
     assert levels(engine.judge_positions([row])) == ["fail"]
 
@@ -181,9 +181,7 @@ def retries(**change: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(("events", "expected"), [(9, []), (10, ["warn"])])
-def test_one_stubborn_event_is_a_bad_event_many_are_a_bad_handler(
-    events: int, expected: list[str]
-) -> None:
+def test_many_failing_events_are_a_warning_one_is_not(events: int, expected: list[str]) -> None:
     assert levels(consumers.judge_retries([retries(failing=events)])) == expected
 
 
@@ -200,7 +198,7 @@ def test_long_transactions_are_named(age: timedelta, level: str) -> None:
 
 
 @pytest.mark.parametrize("age", [None, SECOND])
-def test_who_cannot_see_the_transactions_of_others_is_told_so_in_one_line(
+def test_a_role_that_sees_only_its_own_transactions_gets_one_skipped_finding(
     age: timedelta | None,
 ) -> None:
     row = transaction(age) if age else {"role": "app", "sees_all": False, "who": None}

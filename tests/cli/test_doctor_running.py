@@ -1,4 +1,4 @@
-"""The doctor on consumers that nobody runs, and on what it may not look at."""
+"""The doctor on consumers that no session runs, and on roles without the rights for a check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor on tickers: ours, another daemon, and those of queues with external_ticker."""
+"""The doctor on tickers: pgqpy's, pgqd, and external tickers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_ticks(change: dict[str, Any], level: str) -> None:
     assert only(ticker.judge_ticks([queue(**change)])).level == level
 
 
-def test_an_external_ticker_that_does_not_tick_is_told_beside_a_ticker_of_ours() -> None:
+def test_an_external_ticker_that_does_not_tick_is_reported_beside_pgqpys_ticker() -> None:
     rows = [
         queue(leader="pid 7"),
         queue(queue_name="copy", ticker_lag=HOUR, ev_new=2, external=True),

@@ -79,7 +79,7 @@ def queue_id(connection: Connection) -> int:
     return int(number)
 
 
-def test_consumers_lose_nothing_by_a_look(run: Run, client: pgqpy.Client) -> None:
+def test_peek_and_tail_take_no_event_from_consumers(run: Run, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     client.insert_event("orders", "t", "1")

@@ -51,12 +51,12 @@ def test_the_promised_commands_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", names(READERS))
-def test_every_command_that_reads_speaks_json(name: str) -> None:
+def test_every_command_that_reads_has_json_output(name: str) -> None:
     assert "--json" in [option for param in COMMANDS[name].params for option in param.opts]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_teaches_with_an_example(bare_run: Run, name: str) -> None:
+def test_help_has_an_example(bare_run: Run, name: str) -> None:
     shown = bare_run(*name.split(), "--help")
     assert shown.exit_code == 0
     text = " ".join(shown.stdout.split())

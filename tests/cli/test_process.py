@@ -128,7 +128,7 @@ def test_a_terminal_that_lacks_letters_gets_them_escaped(
     assert ("hüte € 🎩" if encoding == "utf-8" else "\\u20ac") in listed
 
 
-def test_data_and_talk_go_different_ways(dsn: str, client: pgqpy.Client) -> None:
+def test_data_goes_to_stdout_and_messages_to_stderr(dsn: str, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     done = pgqpy_command(["event", "insert", "orders", "type", "data"], dsn)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

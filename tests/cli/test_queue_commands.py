@@ -48,9 +48,7 @@ def test_set_takes_only_assignments(run: Run, word: str) -> None:
     assert failed_with(run("queue", "set", "orders", word), 2, "name=value")
 
 
-def test_drop_with_consumers_needs_force_where_nobody_can_be_asked(
-    run: Run, run_json: RunJson
-) -> None:
+def test_drop_with_consumers_needs_force_without_a_terminal(run: Run, run_json: RunJson) -> None:
     run("queue", "create", "orders")
     run("consumer", "register", "orders", "billing")
     assert failed_with(run("queue", "drop", "orders"), 1, "consumers", "--force")

@@ -11,7 +11,7 @@ from tests.support.waiting import eventually
 LEAD = "select pg_advisory_lock(7366513, 0)"
 
 
-def test_it_says_who_ticks_and_who_stands_by(
+def test_status_shows_the_ticker_and_the_standbys(
     run: Run, dsn: str, client: pgqpy.Client, spawn: Spawn
 ) -> None:
     client.create_queue("orders")
@@ -66,7 +66,7 @@ def test_a_late_and_a_skipped_queue_are_unhealthy(
     assert (result.exit_code, states) == (1, {"orders": "late", "skipped": "skipped"})
 
 
-def test_a_database_that_cannot_be_looked_at_does_not_hide_the_others(
+def test_a_database_that_does_not_answer_does_not_hide_the_others(
     bare_run: Run, dsn: str, connect: Connect, empty_dsn: str, client: pgqpy.Client
 ) -> None:
     client.create_queue("orders")

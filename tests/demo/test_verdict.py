@@ -95,7 +95,7 @@ def test_a_transaction_without_an_event_is_seen(tables: Any) -> None:
     ]
 
 
-def test_equal_sums_in_the_lake_pass(tables: Any) -> None:
+def test_equal_sums_in_parquet_pass(tables: Any) -> None:
     result = judge_parquet(tables, LAKE, judge(tables, OUTCOME))
     assert [found.text for found in result.comparisons[-2:]] == [
         "2 events in parquet = 2 transactions",
@@ -115,7 +115,7 @@ def test_equal_sums_in_the_lake_pass(tables: Any) -> None:
         ),
     ],
 )
-def test_a_lake_that_differs_is_seen(tables: Any, lake: Any, wrong: list[str]) -> None:
+def test_parquet_files_that_differ_are_seen(tables: Any, lake: Any, wrong: list[str]) -> None:
     result = judge_parquet(tables, lake, judge(tables, OUTCOME))
     found = [found.text for found in result.comparisons if not found.right]
     assert len(found) == len(wrong)
