@@ -21,6 +21,7 @@ PINNED: Mapping[str, str] = {
     "standard_conforming_strings": "on",
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
+    "array_nulls": "on",  # else NULL in an array literal is a text of four letters
 }
 
 # An application's own session keeps all its settings but one: only an application that asked for

@@ -5,9 +5,15 @@ from __future__ import annotations
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
+from psycopg import sql
+
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
+from pgqpy.ticker.loop import TICK_SETTINGS
 from pgqpy.ticker.session import open_session
+from pgqpy.ticker.state import TickState
+from pgqpy.ticker.statements import Statements
+from pgqpy.ticker.tick import tick
 from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
@@ -23,6 +29,18 @@ def test_the_server_notices_that_the_daemons_machine_is_gone(own_server: Embedde
     """
     with closing(open_session(own_server.tcp_dsn())) as connection:
         assert connection.execute(query).fetchall() == [(3,), (4,), (2,), (10_000,)]
+
+
+def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as_text(
+    dsn, client, connection
+):
+    database = sql.Identifier(connection.info.dbname)
+    connection.execute(sql.SQL("alter database {} set array_nulls = off").format(database))
+    client.create_queue("orders")
+    with closing(open_session(dsn, **TICK_SETTINGS)) as session:
+        statements, state = Statements(session), TickState()
+        looks = [tick(statements, state, now=0.0).ticks for _ in range(3)]
+    assert [[queue for queue, _ in ticks] for ticks in looks] == [["orders"], [], []]
 
 
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
