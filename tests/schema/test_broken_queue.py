@@ -97,3 +97,35 @@ def test_broken_queue_breaks_no_list_of_all(queue, sql, connection, breakage):
     found = {each.queue_name: each for each in client.get_consumer_info()}
     assert found["other"].pending_events == 0
     assert found["other"].lag is not None
+
+
+NULL_DELAYS = (
+    "select pgq.event_retry(%(batch)s, 1, null::int)",
+    "select pgq.event_retry(%(batch)s, 1, null::timestamptz)",
+    "select pgq.event_retry(%(batch)s, '{1}', array[%(txid)s]::bigint[], '{null}')",
+    "select pgq.batch_retry(%(batch)s, null)",
+    "select pgq.event_retry_raw('q', 'c', null, 5, null, null, 't', 'secret', '', '', '', '')",
+)
+
+
+@pytest.mark.parametrize("call", NULL_DELAYS)
+def test_null_delay_is_refused_without_a_payload(queue, sql, batch, connection, call):
+    sql("select pgq.insert_event('q', 't', 'secret')")
+    opened = batch()
+    txid = sql("select ev_txid from pgq.get_batch_events(%s)", opened)
+    with pytest.raises(psycopg.Error) as caught:
+        connection.execute(call, {"batch": opened, "txid": txid})
+    assert caught.value.sqlstate == "PQ009"
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call", ["select pgq.event_retry(%s, 5, 0)", "select pgq.batch_retry(%s, 0)"]
+)
+def test_count_of_retries_stops_at_the_largest_number(queue, sql, batch, call):
+    sql(
+        "select pgq.event_retry_raw('q', 'c', now(), 5, null, 2147483647, 't', 'd', '', '', '', '')"
+    )
+    sql("select pgq.maint_retry_events()")
+    assert sql(call, batch()) == 1
+    assert sql("select ev_retry from pgq.retry_queue") == 2147483647

@@ -3,7 +3,7 @@
 -- Sets all events of an open batch aside, in one statement.
 --
 -- Returns: how many were newly set aside.
--- Raises: PQ003 batch_retry: batch not found; 40001 as lock_batch.
+-- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
 returns int language plpgsql
@@ -12,12 +12,14 @@ declare
     b record;
     v_count int;
 begin
-    if (pgq.lock_batch(i_batch_id, false)).pos_sub is null then
+    if i_retry_seconds is null then
+        raise exception 'Invalid NULL value: the delay' using errcode = 'PQ009';
+    elsif (pgq.lock_batch(i_batch_id, false)).pos_sub is null then
         raise exception 'batch_retry: batch % not found', i_batch_id using errcode = 'PQ003';
     end if;
     select * into b from pgq.find_batch(i_batch_id);
     insert into pgq.retry_queue
-    select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time, txid_current(), b.sub_id, coalesce(ev_retry, 0) + 1,
+    select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time, txid_current(), b.sub_id, least(coalesce(ev_retry, 0), 2147483646) + 1,
            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
       from pgq.get_batch_events(i_batch_id)
     on conflict (ev_owner, ev_id) do nothing;

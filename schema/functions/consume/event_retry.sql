@@ -5,7 +5,8 @@
 --
 -- Parameters: ids, txids (as get_batch_events gave them) and delays side by side, one event an index.
 -- Returns: how many were newly set aside.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as lock_batch.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a NULL
+--   delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
@@ -16,11 +17,13 @@ declare
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_retry_after) then
         raise exception 'event ids and delays differ in number' using errcode = 'PQ009';
+    elsif exists (select from unnest(x_retry_after) d where d is null) then
+        raise exception 'Invalid NULL value: a delay' using errcode = 'PQ009';
     elsif (pgq.lock_batch(x_batch_id, false)).pos_sub is null then
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     insert into pgq.retry_queue
-    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.sub_id, coalesce(e.ev_retry, 0) + 1,
+    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.sub_id, least(coalesce(e.ev_retry, 0), 2147483646) + 1,
            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
       from pgq.find_batch(x_batch_id) b
      cross join pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
@@ -38,7 +41,7 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is '
 -- index range: many events at once go through the form with arrays.
 --
 -- Returns: 1 set aside, 0 it was already.
--- Raises: PQ003 batch not found; PQ004 event not found; 40001 as lock_batch.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 a NULL time; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
 returns int language plpgsql

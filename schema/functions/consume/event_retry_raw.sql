@@ -6,7 +6,7 @@
 --
 -- Parameters: x_ev_id null: a new id. x_ev_time null: now().
 -- Returns: the event's id.
--- Raises: PQ002 consumer not registered.
+-- Raises: PQ002 consumer not registered; PQ009 x_retry_after is NULL.
 -- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event sequence.
 create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz, x_ev_retry int,
@@ -17,6 +17,9 @@ declare
     r record;
     v_id bigint := x_ev_id;
 begin
+    if x_retry_after is null then
+        raise exception 'Invalid NULL value: x_retry_after' using errcode = 'PQ009';
+    end if;
     select q.queue_id, q.queue_event_seq, s.sub_id into r
       from pgq.registration s
       join pgq.queue q on q.queue_id = s.sub_queue
