@@ -186,3 +186,32 @@ def test_tune_storage_and_grant_perms_know_the_queue(sql):
     assert error(sql, "select pgq.grant_perms('nope')").sqlstate == "PQ001"
     options = sql("select reloptions from pg_class where relname = 'event_1_0'")
     assert set(options) == {"fillfactor=100", "autovacuum_enabled=off"}
+
+
+FOREIGN = {
+    "a column of its type": (
+        "create table app.t as select 1 as n, e as ev from pgq.event_1_0 e",
+        "column ev of table app.t",
+    ),
+    "a view": ("create view app.t as select ev_id from pgq.event_1", "view app.t"),
+    "an heir": ("create table app.t () inherits (pgq.event_1)", "table app.t"),
+    "a default": (
+        "create table app.t (n bigint default nextval('pgq.event_1_id_seq'))",
+        "column n of table app.t",
+    ),
+}
+
+
+@pytest.mark.parametrize(("made", "name"), FOREIGN.values(), ids=FOREIGN.keys())
+def test_drop_leaves_and_names_what_is_not_the_queues(queue, sql, rows, connection, made, name):
+    sql("select pgq.insert_event('q', 't', 'd')")
+    connection.execute(f"create schema app; {made}".encode())
+    before = rows("select * from app.t")
+    with pytest.raises(psycopg.errors.DependentObjectsStillExist) as caught:
+        sql("select pgq.drop_queue('q', true)")
+    assert name in str(caught.value.diag.message_detail)
+    assert caught.value.diag.message_hint
+    assert rows("select * from app.t") == before
+    assert sql("select pgq.insert_event('q', 't', 'd')") == 2
+    sql("drop schema app cascade")
+    assert sql("select pgq.drop_queue('q', true)") == 1

@@ -2,12 +2,16 @@
 --
 -- Drops a queue with its events. With x_force its consumers are unregistered first.
 --
+-- What is not the queue's own stays: a view, or a table with a column of an event table's type,
+-- that would go with the queue's tables is named, and nothing is dropped.
+--
 -- Open transactions that use the queue are waited for, without a deadlock: see lock_queue. While
 -- its locks are held, no other session writes the rows deleted here: a writer of retried or dead
 -- events locks a registration or an event table, a writer of the ledger or of stages an event table.
 --
 -- Returns: 1. The form without x_force returns null for null.
--- Raises: PQ001 No such event queue; PQ008 consumers still attached; 55P03 as lock_queue.
+-- Raises: PQ001 No such event queue; PQ008 consumers still attached; 2BP01 other objects depend on
+--   the queue's tables or sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
 --   create function.
@@ -16,6 +20,9 @@ returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
 declare
     q pgq.queue;
+    v_kind "char";
+    v_name text;
+    v_dependents text;
 begin
     for v_turn in 1 .. 2 loop  -- refuse before waiting for anybody; then look again, when nobody can register
         if v_turn = 2 then
@@ -34,12 +41,24 @@ begin
     perform pgq.unregister_consumer(x_queue_name, c.co_name)
        from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
       where r.sub_queue = q.queue_id;
-    execute format('drop table pgq.%I cascade', 'event_' || q.queue_id);
+    begin
+        for v_kind, v_name in
+            select relkind, relname from pg_class
+             where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
+               and relname ~ concat('^event_', q.queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
+             order by relkind = 'S', relname desc  -- heirs, their parent, sequences of their defaults
+        loop
+            execute format(case v_kind when 'S' then 'drop sequence pgq.%I' else 'drop table pgq.%I' end, v_name);
+        end loop;
+    exception when dependent_objects_still_exist then
+        get stacked diagnostics v_dependents = pg_exception_detail;
+        raise exception 'cannot drop queue, other objects depend on it' using errcode = '2BP01',
+            detail = v_dependents, hint = 'drop these objects, or what in them depends on the queue, then drop the queue again';
+    end;
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;
     delete from pgq.queue where queue_id = q.queue_id;
-    execute format('drop sequence if exists pgq.%I, pgq.%I', 'event_' || q.queue_id || '_tick_seq', 'event_' || q.queue_id || '_id_seq');
     perform pgq.build_insert_path(q.queue_id);
     return 1;
 end
