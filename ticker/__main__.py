@@ -8,7 +8,7 @@ import sys
 from pydantic import ValidationError
 
 from pgqpy.settings import TickerSettings, problems
-from pgqpy.ticker.main import WRONG_USAGE, run
+from pgqpy.ticker.daemon import WRONG_USAGE, run
 
 
 def main(arguments: list[str] | None = None) -> int:

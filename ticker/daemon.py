@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -11,15 +12,16 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.errors import ConnectionFailed
 from pgqpy.metrics import TickerMetrics
 from pgqpy.ticker import logs, session
-from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.loop import TickLoop
-from pgqpy.ticker.notify import ManagerStatus, notify, watchdog_interval
+from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.report import Report
+from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.timers import Timers
-from pgqpy.ticker.web import Web
+from pgqpy.ticker.web import CannotListen, Web, address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from pgqpy.settings import TickerSettings
 
+FAILED, WRONG_USAGE = 1, 2  # exit codes
 STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself
 BREAK_TIMEOUT = 0.15  # seconds more, once its sessions are broken off
 SIGNAL_LOOK = 0.5  # seconds
@@ -201,3 +204,28 @@ def _failing(health: Health) -> float:
 
 def _age(health: Health) -> float:
     return health.tick_age(time.monotonic())
+
+
+def run(settings: TickerSettings) -> int:
+    """Run the daemon until SIGTERM or SIGINT; return the process's exit code.
+
+    0: stopped as asked; 1: the HTTP address cannot be had; 2: a connection string cannot be
+    parsed. A database that does not answer is no failure: it is tried again.
+    """
+    try:
+        ticker = Ticker(settings)
+        code = ticker.run()
+    except ConnectionFailed as exc:
+        print(f"pgqpy ticker: {exc}", file=sys.stderr)  # noqa: T201  # before there is a log
+        return WRONG_USAGE
+    except CannotListen as exc:
+        where = address(settings.http_host, settings.http_port or 0)
+        print(f"pgqpy ticker: cannot listen on {where}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
+        return FAILED
+    if ticker.hangs:
+        # A call to a server that does not answer holds a thread. The interpreter's own way out
+        # would wait for it, or end it where it holds locks of libpq: with all said, go at once.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code

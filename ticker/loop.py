@@ -1,10 +1,10 @@
-"""The tick loop of one database: connect, stand by, tick, and connect again."""
+"""The thread of one database: connect, stand by, tick, and connect again after a failure."""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from tenacity import (
@@ -17,17 +17,14 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy import locks
 from pgqpy.errors import PgqError
-from pgqpy.ticker import fitness
-from pgqpy.ticker.due import Due
-from pgqpy.ticker.remedies import brief, remedy
-from pgqpy.ticker.skipped import Skipped
-from pgqpy.ticker.standby import Standby, describe_holder, holder_of
-from pgqpy.ticker.state import Pace, TickState, look_interval
-from pgqpy.ticker.statements import ATTEND, LEAD, QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, Ticked, tick
-from pgqpy.ticker.watch import Watch
+from pgqpy.ticker.idle_ticks import IdleTicks
+from pgqpy.ticker.last_ticks import LastTicks
+from pgqpy.ticker.lock_holders import LOCK_AS_DAEMON, SkippedQueues, Standby
+from pgqpy.ticker.report import brief, remedy
+from pgqpy.ticker.session import REFUSED, check_database
+from pgqpy.ticker.statements import QUEUES, Statements
+from pgqpy.ticker.tick import NOTHING, Ticked, TickState, tick
 
 if TYPE_CHECKING:
     from threading import Event
@@ -39,25 +36,32 @@ if TYPE_CHECKING:
     from pgqpy.ticker.report import Report
     from pgqpy.ticker.session import Sessions
 
-STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
-STANDBY_LOOK = 2.0  # seconds between looks whether somebody else ticks
-UNFIT_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
+REFUSED_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds
 SLOW_REMEDY = "see what its session waits for: select * from pg_stat_activity"
-SHORT = 0.1  # seconds that stopping may wait
+SHORT = 0.1  # seconds by which stopping may be delayed
+SILENCE_SHARE = 0.01  # of a silence: the longest wait of the first event after it
 
-# synchronous_commit off: a tick that a crash of the server takes back was handed to nobody,
-# because the next_batch that hands it out commits after it, and flushes both.
-# lock_timeout: one queue whose row somebody holds does not keep the others waiting for long.
+# synchronous_commit off: a tick that is lost in a crash of the server was in no batch, because
+# the next_batch that opens a batch commits after the tick, and flushes both.
+# lock_timeout: a queue whose row is locked by another session does not delay the others for long.
 TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 
 
-class Lost(Exception):
-    """A session that had been working is gone."""
+class SessionLost(Exception):
+    """A session that had worked has ended."""
+
+
+class LookIntervals(NamedTuple):
+    """Seconds between looks: after a tick, while events come in, and in a long silence."""
+
+    tick: float
+    busy: float
+    idle: float
 
 
 class TickLoop:
-    """One database's thread."""
+    """The thread of one database."""
 
     def __init__(
         self,
@@ -69,11 +73,10 @@ class TickLoop:
         sessions: Sessions,
         stopping: Event,
     ) -> None:
-        """Take everything needed; connect to nothing yet."""
         self._dsn = dsn
         self._due_period = settings.due_period
         self._health_limit = settings.health_limit
-        self._pace = Pace(
+        self._intervals = LookIntervals(
             tick=settings.tick_interval,
             busy=settings.poll_interval,
             idle=settings.idle_poll_interval,
@@ -86,78 +89,53 @@ class TickLoop:
     def run(self) -> None:
         """Serve the database until `stopping` is set, whatever happens to it."""
         while not self._stopping.is_set():
-            persist = Retrying(
+            retrying = Retrying(
                 wait=pause,
                 sleep=sleep_using_event(self._stopping),
                 stop=stop_when_event_set(self._stopping),
-                retry=retry_if_not_exception_type(Lost),
-                before_sleep=self._unsuccessful,
+                retry=retry_if_not_exception_type(SessionLost),
+                before_sleep=self._not_connected,
                 reraise=True,
             )
             try:
-                persist(self._session)
-            except Lost as exc:
+                retrying(self._session)
+            except SessionLost as exc:
                 self._disconnected(str(exc), exc.__cause__ or exc)
                 self._stopping.wait(random.uniform(0.0, 0.1))
             except Exception as exc:  # noqa: BLE001  # only when stopping: anything else is tried again
                 self._report.log.debug("stopped in the middle", error=brief(exc))
 
     def _session(self) -> None:
-        """Live one connection's life: returns when stopping, raises Lost once it had worked."""
+        """Open a session and work on it until the daemon stops.
+
+        Raises SessionLost if the session ends after it had worked, and other errors before.
+        """
         self._health.change("connecting", self._health.reason)
         with self._sessions.open(self._dsn, **TICK_SETTINGS) as connection:
-            installed = fitness.check(connection)
-            connection.execute(ATTEND)
+            installed = check_database(connection)
+            connection.execute(LOCK_AS_DAEMON)
             try:
                 self._stand_by(connection)
                 self._serve(connection, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
-                # Before the readings go: a duty that is just reading forgets them too.
+                # Before the readings are removed: a duty that is reading now removes its own.
                 self._health.change("connecting", brief(exc))
-                raise Lost("connection lost" if connection.closed else "session failed") from exc
+                what = "connection lost" if connection.closed else "session failed"
+                raise SessionLost(what) from exc
             finally:
                 self._report.metrics.active.labels(self._report.database).set(0)
                 self._report.metrics.readings.forget(self._report.database)
 
     def _stand_by(self, connection: Connection[Any]) -> None:
-        """Wait until this session holds the ticker's lock, or until stopping.
-
-        It asks again and again rather than waiting for the lock: a statement that waits holds a
-        snapshot, and with it the server's whole clean-up.
-        """
-        standby = Standby(connection)
-        next_look, problem = 0.0, None
-        while not _leads(connection):
-            now = self._health.alive_at = time.monotonic()
-            if now >= next_look:
-                next_look = now + STANDBY_LOOK
-                # What it asks for fails without the ticker's rights: before the role is taken.
-                problem = standby.problem()
-                self._become_standby(connection)
-            self._standing_by(problem, now)
-            if self._stopping.wait(STANDBY_POLL):
-                return
-
-    def _become_standby(self, connection: Connection[Any]) -> None:
-        if self._health.role == "standby":
-            return
-        holder = holder_of(connection, locks.ENGINE, locks.TICKING)
-        self._health.change("standby")
-        self._report.forget("connection")
-        self._report.log.info("standby", reason=describe_holder(holder) if holder else None)
-
-    def _standing_by(self, problem: str | None, now: float) -> None:
-        """Note whether somebody else ticks. What lasts makes this database unhealthy."""
-        self._health.reason = problem
-        if problem is None:
-            self._health.looked(now)
-            if self._report.forget("standby"):
-                self._report.log.info("another ticker works again")
-        elif self._health.age(now) > self._health_limit and self._report.is_news("standby", ""):
-            self._report.metrics.errors.labels(self._report.database, "standby").inc()
-            self._report.log.error("nobody ticks", error=problem)
+        Standby(
+            connection,
+            health=self._health,
+            report=self._report,
+            health_limit=self._health_limit,
+            stopping=self._stopping,
+        ).wait()
 
     def _become_active(self, installed: str) -> None:
         self._report.metrics.active.labels(self._report.database).set(1)
@@ -168,10 +146,10 @@ class TickLoop:
         self._report.log.info("active")
 
     def _serve(self, connection: Connection[Any], installed: str) -> None:
-        """Tick until stopping. The role is taken by the first look that goes well."""
+        """Tick until the daemon stops; the role is `active` after the first look that succeeds."""
         statements = Statements(connection)
-        state = TickState(Watch([int(row[0]) for row in statements.run(QUEUES)]))
-        due, skipped = Due(self._due_period), Skipped(self._due_period)
+        state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
+        idle_ticks, skipped = IdleTicks(self._due_period), SkippedQueues(self._due_period)
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -182,22 +160,24 @@ class TickLoop:
                 last_tick = now
             if done is not NOTHING:
                 self._report.ticked(done)
-            self._tick_due(statements, state, due, now)
+            self._tick_idle(statements, state, idle_ticks, now)
             self._note_skipped(skipped, connection, now)
             self._health.failing = tuple(
-                sorted({*state.failing.names(), *due.failing.names(), *skipped.names})
+                sorted({*state.failing.names(), *idle_ticks.failing.names(), *skipped.names})
             )
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
             looked = time.monotonic()
             self._health.looked(looked)
-            more = bool(state.watch.stale or due.working)
+            more = bool(state.last_ticks.stale or idle_ticks.working)
             self._rest(quiet=now - last_tick, took=looked - now, more=more)
 
-    def _tick_due(self, statements: Statements, state: TickState, due: Due, now: float) -> None:
+    def _tick_idle(
+        self, statements: Statements, state: TickState, idle_ticks: IdleTicks, now: float
+    ) -> None:
         try:
-            done = due.step(statements, state.watch, now=now)
+            done = idle_ticks.step(statements, state.last_ticks, now=now)
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
@@ -206,7 +186,9 @@ class TickLoop:
         if done is not NOTHING:
             self._report.ticked(done)
 
-    def _note_skipped(self, skipped: Skipped, connection: Connection[Any], now: float) -> None:
+    def _note_skipped(
+        self, skipped: SkippedQueues, connection: Connection[Any], now: float
+    ) -> None:
         before = skipped.names
         found = skipped.look(connection, now)
         for queue, why in (found or {}).items():
@@ -215,16 +197,16 @@ class TickLoop:
             self._report.ticked(Ticked(recovered=sorted(before - skipped.names)))
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
-        rest = look_interval(quiet, took, pace=self._pace, more=more) - took
+        rest = look_interval(quiet, took, intervals=self._intervals, more=more) - took
         if rest < SHORT:
-            time.sleep(rest)  # waiting for an event with a timeout costs more than the look
+            time.sleep(rest)  # waiting for an event with a timeout costs more than a look
         else:
             self._stopping.wait(rest)
 
-    def _unsuccessful(self, attempt: RetryCallState) -> None:
-        """Note an attempt to get a working session that failed; another follows."""
+    def _not_connected(self, attempt: RetryCallState) -> None:
+        """Report a failed attempt to get a working session; another one follows."""
         exc = _failure(attempt)
-        if isinstance(exc, fitness.UNFIT):
+        if isinstance(exc, REFUSED):
             self._health.change("refused", brief(exc))
             if self._report.is_news("connection", brief(exc)):
                 self._report.log.error("database refused", error=brief(exc))
@@ -243,18 +225,30 @@ class TickLoop:
             )
 
 
+def look_interval(
+    quiet: float, took: float, *, intervals: LookIntervals, more: bool = False
+) -> float:
+    """Return the seconds from the start of one look to the start of the next.
+
+    `quiet` is the time since the last tick, 0 if this look ticked. A tick makes a batch for every
+    consumer, so it has an interval of its own. The first event after a silence waits for at most a
+    hundredth of it. `more` says that ranges are left to look at, which the events in them wait
+    for. `took` is the duration of this look: at least half of the time is left to a server that is
+    slow or has thousands of queues.
+    """
+    wanted = min(intervals.idle, quiet * SILENCE_SHARE) if quiet else intervals.tick
+    if more and quiet:
+        wanted = intervals.busy
+    return max(intervals.busy, wanted, 2 * took)
+
+
 def pause(attempt: RetryCallState) -> float:
     """Return the seconds until the next attempt to get a working session, with jitter."""
-    if isinstance(_failure(attempt), fitness.UNFIT):
-        return UNFIT_PAUSE * random.uniform(0.8, 1.2)
+    if isinstance(_failure(attempt), REFUSED):
+        return REFUSED_PAUSE * random.uniform(0.8, 1.2)
     return RECONNECT(attempt)
 
 
 def _failure(attempt: RetryCallState) -> BaseException:
     exc = attempt.outcome.exception() if attempt.outcome else None
     return exc or RuntimeError("no failure")
-
-
-def _leads(connection: Connection[Any]) -> bool:
-    row = connection.execute(LEAD).fetchone()
-    return bool(row and row[0])

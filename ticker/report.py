@@ -5,21 +5,35 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from pgqpy.ticker.remedies import brief, remedy, sqlstate
+import psycopg
+
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
     from pgqpy.metrics import TickerMetrics
-    from pgqpy.ticker.maint import Maintained
-    from pgqpy.ticker.retry import Retried
+    from pgqpy.ticker.maintenance import Maintained, Retried
     from pgqpy.ticker.tick import Ticked
 
 LOCKED = "55P03"  # lock_not_available
 LOCKED_TIMES = 4  # in a row: a rotation holds the queue's row too, and soon lets go of it
 NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; from there on pgq.insert_tick announces no tick
 REPEAT_AFTER = 60.0  # seconds until the same complaint is worth another line
+
+REMEDIES: Mapping[str, str] = {
+    "42P01": "a table or sequence of the queue is gone: "
+    "restore it, or drop the queue with pgqpy queue drop --force",
+    "42883": "run pgqpy schema upgrade",
+    "42501": "grant pgq_ticker to the role the ticker connects as",
+    "55P03": "another session holds the queue's row or table: "
+    "look for a transaction that is open for long (pgqpy doctor)",
+    "53100": "the server's disk is full",
+    "25006": "the server is read-only: name the primary in the connection string",
+}
 
 
 class Report:
@@ -65,12 +79,14 @@ class Report:
             if self.forget("notify queue"):
                 self.log.info("ticks are announced again", usage=round(usage, 3))
         elif self.is_news("notify queue", "full"):
-            remedy = (
+            what_to_do = (
                 "consumers find ticks by polling meanwhile; the server's log names the session "
                 "whose open transaction keeps the notifications: end it"
             )
             usage = round(usage, 3)
-            self.log.warning("NOTIFY queue full, ticks not announced", usage=usage, remedy=remedy)
+            self.log.warning(
+                "NOTIFY queue full, ticks not announced", usage=usage, remedy=what_to_do
+            )
 
     def maintained(self, done: Maintained) -> None:
         """Say which queues were rotated, and which operations failed."""
@@ -119,3 +135,23 @@ class Report:
     def forget(self, subject: str) -> bool:
         """Make the next complaint about the subject news; say whether there was one."""
         return self._said.pop(subject, None) is not None
+
+
+def remedy(exc: BaseException) -> str | None:
+    """Return what to do about `exc`: what the server itself hints at, or what we know."""
+    for error in (exc, exc.__cause__):
+        if isinstance(error, psycopg.Error) and error.diag.message_hint:
+            return error.diag.message_hint
+    return REMEDIES.get(sqlstate(exc) or "")
+
+
+def sqlstate(exc: BaseException) -> str | None:
+    """Return the error's SQLSTATE; also of an error of ours that came of one of psycopg's."""
+    code = getattr(exc, "sqlstate", None)
+    return code if isinstance(code, str) else getattr(exc.__cause__, "sqlstate", None)
+
+
+def brief(exc: BaseException) -> str:
+    """Return the error's first line: what the server adds below it repeats statements."""
+    lines = str(exc).strip().splitlines()
+    return printable(lines[0]) if lines else type(exc).__name__

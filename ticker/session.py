@@ -1,4 +1,4 @@
-"""The daemon's database sessions: how to open one, name it in logs, and break it off."""
+"""The daemon's database sessions: open, check the database, name it in logs, and break off."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
+from pgqpy import install
 from pgqpy.client import _sync_open
 from pgqpy.client._dsn import parameters
 from pgqpy.client._session import PINNED
+from pgqpy.client._trust import SchemaNotTrusted
+from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +61,41 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
     """
     wanted = SESSION_SETTINGS | settings
     return _sync_open.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
+
+
+class StandbyServer(PgqError):
+    """The server is a replica and takes no ticks."""
+
+    what_to_do = "name the primary, or all servers with target_session_attrs=read-write"
+
+
+# Errors that last until an administrator acts, so the database is tried less often.
+REFUSED = (StandbyServer, SchemaMissing, SchemaNotTrusted, SchemaTooNew, NotSupported)
+
+
+def check_database(connection: Connection[Any]) -> install.Status:
+    """Return what is installed if this daemon can tick the database, else raise one of REFUSED.
+
+    An older schema is ticked: a daemon that waits for the upgrade would stop every consumer.
+    """
+    recovering = connection.execute("select pg_is_in_recovery()").fetchone()
+    if recovering and recovering[0]:
+        raise StandbyServer
+    status = install.status(connection)
+    if status.untrusted is not None:
+        raise status.untrusted
+    if status.state == "missing":
+        raise SchemaMissing
+    if status.state == "foreign":
+        raise NotSupported("the schema pgq in this database is not pgqpy's: use another database")
+    if status.state == "empty":
+        msg = "the schema pgq has its tables without their rows: run pgqpy schema status"
+        raise SchemaMissing(msg)
+    if status.state == "extension":
+        raise NotSupported("this database has the extension pgq: tick it with pgqd")
+    if status.state == "newer":
+        raise SchemaTooNew(installed=status.installed, shipped=status.shipped)
+    return status
 
 
 def check_dsn(dsn: str) -> None:

@@ -1,4 +1,4 @@
-"""The SQL of the tick loop, and the leanest way to run it."""
+"""The SQL statements of the tick loop, and their fast execution by libpq."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-# One round trip looks at some queues and ticks what is due of them.
-# $1: the snapshot of the last look. If it is still the same text, nothing was written anywhere,
-#     and not even the sequences are read. Looking takes no transaction id, so it does not change
+# Looks at some queues, and ticks those that are due, in one round trip.
+# $1: the snapshot of the last look. If the text is still the same, nothing was written anywhere,
+#     and not even the sequences are read. A look takes no transaction id, so it does not change
 #     what the next look sees.
-# $2, $3, $4: which queues: those with ids from $2 to $3, and those in the array $4.
-# $5, $6, $7: what the loop knows of them: ids, what the last ticks counted, writers open then.
-# $8: ids of queues that are not ticked, only looked at; {NULL}: all of them.
-# Returns the snapshot and, in rows, the queues that moved or that wait.
+# $2, $3, $4: the queues to look at: ids from $2 to $3, and ids in the array $4.
+# $5, $6, $7: their last ticks: queue ids, event sequences, and writers open then.
+# $8: ids of queues to look at without a tick; {NULL}: all of them.
+# Returns the snapshot and, in rows, the queues whose sequence moved or whose last tick left
+# writers open.
 #
-# A queue is due if its sequence moved since its last tick, or if a writer has ended that was still
-# open then: its events have ids that the tick counted, so the sequence does not move again.
+# A queue is due if its sequence moved since its last tick, or if a writer that was open then has
+# ended: the tick counted the ids of its events, so the sequence does not move again.
 #
-# writers: who took event ids and is still open. nextval() locks the sequence, before it counts,
-# until the end of the transaction. So this finds every producer from its first id on, even before
-# it has a transaction id. (A snapshot's list of open transactions misses those, and the newest
-# ones, and names all of the cluster's others.) Its end is visible before its locks are gone.
+# writers: transactions that took event ids and are still open. nextval() locks the sequence before
+# it counts, until the end of the transaction. So the query finds every producer from its first id
+# on, even before it has a transaction id. (The transactions in a snapshot do not include these and
+# the newest ones, and include those of all other databases.) The end of a transaction is visible
+# before its locks are released.
 #
-# The order matters, and what is computed from what fixes it: first the sequences, then who is
-# open, then the ticks, whose functions take snapshots of their own. Who took an id before the
-# first and is not open at the second has ended, and its events are in the tick.
-TURN = """
+# The order matters; each step computes from the one before, which fixes the order. First the
+# sequences are read, then the open writers, then the ticks take snapshots of their own. A
+# transaction that took an id before the first step, and is not open at the second, has ended: its
+# events are in the tick.
+LOOK = """
 with looked as materialized (
     select coalesce(activity.queue_id, known.queue_id) as queue_id, activity.queue_name,
         activity.sequence, activity.event_seq,
@@ -67,47 +70,43 @@ left join lateral pgq.tick_queue(
     case when j.due and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
 """
 
-# Changes if anything has in the queues with ids from $1 to $2, except those in $3.
+# A number that changes with the queues whose ids are from $1 to $2, without those in $3.
 PULSE = "select pgq.ticker_pulse($1, $2, $3)"
-# The queues that are ticked here, of those with ids from $1 to $2 and those in $3.
+# The queues that the daemon ticks, of those with ids from $1 to $2 and in the array $3.
 NAMES = """
 select queue_id, queue_name from pgq.queue
 where (queue_id between $1 and $2 or queue_id = any ($3))
     and not queue_external_ticker and not queue_ticker_paused
 """
-# The queues that PGQ's own rule wants ticked, of those with ids from $1 to $2.
-DUE = "select * from pgq.ticker_due($1, $2)"
-# Ticks the queues in the JSON array $1, if they are still due.
+# The queues with ids from $1 to $2 that are due by PGQ's own rules.
+FIND_DUE = "select * from pgq.ticker_due($1, $2)"
+# Ticks the queues in the JSON array $1 that are still due.
 TICK_DUE = """
 select name, pgq.ticker(name) from json_array_elements_text($1) as name
 """
 QUEUES = "select queue_id from pgq.queue order by queue_id"
 TICK = "select tick_id from pgq.tick_queue($1)"
-# Held by every daemon, so that it can be seen which of them stand by.
-ATTEND = "select pg_try_advisory_lock_shared(7366513, 3)"
-LEAD = "select pg_try_advisory_lock(7366513, 0)"
-RECOVERY = "select pg_is_in_recovery()"
 
 Row = list[Any]  # of bytes, or None
 
 
 class Statements:
-    """The loop's statements on one session, prepared when first run.
+    """Runs the loop's statements on one session; each is prepared at its first run.
 
-    They go to libpq directly. A cursor does more than twice the work (it waits, adapts and loads
-    in Python), and at some hundred looks a second that is what the daemon's CPU time is made of.
-    libpq waits without the interpreter's lock, so other threads run meanwhile.
+    The statements go to libpq directly. A cursor of psycopg does more than twice the work, since it
+    waits, adapts and loads in Python, and some hundred looks a second make up most of the daemon's
+    CPU time. libpq waits without the interpreter's lock, so other threads run meanwhile.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
-        """Ride on an autocommit connection whose client_encoding is UTF8."""
+        """Use a connection in autocommit mode whose client_encoding is UTF8."""
         self.connection = connection
         self._prepared: dict[str, bytes] = {}
 
     def run(self, query: str, *parameters: bytes) -> list[Row]:
-        """Run a query and return its rows, all as text that is not decoded yet.
+        """Run a query and return its rows, every value as text in UTF-8, not decoded.
 
-        Raises psycopg.Error, as a cursor would.
+        Raises psycopg.Error, as a cursor does.
         """
         name = self._prepared.get(query) or self._prepare(query)
         result = self.connection.pgconn.exec_prepared(name, parameters)

@@ -1,25 +1,34 @@
-"""The duty that everything waits for: tick the queues that have something new."""
+"""The duty with the least latency: tick the queues that have new events."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from pgqpy.ticker.state import UNKNOWN
-from pgqpy.ticker.statements import NAMES, PULSE, TICK, TURN, Row, Statements
-from pgqpy.ticker.watch import array
+from pgqpy.ticker.backoff import Backoff
+from pgqpy.ticker.last_ticks import LastTicks, array
+from pgqpy.ticker.statements import LOOK, NAMES, PULSE, TICK, Row, Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pgqpy.ticker.state import TickState
-    from pgqpy.ticker.watch import Part, Slice
+    from pgqpy.ticker.last_ticks import QueueRange, Selection
+
+HOT_FOR = 2.0  # seconds after its last tick in which a queue is looked at every time
+HOT_QUEUES = 256  # at most; more are looked at as fast in ranges
+ROUND = 0.016  # seconds in which all ranges are looked at once after a write
+RANGES = 4  # at most, in one look
+BUSY_RANGES = 2  # at most, while hot queues wait for the next look
+NO_SNAPSHOT = b""  # equals no snapshot: the look reads the queues in any case
+TRUE = b"t"
 
 
 class Failure(NamedTuple):
-    """A queue that could not be ticked, why, and how often in a row that was so."""
+    """A queue that could not be ticked, the error, and the number of failures in a row."""
 
     queue: str
     error: Exception
@@ -27,7 +36,7 @@ class Failure(NamedTuple):
 
 
 class Ticked(NamedTuple):
-    """What one look did: ticks as (queue, tick id), failures, and queues that work again."""
+    """The result of one look: ticks as (queue, tick id), failures, and queues that work again."""
 
     ticks: Sequence[tuple[str, str]] = ()
     failures: Sequence[Failure] = ()
@@ -35,39 +44,88 @@ class Ticked(NamedTuple):
 
 
 NOTHING = Ticked()
-TRUE = b"t"
+
+
+@dataclass(slots=True)
+class TickState:
+    """What one active session remembers from look to look."""
+
+    last_ticks: LastTicks = field(default_factory=LastTicks)
+    failing: Backoff = field(default_factory=Backoff)
+    failing_ids: dict[str, int] = field(default_factory=dict)
+    locked: set[int] = field(default_factory=set)  # failing: a look at them fails as a whole
+    hot: dict[int, float] = field(default_factory=dict)  # time of the last tick, oldest first
+    snapshot: bytes = NO_SNAPSHOT  # of the last look
+    range_at: float = -ROUND  # when the next range is to be looked at, monotonic seconds
+
+    def known_snapshot(self, now: float) -> bytes:
+        """Return the snapshot with which a look finds nothing to do, or NO_SNAPSHOT."""
+        return NO_SNAPSHOT if self.failing and self.failing.due(now) else self.snapshot
+
+    def ticked(self, queue_id: int, now: float) -> None:
+        """Look at this queue every time for a while: more events are likely."""
+        self.hot.pop(queue_id, None)
+        self.hot[queue_id] = now
+
+    def hot_ids(self, now: float) -> list[int]:
+        """Return the queues to look at every time, and failed queues that may be tried again."""
+        while self.hot:
+            oldest, when = next(iter(self.hot.items()))
+            if now - when < HOT_FOR and len(self.hot) <= HOT_QUEUES:
+                break
+            del self.hot[oldest]
+        again = (self.failing_ids[name] for name in self.failing.names_due(now))
+        return list(dict.fromkeys([*self.hot, *islice(again, HOT_QUEUES)]))
+
+    def next_ranges(self, now: float) -> Iterator[QueueRange]:
+        """Yield the stale ranges to look at now, so that a round takes ROUND seconds."""
+        self.range_at = max(self.range_at, now - ROUND)
+        for _ in range(BUSY_RANGES if self.hot else RANGES):
+            if not self.last_ticks.stale or self.range_at >= now:
+                return
+            self.range_at += ROUND / self.last_ticks.range_count
+            yield self.last_ticks.next_range()
+
+    def failed(self, queue: str, queue_id: int, now: float) -> int:
+        """Record a failure; return the number of failures in a row."""
+        self.failing_ids[queue] = queue_id
+        return self.failing.failed(queue, now)
+
+    def succeeded(self, queue: str) -> int:
+        """Record that a queue does not fail any more; return the number of failures before."""
+        self.failing_ids.pop(queue, None)
+        return self.failing.succeeded(queue)
 
 
 def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     """Look once and tick every queue that is found due; `now` is monotonic seconds.
 
-    With many queues a look goes to those that had events lately, and to a slice of the others:
-    call it again until `state.watch.stale` is 0.
+    With many queues, one look goes to the hot queues and to a few ranges: call this again until
+    `state.last_ticks.stale` is 0.
 
-    All that is due is ticked in one transaction, as long as that goes well. If one fails, each is
-    ticked by itself, and the one that fails is left alone for a while; what concerns all of them
-    (no connection, no schema) is raised.
+    All due queues are ticked in one transaction if possible. If one fails, each is ticked in a
+    transaction of its own, and the failing queue is left out for a while. An error that concerns
+    all queues (no connection, no schema) is raised.
     """
-    turn = Turn(statements, state, now)
+    look = Look(statements, state, now)
     known = state.known_snapshot(now)
-    everything = state.watch.everything()
+    everything = state.last_ticks.all_queues()
     hot = state.hot_ids(now)
-    snapshot = turn.look(everything or state.watch.chosen(hot), known)
+    snapshot = look.check(everything or state.last_ticks.select(hot), known)
     if everything:
-        state.watch.stale = 0
+        state.last_ticks.stale = 0
     elif snapshot != state.snapshot:
-        state.watch.written()
+        state.last_ticks.make_stale()
     state.snapshot = snapshot
-    for each in state.next_slices(now):
-        turn.look_at_slice(each, hot)
-    return turn.done()
+    for each in state.next_ranges(now):
+        look.check_range(each, hot)
+    return look.result()
 
 
-class Turn:
-    """What one call of `tick` does."""
+class Look:
+    """One call of `tick`: checks selections of queues and collects the result."""
 
     def __init__(self, statements: Statements, state: TickState, now: float) -> None:
-        """Take what `tick` was given."""
         self._statements = statements
         self._state = state
         self._now = now
@@ -75,74 +133,83 @@ class Turn:
         self._failures: list[Failure] = []
         self._recovered: list[str] = []
 
-    def look(self, part: Part, known: bytes) -> bytes:
-        """Look at these queues unless the snapshot is the known one; return the snapshot."""
-        rows = self._rows(self._unlocked(part) if self._state.locked else part, known)
+    def check(self, selection: Selection, known: bytes) -> bytes:
+        """Tick what is due among these queues, and return the snapshot.
+
+        Nothing is read if the snapshot equals `known`.
+        """
+        unlocked = self._unlocked(selection) if self._state.locked else selection
+        rows = self._rows(unlocked, known)
         snapshot: bytes = rows[0][0]
         found = rows if rows[0][1] is not None else ()
         for _, queue_id, name, seq, writers, due, tick_id in found:
             if tick_id is not None:
                 self._ticked(int(queue_id), name, seq, writers, tick_id)
             elif seq is None:  # dropped or paused
-                self._state.watch.forget(int(queue_id))
+                self._state.last_ticks.forget(int(queue_id))
             elif due == TRUE:
-                self._tick_apart(int(queue_id), name, seq, writers)
+                self._tick_alone(int(queue_id), name, seq, writers)
         if self._state.failing and snapshot != known:
-            self._forgive(part, {row[2].decode() for row in found if row[5] == TRUE})
+            self._drop_failures(selection, {row[2].decode() for row in found if row[5] == TRUE})
         return snapshot
 
-    def look_at_slice(self, part: Slice, seen: list[int]) -> None:
-        """Look at a slice, but for the queues already `seen`, closely if anything has changed.
+    def check_range(self, queues: QueueRange, checked: list[int]) -> None:
+        """Check a range, without the queues already `checked`, if anything in it has changed.
 
-        The pulse is asked for first: what changes in between makes one look more, not one less.
+        The pulse is read first: a change between the two statements costs one look more.
         """
-        excluded = part.listed([*seen, *self._state.locked])
+        first, last = queues.bounds()
+        excluded = queues.array_within([*checked, *self._state.locked])
         try:
-            ((pulse,),) = self._statements.run(PULSE, *part.bounds(), excluded)
+            ((pulse,),) = self._statements.run(PULSE, first, last, excluded)
         except LockNotAvailable:
             pulse = None
-        if pulse is None or pulse != part.pulse or part.waiting:
-            self.look(part.part(), UNKNOWN)
-        part.pulse = pulse
+        if pulse is None or pulse != queues.pulse or queues.waiting:
+            self.check(queues.selection(), NO_SNAPSHOT)
+        queues.pulse = pulse
 
-    def done(self) -> Ticked:
-        """Return what was done."""
+    def result(self) -> Ticked:
+        """Return what was ticked, what failed, and what works again."""
         if not (self._ticks or self._failures or self._recovered):
             return NOTHING
         return Ticked(self._ticks, self._failures, self._recovered)
 
-    def _rows(self, part: Part, known: bytes) -> list[Row]:
-        """Run the statement, that ticks what is due but not failing, if that is possible."""
-        apart = array([*self._state.failing_ids.values()])
+    def _rows(self, selection: Selection, known: bytes) -> list[Row]:
+        """Run LOOK, which ticks all due queues but the failing ones; if it fails, only look.
+
+        If that fails too, the sequence of a queue is locked: look without the locked queues.
+        """
+        failing = array([*self._state.failing_ids.values()])
         try:
-            return self._statements.run(TURN, known, *part, apart)
+            return self._statements.run(LOOK, known, *selection, failing)
         except psycopg.Error:
             if self._statements.connection.closed:
                 raise
         try:
-            return self._statements.run(TURN, known, *part, b"{NULL}")
+            return self._statements.run(LOOK, known, *selection, b"{NULL}")
         except LockNotAvailable:
-            self._find_locked(part)
-        return self._statements.run(TURN, known, *self._unlocked(part), b"{NULL}")
+            self._find_locked(selection)
+        return self._statements.run(LOOK, known, *self._unlocked(selection), b"{NULL}")
 
-    def _find_locked(self, part: Part) -> None:
-        """Note the queues of a part whose sequences another session keeps locked."""
-        for queue_id, name in self._statements.run(NAMES, *part[:3]):
+    def _find_locked(self, selection: Selection) -> None:
+        """Record the queues of a selection whose sequences other sessions keep locked."""
+        for queue_id, name in self._statements.run(NAMES, *selection[:3]):
             self._probe(int(queue_id), name)
 
-    def _unlocked(self, part: Part) -> Part:
-        """Return the queues of a part but for those that are locked and not to be tried again."""
-        found = {int(row[0]): row[1] for row in self._statements.run(NAMES, *part[:3])}
+    def _unlocked(self, selection: Selection) -> Selection:
+        """Return a selection without its locked queues; those whose pause is over are probed."""
+        found = {int(row[0]): row[1] for row in self._statements.run(NAMES, *selection[:3])}
         for queue_id in [*self._state.locked]:
             if queue_id not in found:
-                if part.covers(queue_id):  # dropped or paused
+                if selection.covers(queue_id):  # dropped or paused
                     self._state.locked.discard(queue_id)
             elif not self._state.failing.pausing(found[queue_id].decode(), self._now):
                 self._probe(queue_id, found[queue_id])
-        return self._state.watch.chosen([each for each in found if each not in self._state.locked])
+        unlocked = [each for each in found if each not in self._state.locked]
+        return self._state.last_ticks.select(unlocked)
 
     def _probe(self, queue_id: int, name: bytes) -> None:
-        """Note whether the queue's sequence is locked: that is a failure of this queue only."""
+        """Record whether the queue's sequence is locked, which is a failure of this queue only."""
         text = b"%d" % queue_id
         try:
             self._statements.run(PULSE, text, text, b"{}")
@@ -157,12 +224,12 @@ class Turn:
     def _ticked(
         self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None, tick_id: bytes
     ) -> None:
-        self._state.watch.ticked(queue_id, seq, writers)
+        self._state.last_ticks.put(queue_id, seq, writers)
         self._state.ticked(queue_id, self._now)
         self._ticks.append((name.decode(), tick_id.decode()))
 
-    def _tick_apart(self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None) -> None:
-        """Tick a queue in a transaction of its own, unless it failed just before."""
+    def _tick_alone(self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None) -> None:
+        """Tick a queue in a transaction of its own, unless it failed a moment ago."""
         queue, now = name.decode(), self._now
         if self._state.failing.pausing(queue, now):
             return
@@ -178,8 +245,10 @@ class Turn:
         if self._state.succeeded(queue):
             self._recovered.append(queue)
 
-    def _forgive(self, part: Part, due: set[str]) -> None:
-        """Forget failures of queues that were looked at and are not due any more, or are gone."""
+    def _drop_failures(self, selection: Selection, due: set[str]) -> None:
+        """Drop the failures of queues in the selection that are not due any more, or are gone."""
         for queue, queue_id in list(self._state.failing_ids.items()):
-            if queue not in due and part.covers(queue_id) and queue_id not in self._state.locked:
+            if queue_id in self._state.locked:
+                continue
+            if queue not in due and selection.covers(queue_id):
                 self._state.succeeded(queue)

@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pgqpy.ticker.duty import Duty
+    from pgqpy.ticker.periodic import Duty
 
 FIRST_RUN = 0.5  # seconds: the loop has become active by then, or the duty waits a period more
 CLOCK_LOOK = 10.0  # seconds

@@ -13,8 +13,7 @@ import pytest
 import pgqpy
 from pgqpy import install
 from pgqpy.settings import TickerSettings
-from pgqpy.ticker import Ticker
-from pgqpy.ticker.main import run
+from pgqpy.ticker import Ticker, run
 from pgqpy.ticker.web import address
 from tests.support.waiting import eventually
 

@@ -15,17 +15,15 @@ import pgqpy
 from pgqpy.metrics import TickerMetrics
 from pgqpy.settings import TickerSettings
 from pgqpy.ticker import logs
-from pgqpy.ticker.due import Due
-from pgqpy.ticker.duties import duties_of
 from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.health import Health
-from pgqpy.ticker.maint import Maintained, maint
-from pgqpy.ticker.remedies import sqlstate
-from pgqpy.ticker.report import Report
-from pgqpy.ticker.retry import retry
+from pgqpy.ticker.idle_ticks import IdleTicks
+from pgqpy.ticker.last_ticks import LastTicks
+from pgqpy.ticker.maintenance import Maintained, maint, retry
+from pgqpy.ticker.periodic import duties_of
+from pgqpy.ticker.report import Report, sqlstate
 from pgqpy.ticker.session import Sessions
 from pgqpy.ticker.tick import Failure, Ticked
-from pgqpy.ticker.watch import Watch
 from tests.support.waiting import eventually
 
 
@@ -246,7 +244,9 @@ def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
     client.set_queue_config(queue, "ticker_max_lag", "0 s")
     client.set_queue_config(queue, "ticker_idle_period", "0 s")
     first = client.get_queue_info(queue)[0].last_tick_id
-    ((ticked, tick_id),) = eventually(lambda: Due(1.0).step(statements, Watch(), now=0.0).ticks)
+    ((ticked, tick_id),) = eventually(
+        lambda: IdleTicks(1.0).step(statements, LastTicks(), now=0.0).ticks
+    )
     assert (ticked, int(tick_id)) == (queue, first + 1)
 
 
@@ -256,12 +256,12 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, state
     for name in (queue, "zebra"):
         client.set_queue_config(name, "ticker_max_lag", "0 s")
         client.insert_event(name, "t", "1")
-    due = Due(0.01)
-    done = due.step(statements, Watch(), now=0.0)
+    idle_ticks = IdleTicks(0.01)
+    done = idle_ticks.step(statements, LastTicks(), now=0.0)
     assert [name for name, _ in done.ticks] == ["zebra"]
     assert [failure.queue for failure in done.failures] == [queue]
-    assert due.failing.pausing(queue, now=0.02)
-    assert not due.step(statements, Watch(), now=0.02).failures
+    assert idle_ticks.failing.pausing(queue, now=0.02)
+    assert not idle_ticks.step(statements, LastTicks(), now=0.02).failures
 
 
 def test_queue_that_failed_is_said_to_work_at_its_next_tick_whoever_makes_it(capsys):

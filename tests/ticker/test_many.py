@@ -1,16 +1,14 @@
-"""The duties `tick` and `due` with more queues than one look goes to."""
+"""Ticks of new events and idle ticks, with more queues than one look includes."""
 
 from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker import due as due_module
-from pgqpy.ticker import watch
-from pgqpy.ticker.due import Due
-from pgqpy.ticker.state import TickState
-from pgqpy.ticker.statements import PULSE, QUEUES, TURN, Statements
-from pgqpy.ticker.tick import NOTHING, tick
-from pgqpy.ticker.watch import Watch
+from pgqpy.ticker import idle_ticks, last_ticks
+from pgqpy.ticker.idle_ticks import IdleTicks
+from pgqpy.ticker.last_ticks import LastTicks
+from pgqpy.ticker.statements import LOOK, PULSE, QUEUES, Statements
+from pgqpy.ticker.tick import NOTHING, TickState, tick
 
 NAMES = [f"q{number:02}" for number in range(1, 15)]
 LOOKS = 20  # more than it takes to go round
@@ -18,22 +16,22 @@ LATER = 1e6  # seconds: every back-off is over
 
 
 class Recorded(Statements):
-    """The loop's statements, with a note of the ranges of queues that each look goes to."""
+    """The loop's statements; records the ranges of queues that each look includes."""
 
     def __init__(self, connection):
         super().__init__(connection)
         self.clear()
 
     def clear(self):
-        self.lists, self.pulses, self.slices = 0, [], []
+        self.lists, self.pulses, self.ranges = 0, [], []
 
     def run(self, query, *parameters):
         if query == PULSE:
             self.pulses.append(parameters[:2])
-        elif query == TURN and parameters[1:3] == (b"1", b"0"):
+        elif query == LOOK and parameters[1:3] == (b"1", b"0"):
             self.lists += 1
-        elif query == TURN:
-            self.slices.append(parameters[1:3])
+        elif query == LOOK:
+            self.ranges.append(parameters[1:3])
         return super().run(query, *parameters)
 
 
@@ -43,7 +41,7 @@ class Loop:
     def __init__(self, statements):
         self.statements = Recorded(statements.connection)
         rows = self.statements.run(QUEUES)
-        self.state = TickState(Watch([int(row[0]) for row in rows]))
+        self.state = TickState(LastTicks([int(row[0]) for row in rows]))
         self.now = 100.0
 
     def look(self, **at):
@@ -54,7 +52,7 @@ class Loop:
         """Look until nothing is left to look at; return what was ticked, and failures."""
         ticks, failures = [], []
         looks = 0
-        while looks < LOOKS or self.state.watch.stale:
+        while looks < LOOKS or self.state.last_ticks.stale:
             looks += 1
             done = self.look()
             ticks += [queue for queue, _ in done.ticks]
@@ -64,9 +62,9 @@ class Loop:
 
 @pytest.fixture
 def queues(client, monkeypatch):
-    """Fourteen queues in slices of three, none of them few."""
-    monkeypatch.setattr(watch, "SLICE", 3)
-    monkeypatch.setattr(watch, "FEW", 2)
+    """Fourteen queues in ranges of three; no look includes all queues."""
+    monkeypatch.setattr(last_ticks, "RANGE_SIZE", 3)
+    monkeypatch.setattr(last_ticks, "FEW_QUEUES", 2)
     for name in NAMES:
         client.create_queue(name)
     return NAMES
@@ -97,25 +95,25 @@ def test_nothing_but_the_snapshot_is_looked_at_while_nothing_is_written(loop):
     for _ in range(LOOKS):
         assert loop.look() is NOTHING
     assert loop.statements.lists == LOOKS
-    assert (loop.statements.pulses, loop.statements.slices) == ([], [])
+    assert (loop.statements.pulses, loop.statements.ranges) == ([], [])
 
 
-def test_written_elsewhere_is_looked_for_in_every_slice_once(loop, connection):
+def test_a_write_elsewhere_is_looked_for_in_every_range_once(loop, connection):
     connection.execute("create table app (id int)")
     loop.statements.clear()
     assert loop.settle() == ([], [])
-    assert sorted(loop.statements.pulses) == sorted(loop.state.watch.ranges())
-    assert loop.statements.slices == []
+    assert sorted(loop.statements.pulses) == sorted(loop.state.last_ticks.bounds())
+    assert loop.statements.ranges == []
 
 
-def test_only_the_slice_that_has_changed_is_looked_at_closely(loop, client):
+def test_only_the_range_that_has_changed_is_looked_at_closely(loop, client):
     loop.statements.clear()
     client.insert_event("q08", "t", "1")
     assert loop.settle() == (["q08"], [])
-    assert set(loop.statements.slices) == {(b"7", b"9")}
+    assert set(loop.statements.ranges) == {(b"7", b"9")}
 
 
-def test_what_is_hot_is_no_reason_to_look_at_its_slice(loop, client, connection):
+def test_a_hot_queue_is_no_reason_to_look_at_its_range(loop, client, connection):
     loop.state.ticked(8, now=LATER)
     connection.execute("create table app (id int)")
     assert loop.settle() == ([], [])
@@ -125,7 +123,7 @@ def test_what_is_hot_is_no_reason_to_look_at_its_slice(loop, client, connection)
     loop.state.ticked(8, now=LATER)
     assert loop.settle() == ([], [])
     assert loop.statements.pulses
-    assert loop.statements.slices == []
+    assert loop.statements.ranges == []
 
 
 def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
@@ -133,8 +131,8 @@ def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
     assert loop.settle()[0] == ["q07"]
     loop.state.ticked(7, now=1000.0)
     client.insert_event("q07", "t", "2")
-    loop.state.watch.stale = 0
-    loop.state.slice_at = 1000.0  # no slice's turn now
+    loop.state.last_ticks.stale = 0
+    loop.state.range_at = 1000.0  # no range is looked at now
     assert [queue for queue, _ in loop.look(now=1000.0).ticks] == ["q07"]
 
 
@@ -159,7 +157,11 @@ def test_queues_that_come_are_ticked_and_those_that_go_are_forgotten(loop, clien
     client.drop_queue("q03")
     client.insert_event("new7", "t", "1")
     assert loop.settle() == (["new7"], [])
-    ids = {each for _ in loop.state.watch.ranges() for each in loop.state.watch.next().known}
+    ids = {
+        each
+        for _ in loop.state.last_ticks.bounds()
+        for each in loop.state.last_ticks.next_range().last_ticks
+    }
     assert 3 not in ids
     assert len(ids) == len(NAMES) - 1 + len(new)
 
@@ -171,11 +173,11 @@ def test_queue_that_fails_harms_no_other(loop, client, connection):
     ticks, failures = loop.settle()
     assert sorted(ticks) == [name for name in NAMES if name != "q04"]
     assert set(failures) == {"q04"}
-    client.insert_event("q05", "t", "of the same slice")
+    client.insert_event("q05", "t", "of the same range")
     client.insert_event("q11", "t", "of another")
     assert sorted(loop.settle()[0]) == ["q05", "q11"]
     connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
-    loop.state.slice_at = LATER  # no slice's turn now
+    loop.state.range_at = LATER  # no range is looked at now
     done = loop.look(now=LATER)
     assert ([queue for queue, _ in done.ticks], done.recovered) == (["q04"], ["q04"])
 
@@ -236,10 +238,10 @@ def test_queue_whose_sequence_is_locked_holds_up_no_other(loop, client, connect)
 
 def test_look_locks_its_own_queues_only(loop):
     statements = loop.statements
-    (first, last), *_ = loop.state.watch.ranges()
+    (first, last), *_ = loop.state.last_ticks.bounds()
     connection = statements.connection
     with connection.transaction():
-        statements.run(TURN, b"", first, last, b"{9}", b"{}", b"{}", b"{}", b"{NULL}")
+        statements.run(LOOK, b"", first, last, b"{9}", b"{}", b"{}", b"{}", b"{NULL}")
         locked = connection.execute(
             "select objid::int from pg_locks where pid = pg_backend_pid()"
             " and locktype = 'advisory' and classid = 7366515 order by 1"
@@ -250,16 +252,16 @@ def test_look_locks_its_own_queues_only(loop):
 @pytest.fixture
 def due(queues, client, monkeypatch):
     """A round of idle ticks over all queues, of which each is due."""
-    monkeypatch.setattr(due_module, "TOGETHER", 2)
-    return Due(period=1.0)
+    monkeypatch.setattr(idle_ticks, "TOGETHER", 2)
+    return IdleTicks(period=1.0)
 
 
 def round_of(due, statements):
     """Return the ticks of each step of a round, and the failures."""
-    slices = Watch(range(1, len(NAMES) + 1))
+    known = LastTicks(range(1, len(NAMES) + 1))
     steps, failures = [], []
     while True:
-        done = due.step(statements, slices, now=5.0)
+        done = due.step(statements, known, now=5.0)
         steps.append([queue for queue, _ in done.ticks])
         failures += [failure.queue for failure in done.failures]
         if not due.working:
@@ -271,7 +273,7 @@ def test_all_due_queues_are_ticked_a_few_in_each_step(due, statements):
     assert sorted(queue for step in steps for queue in step) == NAMES
     assert max(map(len, steps)) == 2
     assert failures == []
-    assert due.step(statements, Watch(), now=5.5) is NOTHING
+    assert due.step(statements, LastTicks(), now=5.5) is NOTHING
 
 
 def test_due_queues_of_a_step_are_ticked_in_one_transaction(due, statements, connection):
@@ -289,5 +291,5 @@ def test_due_queue_that_fails_harms_no_other(due, statements, connection):
     assert due.failing.names() == ["q04"]
     connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
     while due.failing:
-        done = due.step(statements, Watch(range(1, 15)), now=LATER)
+        done = due.step(statements, LastTicks(range(1, 15)), now=LATER)
     assert [queue for queue, _ in done.ticks] in (["q04"], [])

@@ -5,100 +5,99 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.ticker.backoff import Backoff
-from pgqpy.ticker.state import (
-    BUSY_SLICES,
+from pgqpy.ticker.last_ticks import FEW_QUEUES, LastTicks
+from pgqpy.ticker.loop import LookIntervals, look_interval
+from pgqpy.ticker.tick import (
+    BUSY_RANGES,
     HOT_FOR,
     HOT_QUEUES,
+    NO_SNAPSHOT,
+    RANGES,
     ROUND,
-    SLICES,
-    UNKNOWN,
-    Pace,
     TickState,
-    look_interval,
 )
-from pgqpy.ticker.watch import FEW, Watch
 
 
-def everything(watch):
+def everything(last_ticks):
     """Return what is known of few queues."""
-    part = watch.everything()
-    assert part is not None
-    return part
+    selection = last_ticks.all_queues()
+    assert selection is not None
+    return selection
 
 
-def slices(watch):
-    """Return the known queues, slice by slice, of one round."""
-    watch.written()
-    return [watch.next().part().queue_ids for _ in range(watch.stale)]
+def ranges(last_ticks):
+    """Return the known queues, by range, of one round."""
+    last_ticks.make_stale()
+    return [last_ticks.next_range().selection().queue_ids for _ in range(last_ticks.stale)]
 
 
-def test_watch_starts_with_nothing_known():
-    part = everything(Watch())
-    assert (part.queue_ids, part.seqs, part.writers) == (b"{}", b"{}", b"{}")
-    assert part.covers(1)
+def test_no_tick_is_known_at_first():
+    selection = everything(LastTicks())
+    assert (selection.queue_ids, selection.seqs, selection.writers) == (b"{}", b"{}", b"{}")
+    assert selection.covers(1)
 
 
-def test_watch_remembers_the_last_tick_and_its_open_writers():
-    watch = Watch()
-    watch.ticked(1, b"5", b"3/4 -1/9")
-    watch.ticked(1, b"7", None)
-    watch.ticked(12, b"1", b"3/4 -1/9")
-    part = everything(watch)
-    assert part.queue_ids == b"{1,12}"
-    assert part.seqs == b"{7,1}"
-    assert part.writers == b'{NULL,"3/4 -1/9"}'
+def test_the_last_tick_and_its_open_writers_are_known():
+    last_ticks = LastTicks()
+    last_ticks.put(1, b"5", b"3/4 -1/9")
+    last_ticks.put(1, b"7", None)
+    last_ticks.put(12, b"1", b"3/4 -1/9")
+    selection = everything(last_ticks)
+    assert selection.queue_ids == b"{1,12}"
+    assert selection.seqs == b"{7,1}"
+    assert selection.writers == b'{NULL,"3/4 -1/9"}'
 
 
-def test_watch_forgets_a_queue_that_is_gone():
-    watch = Watch()
-    watch.ticked(1, b"5", None)
-    watch.forget(1)
-    watch.forget(99)
-    assert everything(watch).queue_ids == b"{}"
+def test_a_forgotten_queue_is_not_known():
+    last_ticks = LastTicks()
+    last_ticks.put(1, b"5", None)
+    last_ticks.forget(1)
+    last_ticks.forget(99)
+    assert everything(last_ticks).queue_ids == b"{}"
 
 
-def test_chosen_queues_are_covered_and_no_others():
-    watch = Watch()
-    watch.ticked(2, b"5", None)
-    part = watch.chosen([2, 7])
-    assert (part.listed, part.queue_ids, part.seqs) == (b"{2,7}", b"{2}", b"{5}")
-    assert [number for number in range(-9, 99) if part.covers(number)] == [2, 7]
-    assert not any(watch.chosen([]).covers(number) for number in range(-9, 99))
+def test_a_selection_covers_its_queues_and_no_others():
+    last_ticks = LastTicks()
+    last_ticks.put(2, b"5", None)
+    selection = last_ticks.select([2, 7])
+    assert (selection.listed, selection.queue_ids, selection.seqs) == (b"{2,7}", b"{2}", b"{5}")
+    assert [number for number in range(-9, 99) if selection.covers(number)] == [2, 7]
+    assert not any(last_ticks.select([]).covers(number) for number in range(-9, 99))
 
 
 def test_many_queues_are_no_longer_looked_at_together():
-    watch = Watch()
-    for number in range(FEW + 1):
-        assert watch.everything() is not None
-        watch.ticked(number, b"5", None)
-    assert watch.everything() is None
+    last_ticks = LastTicks()
+    for number in range(FEW_QUEUES + 1):
+        assert last_ticks.all_queues() is not None
+        last_ticks.put(number, b"5", None)
+    assert last_ticks.all_queues() is None
 
 
-def test_slices_cover_every_id_once(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.watch.SLICE", 2)
-    watch = Watch([3, 4, 8, 9, 10])
-    ranges = [(int(first), int(last)) for first, last in watch.ranges()]
+def test_ranges_cover_every_id_once(monkeypatch):
+    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    last_ticks = LastTicks([3, 4, 8, 9, 10])
+    ranges = [(int(first), int(last)) for first, last in last_ticks.bounds()]
     assert ranges == [(-(2**31), 7), (8, 9), (10, 2**31 - 1)]
 
 
-def test_round_goes_to_every_slice_once(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.watch.SLICE", 2)
-    watch = Watch([1, 2, 3, 4, 5])
+def test_a_round_includes_every_range_once(monkeypatch):
+    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    last_ticks = LastTicks([1, 2, 3, 4, 5])
     for number in range(1, 6):
-        watch.ticked(number, b"0", None)
-    assert sorted(slices(watch)) == [b"{1,2}", b"{3,4}", b"{5}"]
-    assert watch.stale == 0
+        last_ticks.put(number, b"0", None)
+    assert sorted(ranges(last_ticks)) == [b"{1,2}", b"{3,4}", b"{5}"]
+    assert last_ticks.stale == 0
 
 
-def test_slice_that_has_grown_is_divided(monkeypatch):
-    monkeypatch.setattr("pgqpy.ticker.watch.SLICE", 2)
-    watch = Watch()
+def test_a_range_that_has_grown_is_divided(monkeypatch):
+    monkeypatch.setattr("pgqpy.ticker.last_ticks.RANGE_SIZE", 2)
+    last_ticks = LastTicks()
     for number in (5, 3, 1, 2, 4):
-        watch.ticked(number, b"0", None)
-    assert sorted(slices(watch)) == [b"{1,2}", b"{3,4,5}"]
-    watch.forget(4)
-    watch.ticked(6, b"0", None)
-    assert sorted(slices(watch)) == [b"{1,2}", b"{3,5,6}"]
+        last_ticks.put(number, b"0", None)
+    assert sorted(ranges(last_ticks)) == [b"{1,2}", b"{3,4,5}"]
+    last_ticks.forget(4)
+    last_ticks.put(6, b"0", None)
+    assert sorted(ranges(last_ticks)) == [b"{1,2}", b"{3,5,6}"]
 
 
 def test_what_fails_is_left_alone_for_longer_and_longer():
@@ -149,10 +148,10 @@ def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
     assert state.known_snapshot(now=0.0) == b"5:5:"
     state.failing.failed("a", now=0.0)
     assert state.known_snapshot(now=0.0) == b"5:5:"
-    assert state.known_snapshot(now=60.0) == UNKNOWN
+    assert state.known_snapshot(now=60.0) == NO_SNAPSHOT
 
 
-PACE = Pace(tick=0.004, busy=0.002, idle=0.05)
+INTERVALS = LookIntervals(tick=0.004, busy=0.002, idle=0.05)
 
 
 @pytest.mark.parametrize(
@@ -167,56 +166,56 @@ PACE = Pace(tick=0.004, busy=0.002, idle=0.05)
     ],
 )
 def test_looks_get_rarer_with_silence_and_with_cost(quiet, took, expected):
-    assert look_interval(quiet, took, pace=PACE) == pytest.approx(expected)
+    assert look_interval(quiet, took, intervals=INTERVALS) == pytest.approx(expected)
 
 
 def test_what_is_left_to_look_at_does_not_wait_for_the_silence_to_end():
-    assert look_interval(3600.0, 0.0005, pace=PACE, more=True) == PACE.busy
-    assert look_interval(0.0, 0.0005, pace=PACE, more=True) == PACE.tick
-    assert look_interval(3600.0, 0.01, pace=PACE, more=True) == 0.02
+    assert look_interval(3600.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.busy
+    assert look_interval(0.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.tick
+    assert look_interval(3600.0, 0.01, intervals=INTERVALS, more=True) == 0.02
 
 
-def stale(slices):
-    state = TickState(Watch(range(256 * slices)))
-    state.watch.written()
+def stale(ranges):
+    state = TickState(LastTicks(range(256 * ranges)))
+    state.last_ticks.make_stale()
     return state
 
 
-def test_all_slices_are_looked_at_once_in_a_round():
+def test_all_ranges_are_looked_at_once_in_a_round():
     state = stale(4)
-    assert len(list(state.next_slices(now=100.0))) == 4
-    assert list(state.next_slices(now=200.0)) == []
+    assert len(list(state.next_ranges(now=100.0))) == 4
+    assert list(state.next_ranges(now=200.0)) == []
 
 
 def test_next_round_begins_a_period_after_the_last():
     state = stale(4)
-    assert len(list(state.next_slices(now=100.0))) == 4
-    state.watch.written()
-    assert list(state.next_slices(now=100.0)) == []
-    assert len(list(state.next_slices(now=100.0 + ROUND / 2))) == 2
-    assert len(list(state.next_slices(now=100.0 + ROUND))) == 2
+    assert len(list(state.next_ranges(now=100.0))) == 4
+    state.last_ticks.make_stale()
+    assert list(state.next_ranges(now=100.0)) == []
+    assert len(list(state.next_ranges(now=100.0 + ROUND / 2))) == 2
+    assert len(list(state.next_ranges(now=100.0 + ROUND))) == 2
 
 
-def test_no_look_goes_to_more_than_a_few_slices():
+def test_no_look_includes_more_than_a_few_ranges():
     state = stale(40)
-    assert len(list(state.next_slices(now=100.0))) == SLICES
+    assert len(list(state.next_ranges(now=100.0))) == RANGES
 
 
-def test_a_look_that_events_wait_for_goes_to_fewer_slices():
+def test_a_look_that_events_wait_for_includes_fewer_ranges():
     state = stale(4)
     state.ticked(1, now=100.0)
-    assert len(list(state.next_slices(now=100.0))) == BUSY_SLICES < SLICES
-    assert len(list(state.next_slices(now=100.0))) == 4 - BUSY_SLICES
+    assert len(list(state.next_ranges(now=100.0))) == BUSY_RANGES < RANGES
+    assert len(list(state.next_ranges(now=100.0))) == 4 - BUSY_RANGES
 
 
-def test_slice_remembers_whom_it_waits_for():
-    watch = Watch()
-    watch.ticked(1, b"5", b"3/4")
-    watch.ticked(2, b"5", None)
-    assert watch.next().waiting == {1}
-    watch.ticked(1, b"5", None)
-    watch.forget(2)
-    assert watch.next().waiting == set()
+def test_a_range_knows_which_queues_have_open_writers():
+    last_ticks = LastTicks()
+    last_ticks.put(1, b"5", b"3/4")
+    last_ticks.put(2, b"5", None)
+    assert last_ticks.next_range().waiting == {1}
+    last_ticks.put(1, b"5", None)
+    last_ticks.forget(2)
+    assert last_ticks.next_range().waiting == set()
 
 
 def test_queues_are_hot_for_a_while_after_their_last_tick():
@@ -246,4 +245,4 @@ def test_what_failed_is_looked_at_again_after_its_pause():
 
 
 def test_idle_interval_is_never_shorter_than_the_busy_one():
-    assert look_interval(100.0, 0.0, pace=Pace(tick=0.1, busy=0.2, idle=0.05)) == 0.2
+    assert look_interval(100.0, 0.0, intervals=LookIntervals(tick=0.1, busy=0.2, idle=0.05)) == 0.2

@@ -13,10 +13,10 @@ from pydantic import ValidationError
 from pgqpy.client._dsn import parameters
 from pgqpy.errors import ConnectionFailed
 from pgqpy.settings import TickerSettings, problems
-from pgqpy.ticker import logs, notify, session
-from pgqpy.ticker.duty import Duty
+from pgqpy.ticker import logs, session, systemd
 from pgqpy.ticker.health import Health, overall
-from pgqpy.ticker.remedies import brief
+from pgqpy.ticker.periodic import Duty
+from pgqpy.ticker.report import brief
 from pgqpy.ticker.timers import Timers
 
 
@@ -146,18 +146,18 @@ def test_databases_are_those_named_or_the_one_of_the_environment(monkeypatch):
 def test_watchdog_is_fed_twice_as_often_as_it_wants(monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "30000000")
     monkeypatch.delenv("WATCHDOG_PID", raising=False)
-    assert notify.watchdog_interval() == 15.0
+    assert systemd.watchdog_interval() == 15.0
     monkeypatch.setenv("WATCHDOG_PID", "1")
-    assert notify.watchdog_interval() is None
+    assert systemd.watchdog_interval() is None
     monkeypatch.delenv("WATCHDOG_USEC")
-    assert notify.watchdog_interval() is None
+    assert systemd.watchdog_interval() is None
 
 
 def test_no_service_manager_is_no_error(monkeypatch, tmp_path):
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
-    assert not notify.notify("READY=1")
+    assert not systemd.notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
-    assert not notify.notify("READY=1")
+    assert not systemd.notify("READY=1")
 
 
 def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
@@ -195,10 +195,10 @@ def test_texts_of_others_stay_one_line_and_command_no_terminal(log_format, capsy
 def test_service_manager_that_does_not_read_holds_nobody_up(monkeypatch, tmp_path):
     path = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", path)
-    monkeypatch.setattr(notify, "SEND_TIMEOUT", 0.01)
+    monkeypatch.setattr(systemd, "SEND_TIMEOUT", 0.01)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
-        assert not all(notify.notify("WATCHDOG=1") for _ in range(10_000))
+        assert not all(systemd.notify("WATCHDOG=1") for _ in range(10_000))
 
 
 def test_error_is_told_in_one_line():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker.state import TickState
 from pgqpy.ticker.statements import Statements
-from pgqpy.ticker.tick import NOTHING, Ticked, tick
+from pgqpy.ticker.tick import NOTHING, Ticked, TickState, tick
 
 LATER = 1e6  # seconds: every back-off is over
 

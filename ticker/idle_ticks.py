@@ -1,4 +1,4 @@
-"""The duty that ticks queues by PGQ's own rules: idle ticks, and whatever the loop missed."""
+"""The duty that ticks queues by PGQ's own rules: idle queues, and ticks that the loop missed."""
 
 from __future__ import annotations
 
@@ -8,70 +8,70 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from pgqpy.ticker.backoff import Backoff
-from pgqpy.ticker.statements import DUE, TICK_DUE
+from pgqpy.ticker.statements import FIND_DUE, TICK_DUE
 from pgqpy.ticker.tick import NOTHING, Failure, Ticked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgqpy.ticker.last_ticks import LastTicks
     from pgqpy.ticker.statements import Row, Statements
-    from pgqpy.ticker.watch import Watch
 
-SLICES = 4  # asked in a period at most: with thousands of queues a round takes longer
+RANGES = 4  # at most, in one period: with thousands of queues a round takes longer
 TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events do not wait long
 
 
-class Due:
-    """Goes round all queues once a period, a step at a time, between looks for events.
+class IdleTicks:
+    """Ticks the due queues once a period, in small steps between two looks for events.
 
-    A queue without events gets a tick now and then too, so that its consumers' positions move on
-    and rotation is not held back. Queues that were made together are due together, and a thousand
-    ticks at once would keep the events of the others waiting: hence the steps.
+    A queue without events also needs a tick now and then, so that positions of consumers advance
+    and tables can rotate. Queues created together are due together. A thousand ticks at once would
+    delay the events of other queues: hence the steps.
     """
 
     def __init__(self, period: float) -> None:
-        """Go round every `period` seconds, at once for the first time."""
+        """Start the first round at once, and the next ones every `period` seconds."""
         self._period = period
         self._next = 0.0  # monotonic seconds
-        self._ranges: list[tuple[bytes, bytes]] = []  # to ask of
-        self._queues: list[str] = []  # to tick
+        self._ranges: list[tuple[bytes, bytes]] = []  # not yet searched in this round
+        self._queues: list[str] = []  # found due, not yet ticked
         self._found: set[str] = set()  # in this round
         self.failing = Backoff()
 
     @property
     def working(self) -> bool:
-        """Say whether this round has another step."""
+        """Whether this round has another step."""
         return bool(self._queues or self._ranges)
 
-    def step(self, statements: Statements, watch: Watch, *, now: float) -> Ticked:
-        """Begin a round if it is time, or go on with it; `now` is monotonic seconds.
+    def step(self, statements: Statements, last_ticks: LastTicks, *, now: float) -> Ticked:
+        """Do the next step of a round, or start one if it is time; `now` is monotonic seconds.
 
-        Raises psycopg.Error if the queues can't be asked for, and gives this round up.
+        Raises psycopg.Error, and ends the round, if the due queues cannot be read.
         """
         if not self.working:
             if now < self._next:
                 return NOTHING
-            self._ranges = watch.ranges()
-            self._next = now + self._period * max(1.0, len(self._ranges) / SLICES)
+            self._ranges = last_ticks.bounds()
+            self._next = now + self._period * max(1.0, len(self._ranges) / RANGES)
             self._found = set()
         if not self._queues:
-            self._ask(statements, now)
+            self._find(statements, now)
         queues, self._queues = self._queues[:TOGETHER], self._queues[TOGETHER:]
         done = self._tick(statements, queues, now) if queues else NOTHING
         if not self.working:
             self.failing.keep(self._found)
         return done
 
-    def _ask(self, statements: Statements, now: float) -> None:
-        """Ask which queues of the next range are due."""
+    def _find(self, statements: Statements, now: float) -> None:
+        """Read which queues of the next range are due."""
         ranges, self._ranges = self._ranges, []
-        found = [row[0].decode() for row in statements.run(DUE, *ranges[0])]
+        found = [row[0].decode() for row in statements.run(FIND_DUE, *ranges[0])]
         self._ranges = ranges[1:]
         self._found.update(found)
         self._queues = [queue for queue in found if not self.failing.pausing(queue, now)]
 
     def _tick(self, statements: Statements, queues: Sequence[str], now: float) -> Ticked:
-        """Tick these together, or each in a transaction of its own if that fails."""
+        """Tick queues in one transaction, or each in its own if that fails."""
         if not self.failing:
             try:
                 return Ticked(ticks_of(statements.run(TICK_DUE, as_json(queues))))
@@ -97,5 +97,5 @@ def as_json(queues: Sequence[str]) -> bytes:
 
 
 def ticks_of(rows: list[Row]) -> list[tuple[str, str]]:
-    """Return the ticks that were made, as (queue, tick id)."""
+    """Return the ticks that were made as (queue, tick id)."""
     return [(name.decode(), tick_id.decode()) for name, tick_id in rows if tick_id is not None]

@@ -8,11 +8,12 @@ import psycopg
 from psycopg import sql
 
 from pgqpy.errors import PgqError
-from pgqpy.ticker.remedies import sqlstate
-from pgqpy.ticker.stopping import never
+from pgqpy.ticker.report import sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from psycopg.errors import Diagnostic
 
     from pgqpy import Client
     from pgqpy.records import MaintOperation
@@ -20,6 +21,43 @@ if TYPE_CHECKING:
 AGAIN = 1  # what an operation returns that wants to be called again at once
 GONE = ("PQ001", "42P01")  # no such queue; its table went while it was waited for
 ROTATE = "pgq.maint_rotate_tables_step1"
+
+
+def never() -> bool:
+    """Return False: nothing asks the duty to stop early."""
+    return False
+
+
+class Retried(NamedTuple):
+    """What was moved out of the retry queue."""
+
+    moved: int
+    failures: tuple[tuple[str, psycopg.Error], ...]  # by queue: its events stay
+
+
+def retry(client: Client, *, stopping: Callable[[], bool] = never) -> Retried:
+    """Move every event whose time has come from the retry queue.
+
+    Each call moves a bounded number in a transaction of its own, so it is called until nothing
+    is left, or until `stopping` says so. The server tells of a queue that fails in a WARNING.
+    """
+    total, failures = 0, {}
+
+    def note(warning: Diagnostic) -> None:
+        error = psycopg.Error(warning.message_primary or "")
+        error.sqlstate = warning.sqlstate
+        failures[(warning.message_detail or "").removeprefix("queue ")] = error
+
+    client.connection.add_notice_handler(note)
+    try:
+        while not stopping():
+            moved = client.maint_retry_events()
+            total += moved
+            if not moved:
+                break
+    finally:
+        client.connection.remove_notice_handler(note)
+    return Retried(total, tuple(failures.items()))
 
 
 class Maintained(NamedTuple):
