@@ -135,7 +135,17 @@ class Bench:
     @contextmanager
     def ticker(self, dsn: str, *args: str) -> Iterator[psutil.Popen]:
         """Run the real ticker on a database for as long as the block lasts; it is active then."""
-        command = [sys.executable, "-m", "pgqpy.ticker", "--log-level", "error", "--dsn", dsn]
+        command = [
+            sys.executable,
+            "-m",
+            "pgqpy",
+            "ticker",
+            "run",
+            "--log-level",
+            "error",
+            "--dsn",
+            dsn,
+        ]
         process = psutil.Popen([*command, *args], stdin=subprocess.DEVNULL)
         try:
             with psycopg.connect(dsn, autocommit=True) as connection:

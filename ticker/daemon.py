@@ -13,10 +13,10 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.errors import ConnectionFailed
-from pgqpy.metrics import TickerMetrics
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.loop import TickLoop
+from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from pgqpy.settings import TickerSettings
+    from pgqpy.ticker.settings import TickerSettings
 
 FAILED, WRONG_USAGE = 1, 2  # exit codes
 STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself

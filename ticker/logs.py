@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import FilteringBoundLogger
 
-    from pgqpy.settings import TickerSettings
+    from pgqpy.ticker.settings import TickerSettings
 
 LEVELS = {
     "debug": logging.DEBUG,

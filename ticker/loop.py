@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-    from pgqpy.settings import TickerSettings
     from pgqpy.ticker.health import Health
     from pgqpy.ticker.report import Report
     from pgqpy.ticker.session import Sessions
+    from pgqpy.ticker.settings import TickerSettings
 
 REFUSED_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
 RECONNECT = wait_random(0.02, 0.1) + wait_random_exponential(multiplier=0.1, max=5)  # seconds

@@ -8,17 +8,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import Client
-from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.maintenance import maint, retry
+from pgqpy.ticker.metrics import read_gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from threading import Event
 
-    from pgqpy.settings import TickerSettings
     from pgqpy.ticker.health import Health
     from pgqpy.ticker.report import Report
     from pgqpy.ticker.session import Sessions
+    from pgqpy.ticker.settings import TickerSettings
 
 KEEP_SESSION_UP_TO = 10.0  # seconds: a duty that runs less often connects every time
 
@@ -111,7 +111,7 @@ def _maint(report: Report, stopping: Event, client: Client) -> None:
 
 def _gauges(report: Report, health: Health, client: Client) -> None:
     counted = report.counted  # before: a queue made meanwhile is not in the reading
-    reading = gauges(client)
+    reading = read_gauges(client)
     report.metrics.readings.put(report.database, reading)
     report.drop(counted - {queue.queue for queue in reading.queues})
     report.notify_queue(reading.notify_queue)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
-    from pgqpy.metrics import TickerMetrics
     from pgqpy.ticker.maintenance import Maintained, Retried
+    from pgqpy.ticker.metrics import TickerMetrics
     from pgqpy.ticker.tick import Ticked
 
 LOCKED = "55P03"  # lock_not_available

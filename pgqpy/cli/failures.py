@@ -137,7 +137,7 @@ def _psycopg_message(exc: BaseException) -> tuple[str, str]:
 
 
 def _settings_message(exc: Any) -> str:
-    from pgqpy.settings import problems
+    from pgqpy.ticker.settings import problems
 
     return "wrong setting: " + "; ".join(problems(exc))
 

@@ -41,8 +41,8 @@ def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options:
 
     Example: pgqpy ticker run --dsn postgresql://localhost/shop --http-port 9187
     """
-    from pgqpy.settings import TickerSettings
     from pgqpy.ticker import run as run_ticker
+    from pgqpy.ticker.settings import TickerSettings
 
     set_options = {name: value for name, value in options.items() if value is not None}
     settings = TickerSettings(**set_options, **_databases(target, dsns))
@@ -63,7 +63,7 @@ def status(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], *, as_j
     Example: pgqpy ticker status --dsn postgresql://localhost/shop
     """
     from pgqpy.cli.ticker_status import show_status
-    from pgqpy.settings import TickerSettings
+    from pgqpy.ticker.settings import TickerSettings
 
     settings = TickerSettings(**_databases(target, dsns))
     ctx.exit(0 if show_status(settings.databases, as_json=as_json) else 1)

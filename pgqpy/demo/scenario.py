@@ -30,7 +30,7 @@ DRAIN_TIMEOUT = 60  # seconds for the consumer to finish after pgbench's end
 DEAD_TIME = 1.0  # seconds at most from the kill to the restart
 
 BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
-TICKER = [sys.executable, "-m", "pgqpy.ticker"]
+TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
 NOW = "select extract(epoch from clock_timestamp())::float8"
 CONNECTED = """
     select count(*) from pg_stat_activity

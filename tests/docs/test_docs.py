@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from pgqpy import metrics
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.definition import SETTINGS, Definition
 from pgqpy.embedded import wheel_programs
-from pgqpy.settings import TickerSettings
 from pgqpy.spark import options, sink_options
 from pgqpy.sqlstates import BY_SQLSTATE
+from pgqpy.ticker import metrics
+from pgqpy.ticker.settings import TickerSettings
 from tests.docs.markdown import Block, blocks, codes, rows, text
 from tests.docs.transcript import Shell
 from tests.support.tree import ROOT, files
@@ -144,9 +144,7 @@ def test_the_settings_of_the_ticker_are_all_described() -> None:
 
 def test_the_metrics_are_all_described() -> None:
     described = {name for cells in rows(OPERATIONS, "metric") for name in codes(cells[0])}
-    exist = {
-        value for name, value in vars(metrics).items() if name.isupper() and "pgq_" in str(value)
-    }
+    exist = {value for value in vars(metrics).values() if str(value).startswith("pgq_")}
     assert {name.removesuffix("_total") for name in described} == exist
 
 

@@ -57,8 +57,7 @@ class Load:
         """Start a process (again)."""
         if role == "ticker":
             self.processes[role] = self._spawn(
-                "-m",
-                "pgqpy.ticker",
+                *("-m", "pgqpy", "ticker", "run"),
                 *("--dsn", self.dsn),
                 env={"PGQPY_MAINT_PERIOD": "0.2", "PGQPY_RETRY_PERIOD": "0.2"},
             )

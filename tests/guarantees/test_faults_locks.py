@@ -215,7 +215,7 @@ def test_daemon_passes_over_a_queue_that_somebody_has(
 ) -> None:
     for name in ("q", "r"):
         db.queue(name)
-    spawn("-m", "pgqpy.ticker", "--dsn", db.dsn)
+    spawn("-m", "pgqpy", "ticker", "run", "--dsn", db.dsn)
     _expect_ticks(db, "q", "r")
     admin = db.open()
     admin.begin()

@@ -86,7 +86,7 @@ class Flow:
 
     def _start_ticker(self) -> PythonProcess:
         settings = {"PGQPY_MAINT_PERIOD": "0.5", "PGQPY_DSN": self.dsn}
-        return self._spawn("-m", "pgqpy.ticker", env=settings)
+        return self._spawn("-m", "pgqpy", "ticker", "run", env=settings)
 
     def _start_producer(self, number: int) -> PythonProcess:
         log = str(self.folder / f"produced {number}")

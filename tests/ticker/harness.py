@@ -18,12 +18,12 @@ HTTP_TIMEOUT = 10  # seconds
 
 
 class Daemon:
-    """`python -m pgqpy.ticker` with JSON logs and an HTTP port of its own."""
+    """`pgqpy ticker run` with JSON logs and an HTTP port of its own."""
 
     def __init__(self, spawn: Callable[..., PythonProcess], *dsns: str, **env: str) -> None:
         arguments = [word for dsn in dsns for word in ("--dsn", dsn)]
         options = ("--log-format", "json", "--http-port", "0")
-        self.process = spawn("-m", "pgqpy.ticker", *options, *arguments, env=env)
+        self.process = spawn("-m", "pgqpy", "ticker", "run", *options, *arguments, env=env)
 
     def log(self) -> list[dict[str, Any]]:
         lines = self.process.output().splitlines()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
-from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
+from pgqpy.ticker.settings import TickerSettings
 from tests.support.waiting import eventually
 
 SESSIONS = (

@@ -12,8 +12,8 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker, run
+from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.web import address
 from tests.support.waiting import eventually
 
@@ -201,11 +201,8 @@ def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start):
         ("PGQPY_DSNS", '["dbname=a", 1]', "must be a JSON list of connection strings"),
     ],
 )
-@pytest.mark.parametrize("command", [["-m", "pgqpy.ticker"], ["-m", "pgqpy", "ticker", "run"]])
-def test_absurd_setting_is_wrong_usage_and_names_the_bounds(
-    spawn, command, variable, value, bounds
-):
-    process = spawn(*command, env={variable: value})
+def test_absurd_setting_is_wrong_usage_and_names_the_bounds(spawn, variable, value, bounds):
+    process = spawn("-m", "pgqpy", "ticker", "run", env={variable: value})
     assert process.wait() == 2
     (line,) = process.output().strip().splitlines()
     assert variable in line
@@ -216,7 +213,7 @@ def test_absurd_setting_is_wrong_usage_and_names_the_bounds(
 def test_taken_port_is_said_in_one_line(spawn, dsn):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        process = spawn("-m", "pgqpy.ticker", "--dsn", dsn, "--http-port", port)
+        process = spawn("-m", "pgqpy", "ticker", "run", "--dsn", dsn, "--http-port", port)
         assert process.wait() == 1
     (line,) = process.output().strip().splitlines()
     assert port in line
@@ -263,7 +260,7 @@ def test_password_is_never_printed(start, dsn):
 
 
 def test_console_log_is_for_people(spawn, dsn):
-    process = spawn("-m", "pgqpy.ticker", "--dsn", dsn)
+    process = spawn("-m", "pgqpy", "ticker", "run", "--dsn", dsn)
     text = process.wait_for_output("active")
     assert "started" in text
     assert "{" not in text

@@ -12,17 +12,16 @@ from prometheus_client import generate_latest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from pgqpy.metrics import TickerMetrics
-from pgqpy.settings import TickerSettings
 from pgqpy.ticker import logs
-from pgqpy.ticker.gauges import gauges
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.maintenance import Maintained, maint, retry
+from pgqpy.ticker.metrics import TickerMetrics, read_gauges
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.report import Report, sqlstate
 from pgqpy.ticker.session import Sessions
+from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import Failure, Ticked
 from tests.support.waiting import eventually
 
@@ -204,7 +203,7 @@ def test_gauges_tell_how_far_everybody_is(client, queue):
     client.insert_event(queue, "t", "1")
     client.tick_queue(queue)
     client.insert_event(queue, "t", "2")
-    reading = gauges(client)
+    reading = read_gauges(client)
     (orders,) = reading.queues
     assert (orders.queue, orders.new_events) == (queue, 1)
     (billing,) = reading.consumers
@@ -226,7 +225,7 @@ def test_the_ticker_counts_what_each_consumer_set_aside_and_reads_no_payload(
     connection.execute(f"create role {ticker} login in role pgq_ticker")
     try:
         with pgqpy.connect(make_conninfo(dsn, user=ticker)) as counting:
-            reading = gauges(counting)
+            reading = read_gauges(counting)
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 counting.connection.execute("select ev_data from pgq.dead_event")
     finally:

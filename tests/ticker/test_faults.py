@@ -7,8 +7,8 @@ import structlog
 
 import pgqpy
 from pgqpy import install
-from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
+from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from pgqpy.settings import TickerSettings
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.loop import TICK_SETTINGS
 from pgqpy.ticker.session import open_session
-from pgqpy.ticker.state import TickState
+from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.statements import Statements
-from pgqpy.ticker.tick import tick
+from pgqpy.ticker.tick import TickState, tick
 from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 

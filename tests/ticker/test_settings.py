@@ -12,11 +12,11 @@ from pydantic import ValidationError
 
 from pgqpy.client._dsn import parameters
 from pgqpy.errors import ConnectionFailed
-from pgqpy.settings import TickerSettings, problems
 from pgqpy.ticker import logs, session, systemd
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.report import brief
+from pgqpy.ticker.settings import TickerSettings, problems
 from pgqpy.ticker.timers import Timers
 
 

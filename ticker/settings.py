@@ -1,0 +1,111 @@
+"""Settings of the daemon: an argument, else a variable PGQPY_…, else the default."""
+
+from __future__ import annotations
+
+import json
+import os
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import NoDecode
+
+from pgqpy.settings import Settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# No period below is sensibly longer than a quarter of an hour; a longer one is a typo (milliseconds
+# instead of seconds). Error messages quote the description.
+Seconds = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=900,
+        allow_inf_nan=False,
+        description="a number of seconds above 0, and at most 900",
+    ),
+]
+MISSPELT = "misspelt"
+Port = Annotated[int, Field(ge=0, le=65535)]
+
+
+class TickerSettings(Settings):
+    """Settings of the ticker daemon; each is also an environment variable, as PGQPY_HTTP_PORT.
+
+    Every period is in seconds. `dsns` are the databases to serve (PGQPY_DSNS, a JSON list). If
+    `dsns` is empty, the daemon serves the one database that `dsn` names.
+    """
+
+    # NoDecode: a value that is not JSON causes an error with the name of the variable.
+    dsns: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        repr=False,
+        description='a JSON list of connection strings, as ["dbname=shop", "dbname=crm"]',
+    )
+
+    poll_interval: Seconds = 0.003  # between looks while events come in
+    tick_interval: Seconds = (
+        0.004  # from a tick to the next look: consumers take its batch meanwhile
+    )
+    idle_poll_interval: Seconds = 0.05  # between looks after 5 s without an event
+    due_period: Seconds = 1.0  # between rounds of idle ticks, by PGQ's own rules
+    retry_period: Seconds = 1.0  # between moves from the retry queue back into the queue
+    maint_period: Seconds = 30.0  # between rotation and clean-up
+    gauge_period: Seconds = 15.0  # between readings of lag for /metrics
+    health_limit: Seconds = 10.0  # without a successful look a database is unhealthy
+
+    http_host: str = "127.0.0.1"
+    http_port: Port | None = Field(  # None: no server; 0: any port
+        default=None, description="a whole number from 0 to 65535"
+    )
+
+    log_format: Literal["console", "json"] = Field(default="console", description="console or json")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
+
+    @field_validator("dsns", mode="before")
+    @classmethod
+    def _from_json(cls, value: Any) -> Any:
+        return json.loads(value) if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_spelling(self) -> Self:
+        for name in os.environ:
+            given = name.lower().removeprefix("pgqpy_")
+            if len(given) < len(name) and given not in TickerSettings.model_fields:
+                for similar in get_close_matches(given, _LONG_NAMES, n=1, cutoff=0.85):
+                    msg = f"{name} is no setting: did you mean PGQPY_{similar.upper()}?"
+                    raise PydanticCustomError(MISSPELT, "{told}", {"told": msg})
+        return self
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """The connection strings of the databases to serve: at least one, each once."""
+        return tuple(dict.fromkeys(self.dsns)) or (self.dsn,)
+
+
+# Without dsn: PGQPY_DSN2 may be a variable of the application.
+_LONG_NAMES = [name for name in TickerSettings.model_fields if not name.startswith("dsn")]
+
+
+def problems(exc: ValidationError) -> list[str]:
+    """Return one sentence for each wrong setting.
+
+    None quotes the refused value, which may be a connection string with a password.
+    """
+    said = {}
+    for problem in exc.errors(include_url=False, include_input=False, include_context=False):
+        name = str(problem["loc"][0]) if problem["loc"] else "settings"
+        if problem["type"] == MISSPELT:
+            said[name] = problem["msg"]
+            continue
+        field = TickerSettings.model_fields.get(name)
+        said[name] = (
+            f"{name} (PGQPY_{name.upper()}) must be {field.description}"
+            if field is not None and field.description
+            else f"{name}: {problem['msg']}"
+        )
+    return list(said.values())
