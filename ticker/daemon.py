@@ -17,10 +17,9 @@ from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.loop import TickLoop
 from pgqpy.ticker.metrics import TickerMetrics
-from pgqpy.ticker.periodic import duties_of
+from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.report import Report
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
-from pgqpy.ticker.timers import Timers
 from pgqpy.ticker.web import CannotListen, Web, address
 
 if TYPE_CHECKING:

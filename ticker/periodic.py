@@ -1,30 +1,43 @@
-"""Run a periodic duty on a session of its own, and only while this daemon is the active one."""
+"""The periodic duties of each database, and the timers that call them."""
 
 from __future__ import annotations
 
+import logging
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from datetime import datetime, timedelta, timezone
 from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
+
+from apscheduler.executors.debug import DebugExecutor
+from apscheduler.jobstores.base import JobLookupError
+from apscheduler.schedulers import SchedulerNotRunningError
+from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client
 from pgqpy.ticker.maintenance import maint, retry
 from pgqpy.ticker.metrics import read_gauges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from threading import Event
+    from collections.abc import Callable, Iterable
 
     from pgqpy.ticker.health import Health
     from pgqpy.ticker.report import Report
     from pgqpy.ticker.session import Sessions
     from pgqpy.ticker.settings import TickerSettings
 
-KEEP_SESSION_UP_TO = 10.0  # seconds: a duty that runs less often connects every time
+KEEP_SESSION_UP_TO = 10.0  # seconds: a duty with a longer period connects for every run
+FIRST_RUN = 0.5  # seconds: the loop is active by then, else the duty waits for another period
+CLOCK_CHECK = 1.0  # seconds
+CLOCK_STEP = 2.0  # seconds: more than a clock is slewed by between two checks
 
 
 class Duty:
-    """A named function of a client, called by a timer. Never raises: it reports."""
+    """A function of a client that a timer calls while this daemon is active.
+
+    It has a session of its own. It never raises: failures go to the report.
+    """
 
     def __init__(
         self,
@@ -38,7 +51,7 @@ class Duty:
         sessions: Sessions,
         settings: dict[str, str] | None = None,
     ) -> None:
-        """Take the function and what to run it on; `period` is in seconds."""
+        """`period` is in seconds; `settings` are set in the session."""
         self.name = name
         self.period = period
         self._run = run
@@ -60,7 +73,7 @@ class Duty:
             self._run(self._connected())
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
-            # While the loop reconnects, it says so; a second line about the same helps nobody.
+            # While the loop reconnects, it reports the failure: one line is enough.
             if self._health.role == "active" and not self._sessions.breaking:
                 self._report.failed(self.name, exc)
         else:
@@ -81,6 +94,80 @@ class Duty:
         self._session.close()
 
 
+class Timers:
+    """Calls duties periodically: start, stop, join. Stopping twice or before starting is safe.
+
+    APScheduler decides when to call. Every call runs on a daemon thread. APScheduler's own pools
+    join their threads when the interpreter exits, so a server that does not answer would keep the
+    process alive.
+    """
+
+    def __init__(self, duties: Iterable[Duty]) -> None:
+        self._duties = list(duties)
+        self._threads: dict[Duty, Thread] = {}
+        self._stopped = Event()
+        self._scheduler = BackgroundScheduler(
+            executors={"default": DebugExecutor()}, timezone=timezone.utc
+        )
+        logging.getLogger("apscheduler").setLevel(logging.ERROR)
+
+    def start(self) -> None:
+        """Begin to call the duties."""
+        for duty in self._duties:
+            first = datetime.now(timezone.utc) + timedelta(seconds=min(FIRST_RUN, duty.period))
+            self._scheduler.add_job(
+                self._begin,
+                "interval",
+                args=[duty],
+                seconds=duty.period,
+                next_run_time=first,
+                # One run replaces all that were missed, for example while a laptop was suspended.
+                coalesce=True,
+                misfire_grace_time=None,
+            )
+        self._scheduler.start()
+        clock = Thread(target=self._check_clock, args=(wall_clock_offset(),), daemon=True)
+        clock.start()
+
+    def stop(self) -> None:
+        """Call no more duties; does not wait for a running one."""
+        self._stopped.set()
+        with suppress(SchedulerNotRunningError):
+            self._scheduler.shutdown(wait=False)
+
+    def join(self, deadline: float) -> bool:
+        """Wait until `deadline` (monotonic) for running duties; say whether all have ended."""
+        threads = list(self._threads.values())
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
+
+    def _begin(self, duty: Duty) -> None:
+        """Run a duty on a thread, unless its last run has not ended."""
+        running = self._threads.get(duty)
+        if running is None or not running.is_alive():
+            thread = self._threads[duty] = Thread(target=duty, name=duty.name, daemon=True)
+            thread.start()
+
+    def _check_clock(self, offset: float) -> None:
+        """Run every duty when somebody has set the wall clock, which APScheduler goes by.
+
+        Otherwise every duty would wait for an hour after the clock was set back by an hour.
+        """
+        while not self._stopped.wait(CLOCK_CHECK):
+            before, offset = offset, wall_clock_offset()
+            if abs(offset - before) > CLOCK_STEP:
+                with suppress(JobLookupError):  # the scheduler was stopped meanwhile
+                    for job in self._scheduler.get_jobs():
+                        job.modify(next_run_time=datetime.now(timezone.utc))
+
+
+def wall_clock_offset() -> float:
+    """Return the seconds from the monotonic clock to the wall clock."""
+    return time.time() - time.monotonic()
+
+
 def duties_of(
     dsn: str,
     settings: TickerSettings,
@@ -90,8 +177,8 @@ def duties_of(
     sessions: Sessions,
     stopping: Event,
 ) -> list[Duty]:
-    """Return one database's periodic duties."""
-    # Whoever holds one queue's row or table does not keep the others from being maintained.
+    """Return the periodic duties of one database."""
+    # A session that holds the lock of one queue does not delay the maintenance of the others.
     locks = {"lock_timeout": "5s"}
     make = partial(Duty, dsn=dsn, health=health, report=report, sessions=sessions, settings=locks)
     return [
@@ -115,6 +202,6 @@ def _gauges(report: Report, health: Health, client: Client) -> None:
     report.metrics.readings.put(report.database, reading)
     report.drop(counted - {queue.queue for queue in reading.queues})
     report.notify_queue(reading.notify_queue)
-    # The loop may have lost its session, and forgotten the readings, just before.
+    # The loop may have lost its session, and removed the reading, a moment before.
     if health.role != "active":
         report.metrics.readings.forget(report.database)
