@@ -1,4 +1,4 @@
-"""Leaving alone for a while what keeps failing, so that it does not hold up the others."""
+"""Pauses for queues that fail repeatedly, so that they do not delay the others."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ LONGEST_PAUSE = 10.0  # seconds
 
 
 class Failing(NamedTuple):
-    """Something that failed `times` in a row, and when (monotonic seconds) to try it again."""
+    """The number of failures in a row, and when (monotonic seconds) to try again."""
 
     times: int
     retry_at: float
 
 
 class Backoff:
-    """Who failed, how often in a row, and when each may be tried again. Times are monotonic."""
+    """The failing queues, by name, and when each may be tried again (monotonic seconds)."""
 
     def __init__(self, *, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> None:
         """Pause `first` seconds after one failure, twice that after two, at most `longest`."""
@@ -32,7 +32,7 @@ class Backoff:
         return bool(self._failing)
 
     def failed(self, name: str, now: float) -> int:
-        """Note a failure and return how many there were in a row."""
+        """Record a failure; return the number of failures in a row."""
         times = self._failing[name].times + 1 if name in self._failing else 1
         # The exponent is bounded: a float overflows after a thousand failures.
         pause = min(self._longest, self._first * 2.0 ** min(times - 1, 30))
@@ -40,28 +40,28 @@ class Backoff:
         return times
 
     def succeeded(self, name: str) -> int:
-        """Note a success and return how many failures in a row it ended (0: none)."""
+        """Record a success; return the number of failures in a row before it."""
         ended = self._failing.pop(name, None)
         return 0 if ended is None else ended.times
 
     def pausing(self, name: str, now: float) -> bool:
-        """Say whether to leave it alone now."""
+        """Say whether the queue is in its pause."""
         failing = self._failing.get(name)
         return failing is not None and now < failing.retry_at
 
     def due(self, now: float) -> bool:
-        """Say whether something that failed may be tried again now."""
+        """Say whether a failing queue may be tried again now."""
         return any(failing.retry_at <= now for failing in self._failing.values())
 
     def names_due(self, now: float) -> list[str]:
-        """Return what failed and may be tried again now."""
+        """Return the failing queues that may be tried again now."""
         return [name for name, failing in self._failing.items() if failing.retry_at <= now]
 
     def keep(self, names: Iterable[str]) -> None:
-        """Forget whoever is not among `names`: gone, so it cannot fail any more."""
+        """Remove all queues but `names`: the others are not due any more, or gone."""
         left = set(names)
         self._failing = {name: why for name, why in self._failing.items() if name in left}
 
     def names(self) -> list[str]:
-        """Return what is failing."""
+        """Return the failing queues."""
         return sorted(self._failing)

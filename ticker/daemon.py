@@ -1,4 +1,4 @@
-"""The daemon: one tick loop a database, the timers, the web server, signals."""
+"""The daemon as a whole: a tick loop for each database, timers, web server and signals."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pgqpy.ticker.settings import TickerSettings
 
 FAILED, WRONG_USAGE = 1, 2  # exit codes
-STOP_TIMEOUT = 0.3  # seconds for what runs to end by itself
-BREAK_TIMEOUT = 0.15  # seconds more, once its sessions are broken off
+STOP_TIMEOUT = 0.3  # seconds for loops and duties to end by themselves
+BREAK_TIMEOUT = 0.15  # seconds more, after their sessions are broken off
 SIGNAL_LOOK = 0.5  # seconds
-STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # no setting changes: nothing to reload
-STALE = 60.0  # seconds a loop may go without a sign of life until systemd hears no more of us
+STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP too: there is no file to reload
+STALE = 60.0  # seconds: with a loop that made no round for so long, systemd gets no WATCHDOG=1
 
 
 class Ticker:
@@ -52,7 +52,7 @@ class Ticker:
     def __init__(
         self, settings: TickerSettings, *, log: FilteringBoundLogger | None = None
     ) -> None:
-        """Check the connection strings; connect to nothing yet.
+        """Check the connection strings; `start` connects.
 
         Raises ConnectionFailed if a connection string cannot be parsed.
         """
@@ -61,7 +61,7 @@ class Ticker:
         self.settings = settings
         self.log = log or logs.make_logger(settings)
         self.metrics = TickerMetrics()
-        self.hangs = False  # after `stop`: some thread still waits for a server
+        self.hangs = False  # after `stop`: whether a thread still waits for a server
         self._stopping = Event()
         self._stop_asked: SimpleQueue[None] = SimpleQueue()
         self._sessions = session.Sessions()
@@ -76,9 +76,9 @@ class Ticker:
         )
 
     def start(self) -> None:
-        """Begin to serve every database; returns at once, whether or not they answer.
+        """Begin to serve the databases, and return without waiting for them.
 
-        Raises CannotListen, an OSError, if the HTTP address cannot be had.
+        Raises CannotListen, an OSError, if the HTTP address is not available.
         """
         http = self._web.start()
         databases = [health.database for health in self._healths]
@@ -88,23 +88,23 @@ class Ticker:
         self._timers.start()
 
     def stop(self) -> None:
-        """Stop within a second: what runs may end, what hangs is broken off."""
+        """Stop within a second: loops and duties may end, and hanging sessions are broken off."""
         self._stop_asked.put(None)
         self._stopping.set()
         self._timers.stop()
-        closing = Thread(target=self._web.stop, daemon=True)  # takes its time, so meanwhile
+        closing = Thread(target=self._web.stop, daemon=True)  # in parallel: it takes a while
         closing.start()
         if not self._ended(STOP_TIMEOUT):
             self._sessions.break_off()
             self.hangs = not self._ended(BREAK_TIMEOUT)
         if not self.hangs:
-            self._sessions.close()  # duties keep some between their runs
+            self._sessions.close()  # duties keep sessions between their runs
         closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
-        """Serve until SIGTERM, SIGINT or SIGHUP (or `stop` elsewhere); return the exit code 0.
+        """Serve until SIGTERM, SIGINT or SIGHUP, or until another thread calls `stop`; return 0.
 
-        The signals' handlers are those of before when it returns.
+        It restores the handlers of the signals.
         """
         with self._signals_caught():
             self.start()
@@ -120,11 +120,11 @@ class Ticker:
         return 0
 
     def health(self) -> tuple[int, dict[str, Any]]:
-        """Return HTTP status and body of /healthz."""
+        """Return the HTTP status and body of /healthz."""
         return overall(self._healths, time.monotonic(), self.settings.health_limit)
 
     def _prepare(self) -> list[Any]:
-        """Make loop and duties of every database."""
+        """Make the loop of every database; return all duties."""
         duties = []
         labels = session.labels(self.settings.databases)
         for dsn, label in zip(self.settings.databases, labels, strict=True):
@@ -147,7 +147,7 @@ class Ticker:
         return duties
 
     def _ended(self, timeout: float) -> bool:
-        """Wait for loops and duties; say whether all have ended."""
+        """Wait for loops and duties to end; say whether all have."""
         deadline = time.monotonic() + timeout
         for thread in self._threads:
             if thread.is_alive() and thread is not current_thread():
@@ -157,7 +157,7 @@ class Ticker:
 
     @contextmanager
     def _signals_caught(self) -> Iterator[None]:
-        """Stop at a signal of STOPPERS, as long as the block lasts; only the main thread can."""
+        """Handle STOPPERS during the block; Python allows that in the main thread only."""
         numbers = list(STOPPERS) if current_thread() is main_thread() else []
         if numbers and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
             numbers.remove(signal.SIGHUP)  # nohup
@@ -166,19 +166,19 @@ class Ticker:
             yield
         finally:
             for number, handler in before.items():
-                # None: a handler that was not set from Python, and can't be.
+                # None: a handler that was not set by Python, and that Python cannot set.
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def _signalled(self, _number: int, _frame: FrameType | None) -> None:
-        # Not the event: the handler interrupts the main thread, which may be inside it with the
-        # lock that set() needs, and would wait for itself for ever. This queue is made for that.
+        # Event.set() could deadlock: the handler interrupts the main thread, which may hold the
+        # event's lock. SimpleQueue.put() is safe in a handler.
         self._stop_asked.put(None)
 
     def _waited(self, seconds: float) -> bool:
-        """Wait until somebody wants the daemon to stop; False if nobody did.
+        """Wait for a request to stop, at most `seconds`; say whether one came.
 
-        Never wait without an end: a signal that another thread gets, or that comes a moment before
-        the wait begins, does not interrupt it, and its handler runs only once it is over.
+        The wait must be bounded. A signal that arrives in another thread, or a moment before the
+        wait, does not interrupt it, and its handler runs only after the wait.
         """
         try:
             self._stop_asked.get(timeout=seconds)
@@ -187,10 +187,10 @@ class Ticker:
         return True
 
     def _feed_watchdog(self) -> None:
-        """Tell systemd that no loop is stuck.
+        """Send WATCHDOG=1 unless a loop is stuck.
 
-        A database that is down is no reason: a restart would not bring it back, and would
-        interrupt the others.
+        A database that is down does not count: a restart of the daemon would not help it, and
+        would interrupt the others.
         """
         now = time.monotonic()
         if all(now - health.alive_at < STALE for health in self._healths):
@@ -206,10 +206,10 @@ def _age(health: Health) -> float:
 
 
 def run(settings: TickerSettings) -> int:
-    """Run the daemon until SIGTERM or SIGINT; return the process's exit code.
+    """Run the daemon as a process until a signal stops it; return the exit code.
 
-    0: stopped as asked; 1: the HTTP address cannot be had; 2: a connection string cannot be
-    parsed. A database that does not answer is no failure: it is tried again.
+    0: stopped; 1: the HTTP address is not available; 2: a connection string cannot be parsed. A
+    database that does not answer is no failure: the daemon tries again.
     """
     try:
         ticker = Ticker(settings)
@@ -222,8 +222,8 @@ def run(settings: TickerSettings) -> int:
         print(f"pgqpy ticker: cannot listen on {where}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
         return FAILED
     if ticker.hangs:
-        # A call to a server that does not answer holds a thread. The interpreter's own way out
-        # would wait for it, or end it where it holds locks of libpq: with all said, go at once.
+        # A thread waits for a server that does not answer. The normal exit of the interpreter
+        # would wait for the thread, or end it while it holds locks of libpq.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""What the daemon says of each database: role, reason, age of the last good look."""
+"""The state of each database for /healthz: role, reason, age of the last successful look."""
 
 from __future__ import annotations
 
@@ -6,51 +6,56 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SLOW_DUTY = 300.0  # seconds; one that waits for ever would stop rotation, or retries, unseen
+SLOW_DUTY = 300.0  # seconds; a duty that never ends would stop rotation or retries unnoticed
 
 Role = Literal["connecting", "standby", "active", "refused"]
 
 
 @dataclass(slots=True)
 class Health:
-    """One database's state. Its loop's thread writes it, others read; every field is atomic."""
+    """The state of one database.
+
+    The thread of its loop writes, other threads read; each field is read and written atomically.
+    """
 
     database: str
     role: Role = "connecting"
     reason: str | None = None
-    since: float = field(default_factory=time.monotonic)  # start, or the last good look
-    complete_at: float = field(default_factory=time.monotonic)  # the same, with no queue failing
-    alive_at: float = field(default_factory=time.monotonic)  # the thread went round its loop
+    since: float = field(default_factory=time.monotonic)  # the start, or the last successful look
+    complete_at: float = field(
+        default_factory=time.monotonic
+    )  # as `since`, of looks without a failing queue
+    alive_at: float = field(default_factory=time.monotonic)  # the last round of the loop
     failing: tuple[str, ...] = ()
-    running: dict[str, float] = field(default_factory=dict)  # duties, and since when
+    running: dict[str, float] = field(default_factory=dict)  # when each running duty began
 
     def looked(self, now: float) -> None:
-        """Note that everything that should be ticked has been (active) or the lock was asked."""
+        """Record a successful look: all due queues were ticked, or (standby) the lock was tried."""
         self.since = self.alive_at = now
         if not self.failing:
             self.complete_at = now
 
     def change(self, role: Role, reason: str | None = None) -> None:
-        """Take a role; `reason` says why it is not a working one."""
+        """Change the role; `reason` says why the database is not served."""
         self.role, self.reason = role, reason
         if role != "active":
             self.failing = ()
         self.alive_at = time.monotonic()
 
     def age(self, now: float) -> float:
-        """Return the seconds since the last good look (or since the start)."""
+        """Return the seconds since the last successful look, or since the start."""
         return max(0.0, now - self.since)
 
     def tick_age(self, now: float) -> float:
-        """Return the seconds since everything that was due was ticked, as far as we know."""
+        """Return the seconds since the last look that ticked all due queues."""
         return max(0.0, now - self.complete_at)
 
     def slow_duties(self, now: float) -> list[str]:
-        """Return the duties that have been running for suspiciously long."""
+        """Return the duties that have been running for longer than SLOW_DUTY."""
         return [duty for duty, since in self.running.copy().items() if now - since > SLOW_DUTY]
 
     def healthy(self, now: float, limit: float) -> bool:
-        """Say whether the database is served, by us or by the daemon we stand by for."""
+        """Say whether the database is served, by this daemon or by the active one."""
         return self.role in ("active", "standby") and self.age(now) < limit
 
     def report(self, now: float, limit: float) -> dict[str, Any]:
@@ -72,8 +77,8 @@ class Health:
 def overall(states: list[Health], now: float, limit: float) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and body of /healthz: 200 only if every database is served.
 
-    Queues that fail, and duties that do not end, make it `degraded`: to start the daemon again
-    would only stop the others.
+    Failing queues, and duties that do not end, make the status `degraded`, still with 200: a
+    restart of the daemon would not help them, and would interrupt the others.
     """
     databases = {state.database: state.report(now, limit) for state in states}
     healthy = all(part["healthy"] for part in databases.values())

@@ -1,4 +1,4 @@
-"""The daemon's log: structlog on standard error, for people or as JSON."""
+"""The daemon's log on standard error: structlog, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ LEVELS = {
 
 
 def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
-    """Return the daemon's logger. Configures nothing global: the daemon may run inside an app."""
+    """Return the daemon's logger.
+
+    Nothing global is configured: the daemon may run inside an application.
+    """
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
         processors=[
@@ -43,8 +46,8 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
 
 
 def renderers(log_format: str) -> list[Any]:
-    """Return what makes a line of a log entry: text for people, or JSON."""
-    # structlog's default tracebacks, of both kinds, print local variables: with them, passwords.
+    """Return the processors that turn a log entry into a line of text or JSON."""
+    # structlog's default tracebacks, of both formats, print local variables, and so passwords.
     if log_format == "json":
         bare = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         return [structlog.processors.ExceptionRenderer(bare), structlog.processors.JSONRenderer()]
@@ -56,14 +59,14 @@ def renderers(log_format: str) -> list[Any]:
 def drop_empty(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Leave out what is None."""
+    """Leave out fields that are None."""
     return {name: value for name, value in event.items() if value is not None}
 
 
 def make_printable(
     _logger: object, _method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Write out what is not printable in texts, and cut long ones."""
+    """Escape characters that are not printable, and cut long texts."""
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }

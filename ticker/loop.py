@@ -103,7 +103,7 @@ class TickLoop:
                 self._disconnected(str(exc), exc.__cause__ or exc)
                 self._stopping.wait(random.uniform(0.0, 0.1))
             except Exception as exc:  # noqa: BLE001  # only when stopping: anything else is tried again
-                self._report.log.debug("stopped in the middle", error=brief(exc))
+                self._report.log.debug("error while stopping", error=brief(exc))
 
     def _session(self) -> None:
         """Open a session and work on it until the daemon stops.

@@ -1,4 +1,4 @@
-"""The duty that keeps the database small: rotation, clean-up, vacuum of the small tables."""
+"""The duties that move due retries, and that rotate, clean up and vacuum tables."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.records import MaintOperation
 
-AGAIN = 1  # what an operation returns that wants to be called again at once
-GONE = ("PQ001", "42P01")  # no such queue; its table went while it was waited for
+AGAIN = 1  # the result of an operation that is to be called again at once
+GONE = ("PQ001", "42P01")  # queue not found; its table was dropped while the operation waited
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
@@ -29,17 +29,18 @@ def never() -> bool:
 
 
 class Retried(NamedTuple):
-    """What was moved out of the retry queue."""
+    """The result of a round of retries."""
 
-    moved: int
-    failures: tuple[tuple[str, psycopg.Error], ...]  # by queue: its events stay
+    moved: int  # events
+    failures: tuple[tuple[str, psycopg.Error], ...]  # by queue, whose due events stay
 
 
 def retry(client: Client, *, stopping: Callable[[], bool] = never) -> Retried:
-    """Move every event whose time has come from the retry queue.
+    """Move all due events from the retry queue back into their queues.
 
-    Each call moves a bounded number in a transaction of its own, so it is called until nothing
-    is left, or until `stopping` says so. The server tells of a queue that fails in a WARNING.
+    One call moves a bounded number of events in its own transaction. It is repeated until no due
+    event is left, or until `stopping` returns true. The server reports a queue that fails in a
+    WARNING.
     """
     total, failures = 0, {}
 
@@ -61,7 +62,7 @@ def retry(client: Client, *, stopping: Callable[[], bool] = never) -> Retried:
 
 
 class Maintained(NamedTuple):
-    """What a round of maintenance did."""
+    """The result of one round of maintenance."""
 
     done: tuple[MaintOperation, ...]
     rotated: tuple[str, ...]  # queues that switched to their next table
@@ -69,11 +70,11 @@ class Maintained(NamedTuple):
 
 
 def maint(client: Client, *, stopping: Callable[[], bool] = never) -> Maintained:
-    """Run every operation that is due, each in a transaction of its own.
+    """Run all due maintenance operations, each in its own transaction.
 
-    One that fails is among the failures, unless its queue was dropped meanwhile, and the others go
-    on; a lost connection is raised.
-    The connection is in autocommit mode (VACUUM allows nothing else).
+    An operation that fails is returned among the failures, unless its queue was dropped meanwhile,
+    and does not stop the others. A lost connection is raised. The connection must be in autocommit
+    mode, as VACUUM requires.
     """
     done: list[MaintOperation] = []
     rotated: list[str] = []
@@ -100,7 +101,7 @@ def _is_of_dropped_queue(client: Client, operation: MaintOperation, exc: Excepti
 
 
 def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]) -> bool:
-    """Run one operation until it is done; say whether it switched a queue's table."""
+    """Run one operation until it is complete; say whether the queue switched tables."""
     name, argument = operation
     if name == "vacuum":
         client.connection.execute(sql.SQL("vacuum {}").format(_identifier(str(argument))))

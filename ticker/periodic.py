@@ -197,7 +197,7 @@ def _maint(report: Report, stopping: Event, client: Client) -> None:
 
 
 def _gauges(report: Report, health: Health, client: Client) -> None:
-    counted = report.counted  # before: a queue made meanwhile is not in the reading
+    counted = report.counted  # first: a queue created meanwhile is not in the reading
     reading = read_gauges(client)
     report.metrics.readings.put(report.database, reading)
     report.drop(counted - {queue.queue for queue in reading.queues})

@@ -1,4 +1,4 @@
-"""Say what happened to a database's queues, once: in the log and in the metrics."""
+"""Log lines and counters of one database, without repetition, and remedies by SQLSTATE."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from pgqpy.ticker.tick import Ticked
 
 LOCKED = "55P03"  # lock_not_available
-LOCKED_TIMES = 4  # in a row: a rotation holds the queue's row too, and soon lets go of it
-NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; from there on pgq.insert_tick announces no tick
-REPEAT_AFTER = 60.0  # seconds until the same complaint is worth another line
+LOCKED_TIMES = 4  # in a row before it is logged: a rotation locks the queue's row for a moment
+NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; above, pgq.insert_tick sends no notification
+REPEAT_AFTER = 60.0  # seconds until the same text is logged again
 
 REMEDIES: Mapping[str, str] = {
     "42P01": "a table or sequence of the queue is gone: "
@@ -37,19 +37,18 @@ REMEDIES: Mapping[str, str] = {
 
 
 class Report:
-    """The log lines and counters of one database. Used by its loop and its duties at once."""
+    """The log lines and counters of one database; its loop and duties use it concurrently."""
 
     def __init__(self, database: str, log: FilteringBoundLogger, metrics: TickerMetrics) -> None:
-        """Speak of `database` from now on."""
         self.database = database
         self.log = log.bind(database=database)
         self.metrics = metrics
-        self._said: dict[str, tuple[str, float]] = {}
-        self._ticks: dict[str, Counter] = {}  # finding one by its labels costs more than counting
+        self._logged: dict[str, tuple[str, float]] = {}
+        self._ticks: dict[str, Counter] = {}  # a lookup by labels costs more than the increment
         self._rotated: set[str] = set()
 
     def ticked(self, done: Ticked) -> None:
-        """Count ticks; complain about queues that fail, and say when they work again."""
+        """Count ticks; log queues that fail, and queues that work again."""
         for queue, _ in done.ticks:
             counter = self._ticks.get(queue)
             if counter is None:
@@ -60,13 +59,13 @@ class Report:
                 self.metrics.errors.labels(self.database, "tick").inc()
             else:
                 self.failed("tick", exc, queue=queue)
-        if self._said:
+        if self._logged:
             for queue in (*(name for name, _ in done.ticks), *done.recovered):
                 if self.forget(f"tick {queue}"):
                     self.log.info("queue works again", queue=queue)
 
     def retried(self, done: Retried) -> None:
-        """Count events that came back from the retry queue; say which queues' could not."""
+        """Count events that were moved out of the retry queue; log queues that fail."""
         self.metrics.retried_events.labels(self.database).inc(done.moved)
         if done.moved:
             self.log.debug("events retried", events=done.moved)
@@ -74,7 +73,7 @@ class Report:
             self.failed("retry", exc, queue=queue)
 
     def notify_queue(self, usage: float) -> None:
-        """Say that ticks are not announced, and when they are again; `usage` is 0 to 1."""
+        """Log when ticks send no notifications, and when they do again; `usage` is 0 to 1."""
         if usage < NOTIFY_LIMIT:
             if self.forget("notify queue"):
                 self.log.info("ticks are announced again", usage=round(usage, 3))
@@ -89,7 +88,7 @@ class Report:
             )
 
     def maintained(self, done: Maintained) -> None:
-        """Say which queues were rotated, and which operations failed."""
+        """Count and log rotations, and operations that failed."""
         for queue in done.rotated:
             self._rotated.add(queue)
             self.metrics.rotations.labels(self.database, queue).inc()
@@ -104,7 +103,7 @@ class Report:
         return self._rotated | self._ticks.keys()
 
     def drop(self, queues: set[str]) -> None:
-        """Remove the counters of queues that are gone, so that the metrics do not grow for ever."""
+        """Remove the counters of dropped queues, so that the metrics stay bounded."""
         for queue in queues:
             if self._ticks.pop(queue, None) is not None:
                 self.metrics.ticks.remove(self.database, queue)
@@ -115,30 +114,30 @@ class Report:
     def failed(
         self, duty: str, exc: BaseException, *, queue: str = "", operation: str = ""
     ) -> None:
-        """Count a failure, and log it unless the same was said a moment ago."""
+        """Count a failure, and log it unless the same was logged during the last minute."""
         self.metrics.errors.labels(self.database, duty).inc()
-        about = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
-        about |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
+        fields = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
+        fields |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
         text = "queue failing" if queue else "duty failing"
-        if self.is_news(" ".join(filter(None, (duty, operation, queue))), about["error"]):
-            self.log.error(text, **{name: value for name, value in about.items() if value})
+        if self.is_news(" ".join(filter(None, (duty, operation, queue))), fields["error"]):
+            self.log.error(text, **{name: value for name, value in fields.items() if value})
 
-    def is_news(self, subject: str, said: str) -> bool:
-        """Say whether this was not said of the subject during the last minute."""
+    def is_news(self, subject: str, text: str) -> bool:
+        """Say whether `text` was not logged about `subject` during the last minute."""
         now = time.monotonic()
-        before, when = self._said.get(subject, ("", 0.0))
-        if said == before and now - when < REPEAT_AFTER:
+        before, when = self._logged.get(subject, ("", 0.0))
+        if text == before and now - when < REPEAT_AFTER:
             return False
-        self._said[subject] = (said, now)
+        self._logged[subject] = (text, now)
         return True
 
     def forget(self, subject: str) -> bool:
-        """Make the next complaint about the subject news; say whether there was one."""
-        return self._said.pop(subject, None) is not None
+        """Log the next text about `subject` in any case; say whether one was logged before."""
+        return self._logged.pop(subject, None) is not None
 
 
 def remedy(exc: BaseException) -> str | None:
-    """Return what to do about `exc`: what the server itself hints at, or what we know."""
+    """Return what to do about an error: the server's own hint, else one by SQLSTATE."""
     for error in (exc, exc.__cause__):
         if isinstance(error, psycopg.Error) and error.diag.message_hint:
             return error.diag.message_hint
@@ -146,12 +145,12 @@ def remedy(exc: BaseException) -> str | None:
 
 
 def sqlstate(exc: BaseException) -> str | None:
-    """Return the error's SQLSTATE; also of an error of ours that came of one of psycopg's."""
+    """Return the SQLSTATE of an error, or of the error of psycopg that caused it."""
     code = getattr(exc, "sqlstate", None)
     return code if isinstance(code, str) else getattr(exc.__cause__, "sqlstate", None)
 
 
 def brief(exc: BaseException) -> str:
-    """Return the error's first line: what the server adds below it repeats statements."""
+    """Return the first line of an error: the lines that the server adds repeat statements."""
     lines = str(exc).strip().splitlines()
     return printable(lines[0]) if lines else type(exc).__name__

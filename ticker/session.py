@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
-# A peer that vanished without a word (power cut, firewall) is noticed within about ten seconds,
-# whether we wait for its answer (keepalives) or it owes us an acknowledgement (tcp_user_timeout).
+# A server that vanishes without closing the connection (power cut, firewall) is noticed within
+# about ten seconds: by keepalives while the daemon waits, by tcp_user_timeout while it sends.
 CONNECT_DEFAULTS: dict[str, Any] = {
     "fallback_application_name": "pgqpy ticker",
     "connect_timeout": 5,  # seconds
@@ -34,9 +34,9 @@ CONNECT_DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 10_000,  # milliseconds
 }
 
-# What a role or a database may have set otherwise, and would break the daemon: a timeout meant for
-# web requests would cut rotation short. The server's own keepalives let it notice that our machine
-# is gone, and free the lock for a standby.
+# Settings of a role or a database that would break the daemon: a timeout meant for web requests
+# would cancel a rotation. With keepalives the server notices that the daemon's machine is gone, and
+# releases the ticker's lock for a standby.
 SESSION_SETTINGS: dict[str, str] = {
     "statement_timeout": "0",  # first: it may be too strict for the others
     "tcp_keepalives_idle": "4",  # seconds, as are the next
@@ -48,16 +48,16 @@ SESSION_SETTINGS: dict[str, str] = {
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
     "client_min_messages": "warning",
-    "plan_cache_mode": "force_generic_plan",  # planning anew takes longer than running
-    "jit": "off",  # it compiles for longer than our statements run
+    "plan_cache_mode": "force_generic_plan",  # a new plan takes longer than the execution
+    "jit": "off",  # it compiles for longer than the statements run
     **PINNED,
 }
 
 
 def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
-    """Connect in autocommit mode with the session settings above, and `settings` over them.
+    """Connect in autocommit mode, with SESSION_SETTINGS overridden by `settings`.
 
-    Raises ConnectionFailed. What the connection string says itself goes before our defaults.
+    The connection string overrides CONNECT_DEFAULTS. Raises ConnectionFailed.
     """
     wanted = SESSION_SETTINGS | settings
     return _sync_open.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
@@ -99,15 +99,15 @@ def check_database(connection: Connection[Any]) -> install.Status:
 
 
 def check_dsn(dsn: str) -> None:
-    """Raise ConnectionFailed if the connection string cannot be meant; asks no server."""
+    """Raise ConnectionFailed if the connection string cannot be parsed; connects to nothing."""
     parameters(dsn, {})
 
 
 def label(dsn: str) -> str:
-    """Return host:port/database of a connection string, for logs and metrics: no password.
+    """Return host:port/database of a connection string, for logs and metrics.
 
-    What the string leaves open is taken from libpq's own defaults and PG* variables. Raises
-    ConnectionFailed as `check_dsn` does: libpq's own complaint may quote the password.
+    Parts that the string omits come from libpq's defaults and PG* variables. Raises
+    ConnectionFailed like `check_dsn`: libpq's own error message may quote the password.
     """
     check_dsn(dsn)
     known = {
@@ -122,7 +122,7 @@ def label(dsn: str) -> str:
 
 
 def labels(dsns: Sequence[str]) -> list[str]:
-    """Return a label for each connection string, no two alike."""
+    """Return a unique label for each connection string."""
     found: list[str] = []
     for dsn in dsns:
         name = label(dsn)
@@ -132,10 +132,9 @@ def labels(dsns: Sequence[str]) -> list[str]:
 
 
 class Sessions:
-    """The open sessions of one daemon, so that stopping can break off those that hang."""
+    """The open sessions of one daemon; stopping breaks off the sessions that hang."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._open: set[Connection[Any]] = set()
         self.breaking = False
 
@@ -151,28 +150,28 @@ class Sessions:
             connection.close()
 
     def add(self, connection: Connection[Any]) -> None:
-        """Keep a session in mind; one that comes while breaking off is broken off too."""
+        """Add a session; it is broken off at once if the others have been."""
         self._open.add(connection)
         if self.breaking:
             break_off(connection)
 
     def close(self) -> None:
-        """Close every session; only once nobody uses them any more."""
+        """Close every session; call this when no thread uses them any more."""
         while self._open:
             self._open.pop().close()
 
     def break_off(self) -> None:
-        """Make every call that waits for the server, now and later, fail at once."""
+        """Make every call that waits for a server fail at once, now and later."""
         self.breaking = True
         for connection in list(self._open):
             break_off(connection)
 
 
 def break_off(connection: Connection[Any]) -> None:
-    """Shut the connection's socket down: whoever waits on it, in any thread, gets an error.
+    """Shut down the connection's socket: a thread that waits on it gets an error.
 
-    Closing it would leave that thread waiting, and a cancel request waits for a server
-    that may hang itself.
+    After a close that thread would go on waiting, and a cancel request would itself wait for a
+    server that may hang.
     """
     with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(connection.fileno())) as own:
         own.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""Tell systemd how we are: sd_notify(3), which is one datagram to the socket it names."""
+"""Messages to systemd by sd_notify(3): one datagram to the socket in NOTIFY_SOCKET."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pgqpy.ticker.health import Health
 
 
-SEND_TIMEOUT = 1.0  # seconds; a service manager that does not read must not hold us up
+SEND_TIMEOUT = 1.0  # seconds; a service manager that does not read must not block the daemon
 
 
 def notify(state: str) -> bool:
-    """Send `state`, as "READY=1", to the service manager; False where there is none.
+    """Send a state such as "READY=1" to the service manager; return False if there is none.
 
-    Never raises: a service manager that does not listen is no reason to stop ticking.
+    Never raises: the daemon works without a service manager that listens.
     """
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
@@ -37,20 +37,19 @@ def notify(state: str) -> bool:
 
 
 class ManagerStatus:
-    """What the service manager has heard of us: READY once, STATUS whenever it changes."""
+    """Sends READY=1 once, and STATUS whenever it changes."""
 
     def __init__(self) -> None:
-        """Begin with nothing said."""
         self._ready = False
         self._status = ""
 
     def tell(self, healths: Sequence[Health]) -> None:
-        """Say how each database is, and, as soon as one has answered, that we are ready."""
+        """Send the state of each database, and READY=1 as soon as one database has answered."""
         status = "; ".join(
             f"{health.database}: {health.role}" + (f", {health.reason}" if health.reason else "")
             for health in healths
         )
-        status = printable(status)  # a line more would be another message to the manager
+        status = printable(status)  # a line break would begin another message
         if not self._ready and any(health.role != "connecting" for health in healths):
             self._ready = notify(f"READY=1\nSTATUS={status}")
             self._status = status
@@ -60,9 +59,9 @@ class ManagerStatus:
 
 
 def watchdog_interval() -> float | None:
-    """Return how often, in seconds, the service manager wants WATCHDOG=1; None if it does not.
+    """Return the seconds between two WATCHDOG=1 messages; None if no watchdog is set.
 
-    It is half of the time after which the manager gives us up.
+    It is half of the time after which the service manager restarts the daemon.
     """
     usec = os.environ.get("WATCHDOG_USEC", "")
     meant_for = os.environ.get("WATCHDOG_PID", str(os.getpid()))

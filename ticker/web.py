@@ -1,4 +1,4 @@
-"""/healthz and /metrics: HTTP in one thread, with every client's time, size and number bounded."""
+"""The HTTP server of /healthz and /metrics, on one thread, with limits for clients."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
-CLIENT_TIMEOUT = 5.0  # seconds for all of a request and its answer
-MOST_CLIENTS = 64  # at once; one more, and the oldest has to go
-LONGEST_REQUEST = 16 * 1024  # bytes, with its headers
+CLIENT_TIMEOUT = 5.0  # seconds for a whole request and its response
+MAX_CLIENTS = 64  # at once; another one replaces the oldest
+MAX_REQUEST = 16 * 1024  # bytes, with headers
 
 
 class CannotListen(OSError):
-    """The address for /healthz and /metrics cannot be had."""
+    """The address for /healthz and /metrics is not available."""
 
 
-class Answer(NamedTuple):
-    """What a client gets."""
+class Response(NamedTuple):
+    """An HTTP response."""
 
     status: int
     content_type: str
@@ -38,8 +38,8 @@ class Answer(NamedTuple):
 class Web:
     """The HTTP server: start, stop. Stopping twice or before starting is safe.
 
-    A thread for each client, as http.server has it, would let slow clients take threads without
-    end. Here a client costs a socket and a buffer, and a new client goes before the slow ones.
+    With a thread for each client, as in http.server, slow clients could take any number of threads.
+    Here a client takes a socket and a buffer, and a new client replaces a slow one.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Web:
         health: Callable[[], tuple[int, dict[str, Any]]],
         registry: CollectorRegistry,
     ) -> None:
-        """Take where to listen (port None: nowhere, 0: any port) and what to answer with."""
+        """Prepare to listen on host and port (None: no server, 0: any free port)."""
         self._host = host
         self._port = port
         self._health = health
@@ -60,9 +60,9 @@ class Web:
         self._clients: dict[Task[Any], None] = {}  # the oldest first
 
     def start(self) -> str | None:
-        """Listen, and return host:port, None if there is no port.
+        """Listen and return host:port; return None without a port.
 
-        Raises CannotListen if the address cannot be had.
+        Raises CannotListen if the address is not available.
         """
         if self._port is None:
             return None
@@ -76,7 +76,7 @@ class Web:
         return where
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening, and close the connections."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.call_soon_threadsafe(self._stopped.set)
@@ -88,7 +88,7 @@ class Web:
             loop.close()
 
     async def _serve(self, listening: socket.socket) -> None:
-        server = await asyncio.start_server(self._client, sock=listening, limit=LONGEST_REQUEST)
+        server = await asyncio.start_server(self._client, sock=listening, limit=MAX_REQUEST)
         await self._stopped.wait()
         server.close()
         clients = list(self._clients)
@@ -100,7 +100,7 @@ class Web:
         task = asyncio.current_task()
         if task is None:  # never: a coroutine runs in a task
             return
-        if len(self._clients) >= MOST_CLIENTS:
+        if len(self._clients) >= MAX_CLIENTS:
             oldest = next(iter(self._clients))
             del self._clients[oldest]
             oldest.cancel()
@@ -108,25 +108,25 @@ class Web:
         try:
             # TimeoutError is asyncio's own, and no OSError, before Python 3.11.
             with suppress(OSError, EOFError, asyncio.TimeoutError):
-                await asyncio.wait_for(self._converse(reader, writer), CLIENT_TIMEOUT)
+                await asyncio.wait_for(self._respond(reader, writer), CLIENT_TIMEOUT)
         finally:
             self._clients.pop(task, None)
             writer.transport.abort()
 
-    async def _converse(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Read one request, answer it, and close."""
+    async def _respond(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Read one request, send the response, and close."""
         try:
             request = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            method, answer = b"GET", plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            method, response = b"GET", plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         else:
-            method, answer = self._answered(request.partition(b"\r\n")[0])
-        writer.write(head(answer) + (answer.body if method != b"HEAD" else b""))
+            method, response = self._parse(request.partition(b"\r\n")[0])
+        writer.write(head(response) + (response.body if method != b"HEAD" else b""))
         writer.close()
         await writer.wait_closed()
 
-    def _answered(self, line: bytes) -> tuple[bytes, Answer]:
-        """Return the method and the answer to a request's first line."""
+    def _parse(self, line: bytes) -> tuple[bytes, Response]:
+        """Return the method, and the response to a request with this first line."""
         match line.split(b" "):
             case [(b"GET" | b"HEAD") as method, target, version] if version.startswith(b"HTTP/1."):
                 return method, self._page(target.partition(b"?")[0])
@@ -134,37 +134,37 @@ class Web:
                 return b"", plain(HTTPStatus.METHOD_NOT_ALLOWED)
         return b"", plain(HTTPStatus.BAD_REQUEST)
 
-    def _page(self, path: bytes) -> Answer:
+    def _page(self, path: bytes) -> Response:
         if path == b"/healthz":
             status, body = self._health()
-            return Answer(status, "application/json", json.dumps(body).encode() + b"\n")
+            return Response(status, "application/json", json.dumps(body).encode() + b"\n")
         if path == b"/metrics":
-            return Answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry))
+            return Response(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry))
         return plain(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics")
 
 
-def plain(status: HTTPStatus, text: str = "") -> Answer:
-    """Return an answer in words."""
-    return Answer(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
+def plain(status: HTTPStatus, text: str = "") -> Response:
+    """Return a response in plain text."""
+    return Response(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
 
 
-def head(answer: Answer) -> bytes:
+def head(response: Response) -> bytes:
     """Return the status line and the headers, up to the body."""
     lines = (
-        f"HTTP/1.1 {answer.status:d} {HTTPStatus(answer.status).phrase}",
-        f"Content-Type: {answer.content_type}",
-        f"Content-Length: {len(answer.body)}",
+        f"HTTP/1.1 {response.status:d} {HTTPStatus(response.status).phrase}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {len(response.body)}",
         "Connection: close",
     )
     return "\r\n".join((*lines, "", "")).encode()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen on the address, by IPv4 or IPv6 as the host says."""
+    """Return a socket that listens on the address, by IPv4 or IPv6."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, *_, where = found[0]
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MOST_CLIENTS)
+    return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MAX_CLIENTS)
 
 
 def address(host: Any, port: int) -> str:

@@ -71,7 +71,7 @@ def said(client):
 
 def test_clients_that_say_nothing_keep_nobody_waiting(place, dial):
     before = threading.active_count()
-    silent = [dial() for _ in range(4 * web.MOST_CLIENTS)]
+    silent = [dial() for _ in range(4 * web.MAX_CLIENTS)]
     for client in silent[::2]:
         try:
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a")
@@ -104,7 +104,7 @@ def test_a_client_that_never_reads_is_given_up(monkeypatch, registry, server, pl
 @pytest.mark.parametrize(
     ("request_", "status"),
     [
-        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * web.LONGEST_REQUEST * 2, b"431"),
+        (b"GET /healthz HTTP/1.1\r\nX: " + b"x" * web.MAX_REQUEST * 2, b"431"),
         (b"POST /healthz HTTP/1.1\r\n\r\n", b"405"),
         (b"\x16\x03\x01 hello\r\n\r\n", b"400"),
         (b"GET /healthz\r\n\r\n", b"400"),
