@@ -1,4 +1,4 @@
-"""The daemon as a process: what it does, says and shows, and how it stops."""
+"""The daemon as a process: ticks, log, health, metrics, and stopping."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_retried_event_comes_back(start, dsn, client, queue):
     eventually(lambda: counted.search(daemon.metrics()))
 
 
-def test_rotation_is_done_and_said(start, dsn, client, queue):
+def test_rotation_is_done_and_logged(start, dsn, client, queue):
     client.set_queue_config(queue, "rotation_period", "0.001 s")
     daemon = start(dsn, PGQPY_MAINT_PERIOD="0.1")
 
@@ -127,7 +127,7 @@ def test_unknown_path_is_not_found(start, dsn):
     assert start(dsn).get("/")[0] == 404
 
 
-def test_health_says_role_and_age(start, dsn):
+def test_health_shows_role_and_age(start, dsn):
     daemon = start(dsn)
     daemon.wait_for("active")
     status, body = daemon.healthz()
@@ -210,7 +210,7 @@ def test_absurd_setting_is_wrong_usage_and_names_the_bounds(spawn, variable, val
     assert "hunter2" not in line
 
 
-def test_taken_port_is_said_in_one_line(spawn, dsn):
+def test_taken_port_is_an_error_of_one_line(spawn, dsn):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         process = spawn("-m", "pgqpy", "ticker", "run", "--dsn", dsn, "--http-port", port)
@@ -219,7 +219,7 @@ def test_taken_port_is_said_in_one_line(spawn, dsn):
     assert port in line
 
 
-def test_other_failures_of_the_system_are_not_said_to_be_the_port(monkeypatch):
+def test_other_system_errors_are_not_reported_as_a_taken_port(monkeypatch):
     def fail(_ticker):
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -238,7 +238,7 @@ def has(host):
 
 
 @pytest.mark.parametrize("host", list(filter(has, ["127.0.0.1", "::1", "localhost"])))
-def test_health_is_told_at_any_address(start, dsn, host):
+def test_health_is_served_at_any_address(start, dsn, host):
     daemon = start(dsn, PGQPY_HTTP_HOST=host)
     assert eventually(lambda: daemon.healthz()[0] == 200)
 
@@ -259,7 +259,7 @@ def test_password_is_never_printed(start, dsn):
     assert "hunter2" not in daemon.process.output()
 
 
-def test_console_log_is_for_people(spawn, dsn):
+def test_console_log_is_plain_text(spawn, dsn):
     process = spawn("-m", "pgqpy", "ticker", "run", "--dsn", dsn)
     text = process.wait_for_output("active")
     assert "started" in text

@@ -52,13 +52,13 @@ def put_through_retry(client, queue, count):
     return found
 
 
-def test_retry_moves_everything_that_is_due(client, queue):
+def test_retry_moves_all_due_events(client, queue):
     expected = put_through_retry(client, queue, 1234)
     assert retry(client) == (1234, ())
     assert sorted(ids(client, next_batch(client, queue))) == sorted(expected)
 
 
-def test_retry_leaves_what_is_not_due(client, queue):
+def test_retry_leaves_events_that_are_not_due(client, queue):
     client.insert_event(queue, "t", "1")
     batch = next_batch(client, queue)
     client.batch_retry(batch, 3600)
@@ -102,7 +102,7 @@ def duty_of(dsn, name, metrics, *, sessions, **more):
     return next(d for d in duties_of(dsn, TickerSettings(), **common) if d.name == name)
 
 
-def test_maint_rotates_and_says_so(client, queue):
+def test_maint_rotates_and_returns_the_queue(client, queue):
     client.set_queue_config(queue, "rotation_period", "0.001 s")
     before = client.get_queue_info(queue)[0].queue_cur_table
 
@@ -116,7 +116,7 @@ def test_maint_rotates_and_says_so(client, queue):
     assert client.get_queue_info(queue)[0].queue_cur_table != before
 
 
-def test_maint_that_fails_does_not_stop_the_others(client, connection, queue):
+def test_operation_that_fails_does_not_stop_the_others(client, connection, queue):
     connection.execute(
         "create function public.broken(text) returns int language plpgsql as"
         " $$ begin raise exception 'no' using errcode = 'XX999'; end $$"
@@ -136,7 +136,7 @@ def test_maint_that_fails_does_not_stop_the_others(client, connection, queue):
     assert connection.execute("select * from public.calls").fetchall() == [(queue,)]
 
 
-def test_maint_calls_an_operation_again_while_it_wants_to(client, connection, queue):
+def test_operation_is_called_again_while_it_returns_one(client, connection, queue):
     connection.execute("create sequence public.calls")
     connection.execute(
         "create function public.three(text) returns int language sql as"
@@ -199,7 +199,7 @@ def test_maint_stops_when_asked(client, queue):
     assert maint(client, stopping=lambda: True).done == ()
 
 
-def test_gauges_tell_how_far_everybody_is(client, queue):
+def test_gauges_show_the_lag_of_queues_and_consumers(client, queue):
     client.insert_event(queue, "t", "1")
     client.tick_queue(queue)
     client.insert_event(queue, "t", "2")
@@ -211,7 +211,7 @@ def test_gauges_tell_how_far_everybody_is(client, queue):
     assert billing.lag >= 0
 
 
-def test_the_ticker_counts_what_each_consumer_set_aside_and_reads_no_payload(
+def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
     dsn, client, connection, queue
 ):
     client.register_consumer(queue, "audit")
@@ -263,7 +263,7 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, state
     assert not idle_ticks.step(statements, LastTicks(), now=0.02).failures
 
 
-def test_queue_that_failed_is_said_to_work_at_its_next_tick_whoever_makes_it(capsys):
+def test_failed_queue_is_logged_to_work_again_once_at_its_next_tick(capsys):
     report = Report("shop", logs.make_logger(TickerSettings()), TickerMetrics())
     report.ticked(Ticked(failures=[Failure("orders", psycopg.DataError("broken"), 1)]))
     report.ticked(Ticked(ticks=[("orders", "7")]))
@@ -274,7 +274,7 @@ def test_queue_that_failed_is_said_to_work_at_its_next_tick_whoever_makes_it(cap
 BLOCKED = "select count(*) > 0 from pg_locks where not granted and relation = 'pgq.queue'::regclass"
 
 
-def test_readings_of_a_session_that_was_lost_meanwhile_are_forgotten(
+def test_reading_that_ends_after_the_loop_lost_its_session_is_removed(
     dsn, connection, connect, queue
 ):
     metrics, health, sessions = TickerMetrics(), Health("shop", role="active"), Sessions()

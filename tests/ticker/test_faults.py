@@ -1,4 +1,4 @@
-"""The daemon when something breaks: other databases, other queues and it itself go on."""
+"""Failures of one queue, database or session: everything else goes on."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def assert_ticking(client, queue="orders"):
     eventually(lambda: ticks(client, queue) > before)
 
 
-def test_standby_takes_over_when_the_active_one_is_killed(start, dsn, client, queue):
+def test_standby_takes_over_when_the_active_daemon_is_killed(start, dsn, client, queue):
     first = start(dsn)
     first.wait_for("active")
     second = start(dsn)
@@ -52,7 +52,7 @@ def test_standby_holds_no_snapshot(start, dsn, connection):
     eventually(lambda: connection.execute(session).fetchall() == [("idle", None)])
 
 
-def test_what_the_killed_one_waited_for_is_ticked_by_its_successor(
+def test_transaction_open_at_a_kill_is_ticked_by_the_next_daemon(
     start, dsn, client, queue, connect
 ):
     first = start(dsn)
@@ -138,7 +138,7 @@ def test_schema_that_is_dropped_while_running_is_refused(start, dsn, client, con
     daemon.wait_for("database refused")
 
 
-def test_role_without_rights_is_told_which(start, dsn, connection):
+def test_role_without_rights_is_logged_with_the_missing_role(start, dsn, connection):
     connection.execute("create role pgqpy_test_nobody login")
     try:
         daemon = start(f"{dsn} user=pgqpy_test_nobody")
@@ -234,7 +234,7 @@ def test_database_that_is_down_at_the_start_is_served_when_it_comes_up(start, ow
     daemon.wait_for("active")
 
 
-def test_duty_that_does_not_end_is_said(dsn, client, connection, connect, queue, monkeypatch):
+def test_duty_that_does_not_end_is_logged(dsn, client, connection, connect, queue, monkeypatch):
     monkeypatch.setattr("pgqpy.ticker.health.SLOW_DUTY", 0.05)
     settings = TickerSettings(dsn=dsn, maint_period=0.1, log_format="json")
     with shut_gate(connect()) as gate, structlog.testing.capture_logs() as said:
@@ -262,7 +262,7 @@ def degraded(ticker):
     return (status, body) if body["status"] == "degraded" else None
 
 
-def test_queue_whose_row_stays_locked_is_said_and_works_again(start, dsn, client, connect, queue):
+def test_queue_whose_row_stays_locked_is_logged_and_works_again(start, dsn, client, connect, queue):
     client.create_queue("other")
     daemon = start(dsn)
     daemon.wait_for("active")
@@ -275,7 +275,7 @@ def test_queue_whose_row_stays_locked_is_said_and_works_again(start, dsn, client
     daemon.wait_for("queue works again", queue="orders")
 
 
-def test_queue_whose_sequence_stays_locked_is_said_and_works_again(
+def test_queue_whose_sequence_stays_locked_is_logged_and_works_again(
     start, dsn, client, connect, queue
 ):
     client.create_queue("other")

@@ -1,4 +1,4 @@
-"""The daemon calls nothing in a schema pgq that a stranger made."""
+"""The daemon calls no function of a schema pgq that another role created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def dsn(server, template):
         yield dsn
 
 
-def test_a_forged_schema_is_refused_until_it_is_ours(start, dsn, connection):
+def test_forged_schema_is_refused_until_the_real_one_is_installed(start, dsn, connection):
     daemon = start(dsn, PGQPY_RETRY_PERIOD="0.1", PGQPY_MAINT_PERIOD="0.1")
     refused = daemon.wait_for("database refused")["error"]
     assert f"schema pgq belongs to role {FORGER}" in refused

@@ -1,4 +1,4 @@
-"""A full NOTIFY queue: COMMIT of every NOTIFY fails, and ticks must go on without."""
+"""A full NOTIFY queue: a COMMIT with NOTIFY fails, so ticks must do without it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def notified(session):
     return list(session.notifies(timeout=0, stop_after=1))
 
 
-def test_daemon_ticks_while_the_notify_queue_is_full_and_says_so(
+def test_daemon_ticks_and_warns_while_the_notify_queue_is_full(
     start, own_server, small_queue, sleeper, connect
 ):
     client = small_queue

@@ -1,4 +1,4 @@
-"""What decides without I/O: health, connection strings, settings, logs, timers."""
+"""Parts of the daemon without a database: health, settings, labels, logs, timers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_label_knows_the_environment_of_libpq(monkeypatch):
 
 @pytest.mark.parametrize("read", [session.check_dsn, session.label])
 @pytest.mark.parametrize("dsn", ["secret", "postgresql://me:se/cret@host/db", "port=x"])
-def test_connection_string_that_cannot_be_meant_is_refused_without_quoting_it(dsn, read):
+def test_connection_string_that_cannot_be_parsed_is_refused_without_quoting_it(dsn, read):
     with pytest.raises(ConnectionFailed) as caught:
         read(dsn)
     assert "cret" not in str(caught.value)
@@ -133,7 +133,7 @@ def test_log_of_an_unexpected_error_shows_no_local_variables(log_format, capsys)
     assert "hunter2" not in said
 
 
-def test_databases_are_those_named_or_the_one_of_the_environment(monkeypatch):
+def test_databases_come_from_dsns_or_from_the_environment(monkeypatch):
     monkeypatch.setenv("PGQPY_DSN", "dbname=one")
     assert TickerSettings().databases == ("dbname=one",)
     assert TickerSettings(dsns=("dbname=a", "dbname=b", "dbname=a")).databases == (
@@ -183,7 +183,7 @@ def test_duties_are_due_at_once_when_the_clock_was_set_back(monkeypatch):
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_texts_of_others_stay_one_line_and_command_no_terminal(log_format, capsys):
+def test_foreign_texts_stay_one_line_without_terminal_commands(log_format, capsys):
     log = logs.make_logger(TickerSettings(log_format=log_format))
     log.error("queue failing", error="a\nb\x1b[2J" + "c" * 1_000_000)
     (line,) = capsys.readouterr().err.splitlines()
@@ -191,7 +191,7 @@ def test_texts_of_others_stay_one_line_and_command_no_terminal(log_format, capsy
     assert len(line) < 2000
 
 
-def test_service_manager_that_does_not_read_holds_nobody_up(monkeypatch, tmp_path):
+def test_service_manager_that_does_not_read_does_not_block(monkeypatch, tmp_path):
     path = str(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", path)
     monkeypatch.setattr(systemd, "SEND_TIMEOUT", 0.01)
@@ -200,6 +200,6 @@ def test_service_manager_that_does_not_read_holds_nobody_up(monkeypatch, tmp_pat
         assert not all(systemd.notify("WATCHDOG=1") for _ in range(10_000))
 
 
-def test_error_is_told_in_one_line():
+def test_error_is_logged_as_one_line():
     assert brief(RuntimeError("first\nsecond")) == "first"
     assert brief(RuntimeError()) == "RuntimeError"

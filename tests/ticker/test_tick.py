@@ -1,4 +1,4 @@
-"""The duty `tick`, called by hand on a real database."""
+"""The function `tick`, called on a real database."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
     assert loop.look().failures
 
 
-def test_queue_that_works_again_is_ticked_and_said(loop, client, connection):
+def test_queue_that_works_again_is_ticked_and_returned(loop, client, connection):
     connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
     event = client.insert_event("orders", "t", "1")
     assert loop.look().failures
@@ -282,7 +282,7 @@ def test_queue_that_was_locked_and_is_dropped_fails_no_more(loop, client, connec
     assert not loop.state.locked
 
 
-def test_restored_queue_is_named_with_what_to_do(loop, client, connection):
+def test_restored_queue_fails_with_its_sqlstate(loop, client, connection):
     connection.execute(
         "update pgq.tick set tick_snapshot = '999999999:999999999:' where tick_queue = 1"
     )

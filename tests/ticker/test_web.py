@@ -1,4 +1,4 @@
-"""The HTTP server beside clients that are slow, greedy or wrong."""
+"""The HTTP server with clients that are slow, silent or wrong."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def said(client):
     return text
 
 
-def test_clients_that_say_nothing_keep_nobody_waiting(place, dial):
+def test_silent_clients_do_not_delay_others(place, dial):
     before = threading.active_count()
     silent = [dial() for _ in range(4 * web.MAX_CLIENTS)]
     for client in silent[::2]:
@@ -82,14 +82,14 @@ def test_clients_that_say_nothing_keep_nobody_waiting(place, dial):
     assert said(silent[0]) == b""  # the oldest had to go
 
 
-def test_a_client_that_dawdles_is_given_up(monkeypatch, place, dial):
+def test_slow_client_is_disconnected(monkeypatch, place, dial):
     monkeypatch.setattr(web, "CLIENT_TIMEOUT", 0.05)
     client = dial()
     client.sendall(b"GET /healthz HTTP/1.1\r\n")
     assert said(client) == b""
 
 
-def test_a_client_that_never_reads_is_given_up(monkeypatch, registry, server, place, dial):
+def test_client_that_never_reads_is_disconnected(monkeypatch, registry, server, place, dial):
     size = 20_000_000  # bytes: more than the kernel keeps for both sides
     Gauge("big", "x" * size, registry=registry)
     monkeypatch.setattr(web, "CLIENT_TIMEOUT", 0.2)

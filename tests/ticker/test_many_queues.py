@@ -90,7 +90,7 @@ def test_events_on_all_queues_are_ticked_once(loop, client):
     assert (sorted(ticks), failures) == (NAMES, [])
 
 
-def test_nothing_but_the_snapshot_is_looked_at_while_nothing_is_written(loop):
+def test_only_the_snapshot_is_read_while_nothing_is_written(loop):
     loop.statements.clear()
     for _ in range(LOOKS):
         assert loop.look() is NOTHING
@@ -126,7 +126,7 @@ def test_a_hot_queue_is_no_reason_to_look_at_its_range(loop, client, connection)
     assert loop.statements.ranges == []
 
 
-def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
+def test_queue_with_recent_events_is_looked_at_every_time(loop, client):
     client.insert_event("q07", "t", "1")
     assert loop.settle()[0] == ["q07"]
     loop.state.ticked(7, now=1000.0)
@@ -136,7 +136,7 @@ def test_where_events_came_in_lately_is_looked_at_every_time(loop, client):
     assert [queue for queue, _ in loop.look(now=1000.0).ticks] == ["q07"]
 
 
-def test_writer_that_ends_when_its_queue_is_hot_no_more(loop, client, connect):
+def test_writer_that_ends_when_its_queue_is_not_hot_any_more_is_ticked(loop, client, connect):
     with connect(autocommit=False) as app:
         app.execute("select pgq.insert_event('q05', 't', '1')")
         client.insert_event("q05", "t", "makes the tick that counts both")
@@ -149,7 +149,7 @@ def test_writer_that_ends_when_its_queue_is_hot_no_more(loop, client, connect):
     assert loop.settle() == ([], [])
 
 
-def test_queues_that_come_are_ticked_and_those_that_go_are_forgotten(loop, client):
+def test_created_queues_are_ticked_and_dropped_ones_forgotten(loop, client):
     new = [f"new{number}" for number in range(10)]
     for name in new:
         client.create_queue(name)

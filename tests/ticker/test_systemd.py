@@ -1,4 +1,4 @@
-"""What the service manager hears of the daemon: sd_notify(3)."""
+"""Messages to the service manager, by sd_notify(3)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import signal
 import socket
 
 
-def test_service_manager_hears_ready_watchdog_and_stopping(start, dsn, tmp_path):
+def test_service_manager_gets_ready_watchdog_and_stopping(start, dsn, tmp_path):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
@@ -29,7 +29,7 @@ def until(manager, wanted):
     return heard
 
 
-def test_service_manager_hears_ready_only_once_a_database_was_reached(start, own_server, tmp_path):
+def test_service_manager_gets_ready_after_a_database_has_answered(start, own_server, tmp_path):
     own_server.stop()
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:

@@ -1,4 +1,4 @@
-"""What decides without I/O: memory, back-off, intervals."""
+"""Decisions of the tick loop, without I/O: last ticks, ranges, back-off, intervals."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_range_that_has_grown_is_divided(monkeypatch):
     assert sorted(ranges(last_ticks)) == [b"{1,2}", b"{3,5,6}"]
 
 
-def test_what_fails_is_left_alone_for_longer_and_longer():
+def test_pauses_get_longer_with_every_failure():
     backoff = Backoff(first=0.1, longest=1.0)
     for times, pause in enumerate([0.1, 0.2, 0.4, 0.8, 1.0, 1.0], start=1):
         assert backoff.failed("a", now=0.0) == times
@@ -115,7 +115,7 @@ def test_pause_does_not_overflow():
     assert not backoff.pausing("a", now=1.0)
 
 
-def test_what_fails_is_tried_again_after_its_pause():
+def test_failing_queue_is_tried_again_after_its_pause():
     backoff = Backoff(first=0.1, longest=1.0)
     backoff.failed("a", now=10.0)
     assert backoff.pausing("a", now=10.05)
@@ -135,7 +135,7 @@ def test_success_ends_a_row_of_failures():
     assert not backoff
 
 
-def test_what_is_gone_does_not_fail_any_more():
+def test_queue_that_is_gone_does_not_fail_any_more():
     backoff = Backoff()
     backoff.failed("a", now=0.0)
     backoff.failed("b", now=0.0)
@@ -143,7 +143,7 @@ def test_what_is_gone_does_not_fail_any_more():
     assert backoff.names() == ["b"]
 
 
-def test_known_snapshot_is_ignored_when_something_that_failed_is_due():
+def test_known_snapshot_is_ignored_when_a_failed_queue_is_due():
     state = TickState(snapshot=b"5:5:")
     assert state.known_snapshot(now=0.0) == b"5:5:"
     state.failing.failed("a", now=0.0)
@@ -169,7 +169,7 @@ def test_looks_get_rarer_with_silence_and_with_cost(quiet, took, expected):
     assert look_interval(quiet, took, intervals=INTERVALS) == pytest.approx(expected)
 
 
-def test_what_is_left_to_look_at_does_not_wait_for_the_silence_to_end():
+def test_remaining_ranges_are_looked_at_soon_in_a_silence():
     assert look_interval(3600.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.busy
     assert look_interval(0.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.tick
     assert look_interval(3600.0, 0.01, intervals=INTERVALS, more=True) == 0.02
@@ -228,14 +228,14 @@ def test_queues_are_hot_for_a_while_after_their_last_tick():
     assert state.hot_ids(now=99.0) == []
 
 
-def test_only_so_many_queues_are_hot_and_the_latest_are():
+def test_number_of_hot_queues_is_bounded_and_keeps_the_latest():
     state = TickState()
     for number in range(HOT_QUEUES + 5):
         state.ticked(number, now=1.0)
     assert state.hot_ids(now=1.0) == list(range(5, HOT_QUEUES + 5))
 
 
-def test_what_failed_is_looked_at_again_after_its_pause():
+def test_failed_queue_is_looked_at_again_after_its_pause():
     state = TickState()
     assert state.failed("a", 7, now=0.0) == 1
     assert state.hot_ids(now=0.0) == []

@@ -1,4 +1,4 @@
-"""Advisory locks that somebody else holds: any login can, so it has to be seen."""
+"""Advisory locks held by other sessions: every login can take them, so they are reported."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def test_standby_is_unhealthy_while_nobody_ticks(start, dsn, client, connection,
     eventually(lambda: daemon.healthz()[0] == 200)
 
 
-def test_standby_without_the_right_to_tick_says_so(start, dsn, connection, connect, queue):
+def test_standby_without_the_right_to_tick_logs_the_missing_role(
+    start, dsn, connection, connect, queue
+):
     connect().execute("select pg_advisory_lock(7366513, 0)")
     connection.execute("create role pgqpy_test_nobody login")
     try:
