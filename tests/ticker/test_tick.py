@@ -43,8 +43,10 @@ def loop(client, statements):
     return loop
 
 
-def failures(done):
-    return [(failure.queue, failure.error.sqlstate) for failure in done.failures]
+def outcome(done):
+    """Return the queues that were ticked, and the failures."""
+    failures = [(failure.queue, failure.error.sqlstate) for failure in done.failures]
+    return [queue for queue, _ in done.ticks], failures
 
 
 def batch_ids(client):
@@ -197,9 +199,7 @@ def test_queue_that_fails_does_not_stop_the_others(loop, client, connection):
     connection.execute("drop sequence pgq.event_1_tick_seq cascade")
     client.insert_event("orders", "t", "1")
     client.insert_event("other", "t", "1")
-    done = loop.look()
-    assert [queue for queue, _ in done.ticks] == ["other"]
-    assert failures(done) == [("orders", "42P01")]
+    assert outcome(loop.look()) == (["other"], [("orders", "42P01")])
 
 
 def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
@@ -241,9 +241,7 @@ def test_queue_whose_row_is_locked_does_not_stop_the_others(loop, client, connec
         admin.execute("select from pgq.queue where queue_name = 'orders' for update")
         client.insert_event("orders", "t", "1")
         client.insert_event("other", "t", "1")
-        done = loop.look()
-        assert [queue for queue, _ in done.ticks] == ["other"]
-        assert failures(done) == [("orders", "55P03")]
+        assert outcome(loop.look()) == (["other"], [("orders", "55P03")])
     loop.now = LATER
     assert loop.ticked() == ["orders"]
 
@@ -253,13 +251,11 @@ def test_queue_whose_sequence_is_locked_does_not_stop_the_others(loop, client, c
     with connect(autocommit=False) as admin:
         admin.execute("alter sequence pgq.event_1_id_seq cache 1")
         client.insert_event("other", "t", "1")
-        done = loop.look()
-        assert [queue for queue, _ in done.ticks] == ["other"]
-        assert failures(done) == [("orders", "55P03")]
+        assert outcome(loop.look()) == (["other"], [("orders", "55P03")])
         client.create_queue("new")
         assert sorted(loop.ticked()) == ["new"]  # and nothing fails: orders is left alone
         loop.now = LATER
-        assert failures(loop.look()) == [("orders", "55P03")]
+        assert outcome(loop.look())[1] == [("orders", "55P03")]
         admin.rollback()
     loop.now = 2 * LATER
     done = loop.look()
@@ -288,9 +284,7 @@ def test_restored_queue_fails_with_its_sqlstate(loop, client, connection):
     )
     client.insert_event("orders", "t", "1")
     client.insert_event("other", "t", "1")
-    done = loop.look()
-    assert [queue for queue, _ in done.ticks] == ["other"]
-    assert failures(done) == [("orders", "PQ012")]
+    assert outcome(loop.look()) == (["other"], [("orders", "PQ012")])
 
 
 def test_names_are_passed_as_they_are(client, statements):
