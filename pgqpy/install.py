@@ -132,7 +132,8 @@ def uninstall(
     """Drop the schema pgq with all queues, in one transaction.
 
     Without `force` it refuses if there are queues. The four roles belong to the cluster and stay;
-    with `roles`, those are dropped that no database uses and that have no other members.
+    with `roles`, those are dropped that no database uses and that have no other members. It refuses
+    if an object outside the schema, such as a view on an event table, depends on it.
 
     Raises SchemaMissing, InstallRefused.
     """
@@ -146,6 +147,9 @@ def uninstall(
                 raise InstallRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
+            if dependents := _scalar(connection, _DEPENDENTS):
+                msg = f"other objects depend on the schema pgq: {dependents}; drop them first"
+                raise InstallRefused(msg)
             connection.execute("drop schema pgq cascade")
     except psycopg.Error as exc:
         raise _explain(exc) from exc
@@ -228,6 +232,23 @@ _STATUS = """
     -- another role's view or table policy would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
         and relkind = 'r' and relowner = n.nspowner and not relrowsecurity) as names) plain
+"""
+
+# Objects outside the schema that depend on its tables, types or functions. A rule, a default, a
+# constraint or a trigger has no schema of its own: the first part of its address is its table's.
+_DEPENDENTS: LiteralString = """
+    select string_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
+    from pg_depend d
+    where d.deptype = 'n'
+        and (d.refclassid, d.refobjid) in (
+            select 'pg_class'::regclass, oid from pg_class where relnamespace = 'pgq'::regnamespace
+            union all
+            select 'pg_type'::regclass, oid from pg_type where typnamespace = 'pgq'::regnamespace
+            union all
+            select 'pg_proc'::regclass, oid from pg_proc where pronamespace = 'pgq'::regnamespace)
+        and coalesce(
+            (pg_identify_object(d.classid, d.objid, 0)).schema,
+            (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1]) <> 'pgq'
 """
 
 _FOREIGN_MEMBERS = """

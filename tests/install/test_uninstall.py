@@ -59,3 +59,25 @@ def test_uninstall_keeps_roles_that_are_used(
 def test_uninstall_needs_something_to_remove(admin: Connection) -> None:
     with pytest.raises(SchemaMissing):
         install.uninstall(admin)
+
+
+FOREIGN = {
+    "a column of a type": "create table app.t (n int, ev pgq.event_1_0)",
+    "a view": "create view app.t as select ev_id from pgq.event_1",
+    "an heir": "create table app.t () inherits (pgq.event_1)",
+    "a default": "create table app.t (n bigint default nextval('pgq.event_1_id_seq'))",
+    "a key": "create table app.t (q int references pgq.queue)",
+}
+
+
+@pytest.mark.parametrize("made", FOREIGN.values(), ids=FOREIGN.keys())
+def test_uninstall_leaves_and_names_what_others_made(admin: Connection, made: str) -> None:
+    install.install(admin)
+    assert works(admin)
+    admin.execute(f"create schema app; {made}".encode())
+    with pytest.raises(InstallRefused, match=r"other objects depend on the schema pgq: .*app\.t"):
+        install.uninstall(admin, force=True)
+    admin.execute("select from app.t")
+    assert install.status(admin).queues == 1
+    admin.execute("drop schema app cascade")
+    assert install.uninstall(admin, force=True).queues == 1
