@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pgqpy.spark
 from benchmarks.server import CannotRun
 from pgqpy.errors import MissingExtra
-from pgqpy.spark import needs
+from pgqpy.spark import requirements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +35,8 @@ SETTINGS = {
 def require(*, jdbc: bool) -> None:
     """Raise CannotRun unless Java, pyspark and, if it is to be compared with, JDBC are there."""
     try:
-        needs.check_packages()
-        needs.check_java()
+        requirements.check_packages()
+        requirements.check_java()
     except MissingExtra as exc:
         raise CannotRun(str(exc)) from exc
     if jdbc and not JDBC.exists():

@@ -1,5 +1,7 @@
 """The pipeline for spark-submit: spark-submit submit_pipeline.py --queue orders --to s3a://lake/orders."""
 
-from pgqpy.spark.pipeline import main
+import sys
 
-main()
+from pgqpy.cli import main
+
+main(["pipeline", "run", *sys.argv[1:]])

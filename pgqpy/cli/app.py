@@ -109,6 +109,6 @@ def app(ctx: click.Context) -> None:
     ctx.ensure_object(Target)
 
 
-def main() -> NoReturn:
-    """Run ``pgqpy`` (the console script)."""
-    app.main(prog_name="pgqpy")
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run ``pgqpy`` with these arguments, or with those of the process, and exit."""
+    app.main(args, prog_name="pgqpy")

@@ -45,13 +45,21 @@ def _spark() -> Spark:
     """Return what the demo needs of Spark, or what is missing."""
     from pgqpy.demo.spark_step import Spark
     from pgqpy.errors import MissingExtra
-    from pgqpy.spark.needs import check_java, check_packages
+    from pgqpy.spark.requirements import check_java, check_packages
 
     try:
         check_packages()
         check_java()
     except MissingExtra as exc:
         return Spark(str(exc), lambda _folder: {})
-    from pgqpy.spark.pipeline_sums import branch_sums
+    return Spark("", _branch_sums)
 
-    return Spark("", branch_sums)
+
+def _branch_sums(folder: str) -> dict[int, tuple[int, int]]:
+    """Read the parquet files without Spark: the number of transfers and their sum, by branch."""
+    import pyarrow.dataset as ds
+
+    lake = ds.dataset(folder, format="parquet", partitioning="hive")
+    transfers = lake.to_table(columns=["branch", "delta"])
+    sums = transfers.group_by("branch").aggregate([("delta", "count"), ("delta", "sum")])
+    return {row["branch"]: (row["delta_count"], row["delta_sum"]) for row in sums.to_pylist()}

@@ -20,7 +20,7 @@ def pipeline() -> None:
 
 
 def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    from pgqpy.spark.pipeline_plan import interval
+    from pgqpy.pipeline.options import interval
 
     if value is not None:
         try:
@@ -72,14 +72,13 @@ def run(target: Target, **options: Any) -> None:
 
     Example: pgqpy pipeline run --queue orders --to lake --schema 'id INT, total DECIMAL(10,2)'
     """
-    from pgqpy.spark.needs import check_classic, check_java, check_packages
-    from pgqpy.spark.pipeline_plan import Plan
+    from pgqpy.errors import InvalidArgument
+    from pgqpy.pipeline import PipelineOptions, run_pipeline
 
-    plan = Plan(**_checked(options))
-    check_packages()
-    check_classic(plan.master)
-    check_java()
-    _run(plan, target.dsn)
+    try:
+        run_pipeline(PipelineOptions(**_checked(options)), target.dsn, _say)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
@@ -93,16 +92,6 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     if given.keys() >= {"once", "every"}:
         raise click.UsageError("--once and --every exclude each other")
     return given
-
-
-def _run(plan: Any, dsn: str) -> None:
-    from pgqpy.errors import InvalidArgument
-    from pgqpy.spark.pipeline_query import run_pipeline
-
-    try:
-        run_pipeline(plan, dsn, _say)
-    except InvalidArgument as exc:
-        raise click.UsageError(str(exc)) from exc
 
 
 def _say(text: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy.client import Client
-    from pgqpy.spark.dsn import Place
+    from pgqpy.spark.database import Place
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")

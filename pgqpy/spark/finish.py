@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
-from pgqpy.spark import catalog
 from pgqpy.spark.connect import planner
-from pgqpy.spark.dsn import Place
-from pgqpy.spark.offsets import Offset
+from pgqpy.spark.database import Place
+from pgqpy.spark.source import lookups
+from pgqpy.spark.source.offsets import Offset
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,15 +79,15 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 
 def _settle(place: Place, end: Offset) -> int:
     with planner(place, end.consumer) as client:
-        queue = catalog.queue_name(client, end.queue_id)
-    from pgqpy.spark.link import Link  # noqa: PLC0415  # executors import this, and need no consumer
+        queue = lookups.queue_name(client, end.queue_id)
+    from pgqpy.spark.source.connection import Link  # noqa: PLC0415  # executors import this, and need no consumer
 
     with closing(Link(place, queue, end.consumer, lambda _client: None)) as link:
         return link.call(lambda client: _advanced(client, queue, end))
 
 
 def _advanced(client: Client, queue: str, end: Offset) -> int:
-    standing = catalog.find_standing(client, queue, end.consumer)
+    standing = lookups.find_standing(client, queue, end.consumer)
     if standing is None:
         raise ConsumerNotFound(queue=queue, consumer=end.consumer)
     if standing.tick < end.tick:

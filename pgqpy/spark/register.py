@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.spark import needs
+from pgqpy.spark import requirements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,8 +24,8 @@ def register(spark: SparkSession) -> None:
         pgqpy.spark.register(spark)
         spark.readStream.format("pgq").option("queue", "orders").option("consumer", "lake").load()
     """
-    needs.check_packages()
-    from pgqpy.spark.source import PgqSource  # noqa: PLC0415  # only now is it there for sure
+    requirements.check_packages()
+    from pgqpy.spark.data_source import PgqSource  # noqa: PLC0415  # only now is it there for sure
 
     spark.dataSource.register(PgqSource)
     _hide_dsn(spark)

@@ -12,9 +12,9 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.consumers import AsyncConsumer, Consumer
+from pgqpy.pipeline.progress import Watch
 from pgqpy.spark.connect import planner
-from pgqpy.spark.dsn import Place
-from pgqpy.spark.pipeline_progress import Watch
+from pgqpy.spark.database import Place
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, calls, forged_database
 from tests.support.servers import Server

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cli.support import Run, Spawn, failed_with
+from tests.support.tree import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,7 +82,7 @@ def test_what_spark_refuses_is_told_in_one_line(
 
 
 def test_the_same_command_is_there_for_spark_submit(spawn: Spawn) -> None:
-    process = spawn("-m", "pgqpy.spark.pipeline", "--help")
+    process = spawn(str(ROOT / "examples/spark/submit_pipeline.py"), "--help")
     assert process.wait() == 0
     assert "Usage: pgqpy pipeline run" in process.output()
 

@@ -13,7 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.definition import SETTINGS, Definition
 from pgqpy.embedded import wheel_programs
-from pgqpy.spark import options, sink_options
+from pgqpy.spark.sink import options as sink_options
+from pgqpy.spark.source import options as source_options
 from pgqpy.sqlstates import BY_SQLSTATE
 from pgqpy.ticker import metrics
 from pgqpy.ticker.settings import TickerSettings
@@ -170,7 +171,7 @@ def test_every_error_code_is_described_with_its_class() -> None:
     assert described == ours
 
 
-@pytest.mark.parametrize(("number", "names"), [(0, options.NAMES), (1, sink_options.NAMES)])
+@pytest.mark.parametrize(("number", "names"), [(0, source_options.NAMES), (1, sink_options.NAMES)])
 def test_the_options_of_spark_are_all_described(number: int, names: tuple[str, ...]) -> None:
     described = [name for cells in rows(SPARK, "option", number) for name in codes(cells[0])]
     assert sorted(described) == sorted(names)

@@ -9,15 +9,15 @@ from urllib.parse import quote, urlencode
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from pgqpy.spark.source import PgqSource
-from pgqpy.spark.stream import StreamReader
+from pgqpy.spark.data_source import PgqSource
+from pgqpy.spark.source.stream import StreamReader
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import pgqpy
-    from pgqpy.spark.batch import BatchReader
+    from pgqpy.spark.source.batch import BatchReader
 
 READERS = """
     select count(*) from pg_locks join pg_class on oid = relation and relname ~ '^event_[0-9]'

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument, NotSupported, QueueNotFound, RangeExpired
-from pgqpy.spark.batch import FilteringReader
 from pgqpy.spark.connect import planner
-from pgqpy.spark.dsn import Place
+from pgqpy.spark.database import Place
+from pgqpy.spark.source.batch import FilteringReader
 from tests.spark.feed import read
 
 TYPE = ("ev_type",)

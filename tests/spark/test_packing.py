@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pgqpy.spark.packing import REST, packed, unpacked
+from pgqpy.spark.source.packing import REST, packed, unpacked
 
 NAMES = ("ev_extra2", "ev_id", "ev_retry", "ev_extra1")
 EVENTS = [

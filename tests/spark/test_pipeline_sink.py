@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from pgqpy.spark.pipeline_failure import cause_of
-from pgqpy.spark.pipeline_parse import EVENT_SCHEMA, read_schema
-from pgqpy.spark.pipeline_plan import Plan
-from pgqpy.spark.pipeline_sink import Counts, Sink
+from pgqpy.pipeline.failure import cause_of
+from pgqpy.pipeline.options import PipelineOptions
+from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
+from pgqpy.pipeline.writer import Counts, Sink
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ class Pipeline:
     def run(self, **options: Any) -> Exception | None:
         """Write what is there, and return the error that ended it, if one did."""
         given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "once": True}
-        plan = Plan(**{**given, "starting_offsets": "earliest", **options})
+        plan = PipelineOptions(**{**given, "starting_offsets": "earliest", **options})
         schema = read_schema(plan.schema) if plan.schema else None
         sink = Sink(plan, schema, lambda counts, _seconds: self.wrote.append(counts))
         reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)

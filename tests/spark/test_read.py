@@ -11,9 +11,10 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import ConnectionFailed, QueueNotFound, RangeExpired
-from pgqpy.spark import by_adbc, by_copy, connect
-from pgqpy.spark import read as reading
-from pgqpy.spark.dsn import Place
+from pgqpy.spark import connect
+from pgqpy.spark.database import Place
+from pgqpy.spark.source import by_adbc, by_copy
+from pgqpy.spark.source import read as reading
 from tests.spark.feed import read, rows_of
 from tests.support.gates import wait_until_blocked
 from tests.support.hostile import calls, lay_trap

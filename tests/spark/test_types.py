@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark import by_adbc, by_copy
-from pgqpy.spark import read as reading
-from pgqpy.spark.columns import Projection, projection_of, whole_schema
+from pgqpy.spark.source import by_adbc, by_copy
+from pgqpy.spark.source import read as reading
+from pgqpy.spark.source.columns import Projection, projection_of, whole_schema
 from tests.spark.feed import read
 
 UTC = timezone.utc

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from pgqpy.spark.sink import EPOCH, QUERY, Written, stream_writer
+from pgqpy.spark.sink.writers import EPOCH, QUERY, Written, stream_writer
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])

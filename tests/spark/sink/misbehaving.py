@@ -16,8 +16,8 @@ import psycopg
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from pgqpy.spark.sink import StreamWriter
-from pgqpy.spark.source import PgqSource
+from pgqpy.spark.data_source import PgqSource
+from pgqpy.spark.sink.writers import StreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -14,9 +14,9 @@ from pyspark.sql.types import (
 )
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.sink import batch_writer
-from pgqpy.spark.sink_columns import event_columns
-from pgqpy.spark.sink_options import refuse_overwrite, sink_options
+from pgqpy.spark.sink.columns import event_columns
+from pgqpy.spark.sink.options import refuse_overwrite, sink_options
+from pgqpy.spark.sink.writers import batch_writer
 
 TYPE, DATA = ("type", "string"), ("data", "string")
 

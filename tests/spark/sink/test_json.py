@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgqpy.errors import InvalidArgument, InvalidEvent
-from pgqpy.spark.sink_json import DAY, DAYS, UNITS, objects, texts
+from pgqpy.spark.sink.json_text import DAY, DAYS, UNITS, objects, texts
 
 CET = "Europe/Berlin"
 

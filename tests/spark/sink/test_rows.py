@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import InsertDisabled, InvalidEvent, QueueNotFound, TransactionLimitExceeded
-from pgqpy.spark.sink import batch_writer
+from pgqpy.spark.sink.writers import batch_writer
 from tests.spark.sink.epochs import ARROW, SCHEMA
 
 MODES = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])

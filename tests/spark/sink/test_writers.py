@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing, StageLost
 from pgqpy.spark import connect as patience
-from pgqpy.spark.sink import Written, batch_writer
+from pgqpy.spark.sink.writers import Written, batch_writer
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
 from tests.support.waiting import eventually
 

@@ -13,12 +13,12 @@ from pyspark.errors import PySparkException
 
 from pgqpy.consumers.signals import drain_on_signals
 from pgqpy.errors import ConnectionFailed
+from pgqpy.pipeline.failure import PipelineFailed, cause_of
+from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
+from pgqpy.pipeline.progress import Progress, Watch
+from pgqpy.pipeline.session import opened
+from pgqpy.pipeline.writer import Sink
 from pgqpy.spark import finish, register
-from pgqpy.spark.pipeline_failure import PipelineFailed, cause_of
-from pgqpy.spark.pipeline_parse import EVENT_SCHEMA, read_schema
-from pgqpy.spark.pipeline_progress import Progress, Watch
-from pgqpy.spark.pipeline_session import opened
-from pgqpy.spark.pipeline_sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from pgqpy.spark.pipeline_plan import Plan
+    from pgqpy.pipeline.options import PipelineOptions
 
     Say = Callable[[str], None]
 
@@ -34,7 +34,7 @@ POLL_INTERVAL = 0.2  # seconds between looks at the query
 LONGEST_WAIT = 30.0  # seconds between attempts to connect again
 
 
-def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
+def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
     """Run it until it is through (once), or until SIGTERM or Ctrl-C; then it has stopped in order.
 
     Raises:
@@ -43,11 +43,11 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
         ConnectionFailed: there is no database, at the start; later it waits for it.
         PipelineFailed: it cannot go on.
     """
-    with closing(Watch(dsn, plan.queue)) as watch:
+    with closing(Watch(dsn, options.queue)) as watch:
         watch.check()
         try:
-            with opened(plan) as spark, _checkpoint(plan) as checkpoint:
-                _Run(plan, dsn, spark, checkpoint, watch, say).run()
+            with opened(options) as spark, _checkpoint(options) as checkpoint:
+                _Run(options, dsn, spark, checkpoint, watch, say).run()
         except (Py4JNetworkError, ConnectionError) as exc:  # to Java; PostgreSQL has its own
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
@@ -57,7 +57,7 @@ def run_pipeline(plan: Plan, dsn: str, say: Say) -> None:
 class _Run:
     def __init__(
         self,
-        plan: Plan,
+        options: PipelineOptions,
         dsn: str,
         spark: SparkSession,
         checkpoint: str,
@@ -65,19 +65,19 @@ class _Run:
         say: Say,
     ) -> None:
         register(spark)
-        self._plan = plan
+        self._options = options
         self._dsn = dsn or None  # None: libpq's PG* of each process
         self._spark = spark
         self._checkpoint = checkpoint
         self._watch = watch
         self._say = say
-        self._schema = read_schema(plan.schema) if plan.schema else None
+        self._schema = read_schema(options.schema) if options.schema else None
         self._progress = Progress(watch, say)
         self._stop = threading.Event()
 
     def run(self) -> None:
         """Start the query, again if need be, until it has ended as it should."""
-        self._say(self._plan.describe())
+        self._say(self._options.describe())
         failures = 0
         with drain_on_signals(self._stop.set):
             while not self._stop.is_set():
@@ -93,7 +93,7 @@ class _Run:
 
     def _attempt(self) -> str | None:
         """Run the query once; return the error if it lost the connection, None if it is through."""
-        sink = Sink(self._plan, self._schema, self._progress.wrote)
+        sink = Sink(self._options, self._schema, self._progress.wrote)
         try:
             query = self._start(sink)
             self._follow(query)
@@ -113,10 +113,10 @@ class _Run:
         reader = self._spark.readStream.format("pgq").schema(EVENT_SCHEMA)
         if self._dsn is not None:  # an option travels inside the tasks, which nobody prints
             reader = reader.option("dsn", self._dsn)
-        events = reader.options(**self._plan.source_options()).load()
-        writer = events.writeStream.queryName(self._plan.consumer).foreachBatch(sink)
+        events = reader.options(**self._options.source_options()).load()
+        writer = events.writeStream.queryName(self._options.consumer).foreachBatch(sink)
         writer = writer.option("checkpointLocation", self._checkpoint)
-        return writer.trigger(**self._plan.trigger()).start()
+        return writer.trigger(**self._options.trigger()).start()
 
     def _follow(self, query: StreamingQuery) -> None:
         """Tell how far it is until it ends; stop it when we are told to."""
@@ -149,10 +149,10 @@ def _settle(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> 
 
 
 @contextmanager
-def _checkpoint(plan: Plan) -> Iterator[str]:
+def _checkpoint(options: PipelineOptions) -> Iterator[str]:
     """Return the checkpoint's place; where the terminal is the target, it lasts for one run."""
-    if plan.checkpoint_place is not None:
-        yield plan.checkpoint_place
+    if options.checkpoint_place is not None:
+        yield options.checkpoint_place
         return
     with tempfile.TemporaryDirectory(prefix="pgqpy-checkpoint-") as folder:
         yield folder

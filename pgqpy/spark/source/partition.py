@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 if TYPE_CHECKING:
-    from pgqpy.spark.ticks_of import TickFinder
+    from pgqpy.spark.source.tick_finder import TickFinder
 
 
 class EventPartition(InputPartition):

@@ -13,10 +13,10 @@ from pgqpy.calls.produce import table_to_load
 from pgqpy.client._sync import connect_pinned
 from pgqpy.client._translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
-from pgqpy.spark import sink_binary as binary
 from pgqpy.spark.connect import check_schema, patiently
-from pgqpy.spark.sink_fields import fields, names_of, pieces
-from pgqpy.spark.sink_fingerprint import added, fingerprint
+from pgqpy.spark.sink import binary_copy
+from pgqpy.spark.sink.fields import fields, names_of, pieces
+from pgqpy.spark.sink.fingerprint import added, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pgqpy.client import Client
-    from pgqpy.spark.sink_columns import EventColumns
-    from pgqpy.spark.sink_options import SinkOptions
+    from pgqpy.spark.sink.columns import EventColumns
+    from pgqpy.spark.sink.options import SinkOptions
 
 
 class Writing(NamedTuple):
@@ -105,10 +105,10 @@ class _Rows:
         for batch in self._batches:
             self.events += batch.num_rows
             found = fields(self._columns, batch)
-            rows = binary.rows([column for column in found if column is not None])
+            rows = binary_copy.rows([column for column in found if column is not None])
             if self._hashed:
                 self.fingerprint = added([self.fingerprint, fingerprint(rows)])
-            yield binary.octets(rows)
+            yield binary_copy.octets(rows)
 
 
 def _stage(client: Client, queue: str, writing: Writing) -> int | None:
@@ -122,12 +122,12 @@ def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Row
     table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
     statement = _statement(table, ", ".join(names))
     with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
-        copy.write(binary.START)
+        copy.write(binary_copy.START)
         for octets in rows:
             if limit is not None and rows.events > limit:
                 raise _too_many(options.queue, limit)
             copy.write(octets)
-        copy.write(binary.END)
+        copy.write(binary_copy.END)
 
 
 def _statement(table: str, columns: str) -> sql.Composed:

@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqpy.spark.ticks_of import Snapshot, TickFinder, read_snapshot
+from pgqpy.spark.source.tick_finder import Snapshot, TickFinder, read_snapshot
 
 
 @st.composite

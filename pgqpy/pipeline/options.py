@@ -12,7 +12,7 @@ CHECKPOINT, BAD = "_checkpoint", "_bad"  # underscored: readers of a lake pass o
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PipelineOptions:
     """One pipeline: from a queue to files, or to the terminal (format console)."""
 
     queue: str

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from pgqpy.calls import PAYLOAD_LIMIT
 from pgqpy.errors import InvalidEvent
-from pgqpy.spark.sink_columns import FIELDS, EventColumns
-from pgqpy.spark.sink_json import objects
+from pgqpy.spark.sink.columns import FIELDS, EventColumns
+from pgqpy.spark.sink.json_text import objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

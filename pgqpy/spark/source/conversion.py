@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pgqpy.spark.columns import TICK_ID, TIME, TXID
+from pgqpy.spark.source.columns import TICK_ID, TIME, TXID
 
 if TYPE_CHECKING:
-    from pgqpy.spark.ticks_of import TickFinder
+    from pgqpy.spark.source.tick_finder import TickFinder
 
 # PostgreSQL's infinity, and years after 294246, wrap around to before the earliest time that it
 # knows (4714 BC). Spark's own last moment stands for them, and its first for -infinity.

@@ -7,17 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument, PgqError, QueueNotFound, SubscriptionMoved, TickNotFound
-from pgqpy.spark import bounds, catalog
-from pgqpy.spark.link import Link
-from pgqpy.spark.offsets import Offset
-from pgqpy.spark.planned import plan
+from pgqpy.spark.source import bounds, lookups
+from pgqpy.spark.source.connection import Link
+from pgqpy.spark.source.offsets import Offset
+from pgqpy.spark.source.partitions import plan
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
-    from pgqpy.spark.catalog import Limits, Queue, Standing
-    from pgqpy.spark.columns import Projection
-    from pgqpy.spark.options import Bound, ReadOptions
-    from pgqpy.spark.partition import EventPartition
+    from pgqpy.spark.source.columns import Projection
+    from pgqpy.spark.source.lookups import Limits, Queue, Standing
+    from pgqpy.spark.source.options import Bound, ReadOptions
+    from pgqpy.spark.source.partition import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -104,7 +104,7 @@ class Subscription:
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is not. Done before the lock, which is the subscription's."""
         queue = self._find(client)
-        if catalog.find_standing(client, self._name, self._consumer) is not None:
+        if lookups.find_standing(client, self._name, self._consumer) is not None:
             return
         start = self._start
         if start is None:
@@ -122,14 +122,14 @@ class Subscription:
         )
 
     def _find(self, client: Client) -> Queue:
-        queue = catalog.find_queue(client, self._name)
+        queue = lookups.find_queue(client, self._name)
         if self._queue_id not in (None, queue.id):
             raise self._recreated()
         self._queue_id = queue.id
         return queue
 
     def _standing(self, client: Client) -> Standing:
-        found = catalog.find_standing(client, self._name, self._consumer)
+        found = lookups.find_standing(client, self._name, self._consumer)
         if found is None:
             raise QueueNotFound(
                 f"queue {self._name!r} (option queue) or its consumer {self._consumer!r} "
@@ -160,7 +160,7 @@ class Subscription:
         return standing
 
     def _move_to(self, client: Client, bound: Bound) -> int:
-        with catalog.planning(client, self._name) as queue:
+        with lookups.planning(client, self._name) as queue:
             tick = bounds.tick_of(
                 client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
             )
@@ -172,7 +172,7 @@ class Subscription:
         start = at.tick
         if not self._options.fail_on_data_loss:  # what came before the subscription may be gone
             start = max(start, self._standing(client).tick)
-        end = catalog.find_end(client, queue, start, most, limits)
+        end = lookups.find_end(client, queue, start, most, limits)
         if end is not None:
             client.pin_range(self._name, self._consumer, start, end)
         return self._offset(start if end is None else end)
@@ -181,7 +181,7 @@ class Subscription:
         self, client: Client, start: Offset, end: Offset, projection: Projection
     ) -> list[EventPartition]:
         least = self._options.min_partitions
-        with catalog.planning(client, self._name) as queue:
+        with lookups.planning(client, self._name) as queue:
             first = start.tick
             if first < queue.low_tick:
                 loss = self._options.fail_on_data_loss

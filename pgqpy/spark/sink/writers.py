@@ -24,12 +24,12 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import PgqError
-from pgqpy.spark import sink_load
 from pgqpy.spark.connect import patiently
-from pgqpy.spark.sink_columns import check_packable, event_columns
-from pgqpy.spark.sink_fingerprint import added
-from pgqpy.spark.sink_load import Attempt, Writing, connected
-from pgqpy.spark.sink_options import refuse_overwrite, sink_options
+from pgqpy.spark.sink import load as task
+from pgqpy.spark.sink.columns import check_packable, event_columns
+from pgqpy.spark.sink.fingerprint import added
+from pgqpy.spark.sink.load import Attempt, Writing, connected
+from pgqpy.spark.sink.options import refuse_overwrite, sink_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.sink_columns import EventColumns
-    from pgqpy.spark.sink_options import SinkOptions
+    from pgqpy.spark.sink.columns import EventColumns
+    from pgqpy.spark.sink.options import SinkOptions
 
 logger = logging.getLogger("pgqpy.spark")
 QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
@@ -63,7 +63,7 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task has."""
-        attempt = sink_load.load(self.options, self.columns, self.writing, iterator)
+        attempt = task.load(self.options, self.columns, self.writing, iterator)
         return Written(self.writing, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
@@ -85,7 +85,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write what one task of a micro-batch has."""
         writing = _epoch() if self.options.exactly_once else None
-        return Written(writing, sink_load.load(self.options, self.columns, writing, iterator))
+        return Written(writing, task.load(self.options, self.columns, writing, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
         """Give away all that was staged for the epoch; nothing if that was done before."""
@@ -128,7 +128,7 @@ def commit(options: SinkOptions, messages: Sequence[WriterCommitMessage | None])
         StageLost: the stages do not wait any more. Spark fails, and repeats the epoch.
         EpochChanged: the epoch was committed with other rows, or a later one was.
     """
-    told = [message for message in _told(messages) if message.attempt != sink_load.NOTHING]
+    told = [message for message in _told(messages) if message.attempt != task.NOTHING]
     writing = told[0].writing if told else None
     if writing is None:  # nothing was written, or the tasks gave it away: at least once
         return

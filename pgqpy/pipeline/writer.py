@@ -16,7 +16,7 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
 from pgqpy.errors import PgqError
-from pgqpy.spark.pipeline_parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
+from pgqpy.pipeline.parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from pgqpy.spark.pipeline_plan import Plan
+    from pgqpy.pipeline.options import PipelineOptions
 
 QUERY_ID = "sql.streaming.queryId"  # a local property that Spark sets
 FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # of all calendars that readers have
@@ -46,10 +46,13 @@ class Sink:
     """What foreachBatch calls. The error of the last failed micro-batch is in `error`."""
 
     def __init__(
-        self, plan: Plan, schema: StructType | None, wrote: Callable[[Counts, float], None]
+        self,
+        options: PipelineOptions,
+        schema: StructType | None,
+        wrote: Callable[[Counts, float], None],
     ) -> None:
         """Call `wrote` after each micro-batch, with the seconds that it took."""
-        self._plan = plan
+        self._options = options
         self._schema = schema
         self._wrote = wrote
         self.error: Exception | None = None
@@ -67,8 +70,8 @@ class Sink:
             raise MicroBatchFailed from None
 
     def _write(self, events: DataFrame, batch_id: int) -> Counts:
-        if self._plan.types:
-            events = events.where(F.col("ev_type").isin(*self._plan.types))
+        if self._options.types:
+            events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
         self._clear(events.sparkSession, place)
         if events.isEmpty():  # a queue without events ticks too: no folder for that
@@ -82,24 +85,24 @@ class Sink:
 
         With another schema or other types this one may write nothing where that one did.
         """
-        for root in filter(None, (self._plan.to, self._plan.bad_place)):
+        for root in filter(None, (self._options.to, self._options.bad_place)):
             _remove(spark, _folder(root, place))
 
     def _save_all(self, events: DataFrame, place: str) -> Counts:
         seen = Observation()
         columns = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
         counted = events.select(*columns).observe(seen, F.count(F.lit(1)).alias("events"))
-        self._save(counted, self._plan.to, place)
+        self._save(counted, self._options.to, place)
         return Counts(seen.get["events"])
 
     def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> Counts:
         seen = Observation()
         events, bad = F.count(F.lit(1)), F.count_if(~F.col("good"))
         counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
-        self._save(good_records(counted), self._plan.to, place)
+        self._save(good_records(counted), self._options.to, place)
         counts = Counts(seen.get["events"], seen.get["bad"])
         if counts.bad:  # read again, and the same: cheaper than keeping every micro-batch
-            self._save(bad_records(parsed, schema), self._plan.bad_place, place)
+            self._save(bad_records(parsed, schema), self._options.bad_place, place)
         return counts
 
     def _save(self, records: DataFrame, root: str | None, place: str) -> None:
@@ -107,7 +110,7 @@ class Sink:
             records.show(SHOWN, truncate=False)
             return
         dated = records.withColumn(DATE, _day(F.col("ev_time")))
-        writer = dated.write.format(self._plan.format).mode("overwrite").partitionBy(DATE)
+        writer = dated.write.format(self._options.format).mode("overwrite").partitionBy(DATE)
         writer.save(_folder(root, place))
 
 

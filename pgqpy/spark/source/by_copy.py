@@ -11,8 +11,8 @@ from psycopg import sql
 from pyarrow import csv
 
 from pgqpy.client._sync_open import open_session
-from pgqpy.spark.columns import TIME
-from pgqpy.spark.shape import LAST, MINUS_INFINITY
+from pgqpy.spark.source.columns import TIME
+from pgqpy.spark.source.conversion import LAST, MINUS_INFINITY
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence

@@ -12,11 +12,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pgqpy.spark.catalog import Limits, find_queue
 from pgqpy.spark.connect import planner
-from pgqpy.spark.offsets import MOST, Offset, from_spark
-from pgqpy.spark.partition import EventPartition
-from pgqpy.spark.read import read
+from pgqpy.spark.source.lookups import Limits, find_queue
+from pgqpy.spark.source.offsets import MOST, Offset, from_spark
+from pgqpy.spark.source.partition import EventPartition
+from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from pgqpy.spark.columns import Projection
-    from pgqpy.spark.options import ReadOptions
-    from pgqpy.spark.subscription import Subscription
+    from pgqpy.spark.source.columns import Projection
+    from pgqpy.spark.source.options import ReadOptions
+    from pgqpy.spark.source.subscription import Subscription
 
 LOOK_INTERVAL = 1.0  # seconds between looks for a tick that no notification announced
 
@@ -63,7 +63,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @property
     def subscription(self) -> Subscription:
         """The subscription, and the connection to it."""
-        from pgqpy.spark.subscription import Subscription  # noqa: PLC0415  # executors need none
+        from pgqpy.spark.source.subscription import Subscription  # noqa: PLC0415  # executors need none
 
         if self._subscription is None:
             self._subscription = Subscription(self.options)

@@ -10,9 +10,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.dsn import Place, place_of
-from pgqpy.spark.given import Known, flag, queue_of
-from pgqpy.spark.offsets import MOST, tick_of
+from pgqpy.spark.database import Place, place_of
+from pgqpy.spark.known_options import Known, flag, queue_of
+from pgqpy.spark.source.offsets import MOST, tick_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

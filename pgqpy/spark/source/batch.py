@@ -16,12 +16,12 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark import catalog
-from pgqpy.spark.bounds import tick_of
 from pgqpy.spark.connect import planner
-from pgqpy.spark.partition import EventPartition
-from pgqpy.spark.planned import plan
-from pgqpy.spark.read import read
+from pgqpy.spark.source import lookups
+from pgqpy.spark.source.bounds import tick_of
+from pgqpy.spark.source.partition import EventPartition
+from pgqpy.spark.source.partitions import plan
+from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import InputPartition
 
     from pgqpy.client import Client
-    from pgqpy.spark.catalog import Queue
-    from pgqpy.spark.columns import Projection
-    from pgqpy.spark.options import Bound, ReadOptions
+    from pgqpy.spark.source.columns import Projection
+    from pgqpy.spark.source.lookups import Queue
+    from pgqpy.spark.source.options import Bound, ReadOptions
 
 TYPE = sql.Identifier("ev_type")
 CONDITIONS: dict[type[Filter], sql.SQL] = {
@@ -60,7 +60,7 @@ class BatchReader(DataSourceReader):
         """
         options = self.options
         connection = planner(options.place, options.queue)
-        with connection as client, catalog.planning(client, options.queue) as queue:
+        with connection as client, lookups.planning(client, options.queue) as queue:
             start, end = self._range(client, queue)
             found = plan(
                 client,

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pgqpy.spark.batch import BatchReader, FilteringReader
-from pgqpy.spark.catalog import find_queue
-from pgqpy.spark.columns import projection_of, whole_schema
 from pgqpy.spark.connect import planner
-from pgqpy.spark.options import batch_options, read_options, stream_options
-from pgqpy.spark.sink import batch_writer, stream_writer
-from pgqpy.spark.stream import StreamReader
+from pgqpy.spark.sink.writers import batch_writer, stream_writer
+from pgqpy.spark.source.batch import BatchReader, FilteringReader
+from pgqpy.spark.source.columns import projection_of, whole_schema
+from pgqpy.spark.source.lookups import find_queue
+from pgqpy.spark.source.options import batch_options, read_options, stream_options
+from pgqpy.spark.source.stream import StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

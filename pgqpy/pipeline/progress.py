@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy import Client
-    from pgqpy.spark.pipeline_sink import Counts
+    from pgqpy.pipeline.writer import Counts
 
 LINE_INTERVAL = 1.0  # seconds between two lines, at least
 AGE = """

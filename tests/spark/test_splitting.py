@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqpy.spark import plan
-from pgqpy.spark.plan import Gift, Mark, Slice, partitions
+from pgqpy.spark.source import splitting
+from pgqpy.spark.source.splitting import Gift, Mark, Slice, partitions
 
 sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
 # by which tick their ids were taken, if in the range; by which they are given; how many they are
@@ -94,7 +94,7 @@ def test_no_partition_is_empty_or_much_larger_than_its_share(sizes, least, stage
     found = partitions(marks, least, gifts)
     for partition in found:
         events = sum(weight(piece, sizes, marks, gifts) for piece in partition)
-        assert events <= share * (1 + 2 * plan.SNAP) + whole + 2
+        assert events <= share * (1 + 2 * splitting.SNAP) + whole + 2
         assert events > 0 or len(found) == 1
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
     from pgqpy.client import Client
-    from pgqpy.spark.dsn import Place
+    from pgqpy.spark.database import Place
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")

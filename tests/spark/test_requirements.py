@@ -10,7 +10,7 @@ import pytest
 
 import pgqpy.spark
 from pgqpy.errors import MissingExtra
-from pgqpy.spark import needs
+from pgqpy.spark import requirements
 
 
 def installed(monkeypatch, **versions):
@@ -19,7 +19,7 @@ def installed(monkeypatch, **versions):
             raise metadata.PackageNotFoundError(package)
         return versions[package]
 
-    monkeypatch.setattr(needs, "version", version)
+    monkeypatch.setattr(requirements, "version", version)
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def java(monkeypatch, tmp_path):
 
 
 def test_all_is_here():
-    needs.check_packages()
-    needs.check_java()
+    requirements.check_packages()
+    requirements.check_java()
 
 
 def test_without_pyspark_register_says_what_to_install(monkeypatch):
@@ -52,7 +52,7 @@ def test_without_pyspark_register_says_what_to_install(monkeypatch):
 def test_without_pyarrow_it_says_so(monkeypatch):
     installed(monkeypatch, pyspark="4.2.0")
     with pytest.raises(MissingExtra) as caught:
-        needs.check_packages()
+        requirements.check_packages()
     assert str(caught.value) == 'pyarrow is needed: pip install "pgqpy[spark]"'
 
 
@@ -60,7 +60,7 @@ def test_without_pyarrow_it_says_so(monkeypatch):
 def test_a_pyspark_that_is_too_old_is_named(monkeypatch, version):
     installed(monkeypatch, pyspark=version, pyarrow="1", numpy="1")
     with pytest.raises(MissingExtra) as caught:
-        needs.check_packages()
+        requirements.check_packages()
     wanted = f'pyspark 4.2 or later is needed, here is {version}: pip install "pgqpy[spark]"'
     assert str(caught.value) == wanted
 
@@ -68,13 +68,13 @@ def test_a_pyspark_that_is_too_old_is_named(monkeypatch, version):
 @pytest.mark.parametrize("version", ["4.2.0", "4.10.1", "5.0.0.dev1"])
 def test_a_newer_pyspark_is_fine(monkeypatch, version):
     installed(monkeypatch, pyspark=version, pyarrow="1", numpy="1")
-    needs.check_packages()
+    requirements.check_packages()
 
 
 def test_a_java_that_is_too_old_is_named(java):
     java('openjdk version "1.8.0_392"')
     with pytest.raises(MissingExtra) as caught:
-        needs.check_java()
+        requirements.check_java()
     assert "Java 17 or later is needed" in str(caught.value)
     assert "is Java 8" in str(caught.value)
     assert "JAVA_HOME" in str(caught.value)
@@ -83,23 +83,23 @@ def test_a_java_that_is_too_old_is_named(java):
 def test_something_else_called_java_is_not_taken_for_it(java):
     java("no such thing")
     with pytest.raises(MissingExtra, match="something else"):
-        needs.check_java()
+        requirements.check_java()
 
 
 @pytest.mark.parametrize("said", ['openjdk version "17.0.15" 2025', 'java version "21" 2023'])
 def test_a_newer_java_is_fine(java, said):
     java(said)
-    needs.check_java()
+    requirements.check_java()
 
 
 def test_no_java_on_the_path(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(MissingExtra, match=r"there is none on the PATH.*apt-get install"):
-        needs.check_java()
+        requirements.check_java()
 
 
 def test_no_java_where_java_home_points(monkeypatch):
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(MissingExtra, match="JAVA_HOME=/nowhere has none"):
-        needs.check_java()
+        requirements.check_java()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.spark.pipeline_plan import Plan
+    from pgqpy.pipeline.options import PipelineOptions
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
@@ -24,17 +24,17 @@ SETTINGS = {
 
 
 @contextmanager
-def opened(plan: Plan) -> Iterator[SparkSession]:
+def opened(options: PipelineOptions) -> Iterator[SparkSession]:
     """Start Spark, or join the session that spark-submit prepared; stopped at the end.
 
     No setting may hold a secret: PySpark starts Java with every setting as an argument.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark is set up by its own files
-    builder = SparkSession.builder.appName(f"pgqpy pipeline {plan.queue}")
+    builder = SparkSession.builder.appName(f"pgqpy pipeline {options.queue}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
-    if plan.master:
-        builder = builder.master(plan.master)
+    if options.master:
+        builder = builder.master(options.master)
     if not submitted:
         # Else the executors take the first python3 on PATH, which may know nothing of pgqpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
-from pgqpy.spark import pipeline_query
-from pgqpy.spark.pipeline_failure import PipelineFailed, cause_of
-from pgqpy.spark.pipeline_plan import Plan, interval
-from pgqpy.spark.pipeline_progress import Progress, tick_of
+from pgqpy.pipeline import query
+from pgqpy.pipeline.failure import PipelineFailed, cause_of
+from pgqpy.pipeline.options import PipelineOptions, interval
+from pgqpy.pipeline.progress import Progress, tick_of
 
 DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
 Traceback (most recent call last):
@@ -56,7 +56,7 @@ Caused by: java.io.FileNotFoundException: /dev/null/lake (Not a directory)
 )
 def test_an_interval_is_written_as_spark_writes_it(text: str, spark: str) -> None:
     assert interval(text) == spark
-    assert Plan(queue="orders", every=text).trigger() == {"processingTime": spark}
+    assert PipelineOptions(queue="orders", every=text).trigger() == {"processingTime": spark}
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "-1s", "10 seconds ago", "1.5s"])
@@ -66,25 +66,27 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
 
 
 def test_notes_and_bad_records_lie_beside_the_data_unless_told_otherwise() -> None:
-    plan = Plan(queue="orders", to="s3a://lake/orders/")
+    plan = PipelineOptions(queue="orders", to="s3a://lake/orders/")
     assert plan.checkpoint_place == "s3a://lake/orders/_checkpoint"
     assert plan.bad_place == "s3a://lake/orders/_bad"
-    told = Plan(queue="orders", to="lake", checkpoint="notes", bad_to="bad")
+    told = PipelineOptions(queue="orders", to="lake", checkpoint="notes", bad_to="bad")
     assert (told.checkpoint_place, told.bad_place) == ("notes", "bad")
-    assert Plan(queue="orders", format="console").checkpoint_place is None
+    assert PipelineOptions(queue="orders", format="console").checkpoint_place is None
 
 
 def test_once_takes_what_is_available() -> None:
-    assert Plan(queue="orders", once=True).trigger() == {"availableNow": True}
+    assert PipelineOptions(queue="orders", once=True).trigger() == {"availableNow": True}
 
 
 def test_only_given_options_reach_the_source() -> None:
-    assert Plan(queue="orders").source_options() == {
+    assert PipelineOptions(queue="orders").source_options() == {
         "queue": "orders",
         "consumer": "pipeline",
         "maxEventsPerTrigger": "1000000",
     }
-    given = Plan(queue="orders", starting_offsets="earliest", max_events=10, partitions=2)
+    given = PipelineOptions(
+        queue="orders", starting_offsets="earliest", max_events=10, partitions=2
+    )
     assert given.source_options() == {
         "queue": "orders",
         "consumer": "pipeline",
@@ -158,7 +160,7 @@ def test_without_a_server_at_the_end_the_consumer_stays_behind_and_that_is_said(
     def gone(*_: Any, **__: Any) -> None:
         raise ConnectionFailed("nobody answers")
 
-    monkeypatch.setattr(pipeline_query, "finish", gone)
+    monkeypatch.setattr(query, "finish", gone)
     said: list[str] = []
-    pipeline_query._settle(None, "lake/_checkpoint", None, said.append)  # type: ignore[arg-type]  # no Spark
+    query._settle(None, "lake/_checkpoint", None, said.append)  # type: ignore[arg-type]  # no Spark
     assert said == ["the consumer stays one micro-batch behind: nobody answers"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from adbc_driver_manager import AdbcConnection, AdbcStatement, OperationalError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from pgqpy.spark.packing import packed, unpacked
+from pgqpy.spark.source.packing import packed, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence

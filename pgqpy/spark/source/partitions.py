@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from pgqpy.spark.partition import EventPartition
-from pgqpy.spark.plan import Gift, Mark, partitions
-from pgqpy.spark.ticks_of import TickFinder, read_snapshot
+from pgqpy.spark.source.partition import EventPartition
+from pgqpy.spark.source.splitting import Gift, Mark, partitions
+from pgqpy.spark.source.tick_finder import TickFinder, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pgqpy.client import Client
     from pgqpy.records import TickInfo
-    from pgqpy.spark.catalog import Queue
-    from pgqpy.spark.columns import Projection
-    from pgqpy.spark.plan import Slice
+    from pgqpy.spark.source.columns import Projection
+    from pgqpy.spark.source.lookups import Queue
+    from pgqpy.spark.source.splitting import Slice
 
 ID = sql.Identifier("ev_id")
 
@@ -32,7 +32,7 @@ def plan(
     least: int | None = None,
     conditions: Sequence[sql.Composable] = (),
 ) -> list[EventPartition]:
-    """Return the partitions of a range; call it inside `catalog.planning`.
+    """Return the partitions of a range; call it inside `lookups.planning`.
 
     Raises:
         TickNotFound, RangeExpired.

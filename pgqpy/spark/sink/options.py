@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.dsn import Place, place_of
-from pgqpy.spark.given import Known, flag, queue_of
+from pgqpy.spark.database import Place, place_of
+from pgqpy.spark.known_options import Known, flag, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

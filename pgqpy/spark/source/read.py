@@ -10,7 +10,7 @@ from psycopg import sql
 
 from pgqpy.errors import QueueNotFound, RangeExpired
 from pgqpy.spark.connect import patiently
-from pgqpy.spark.shape import shaped
+from pgqpy.spark.source.conversion import shaped
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pgqpy.spark.columns import Projection
-    from pgqpy.spark.dsn import Place
-    from pgqpy.spark.partition import EventPartition
+    from pgqpy.spark.database import Place
+    from pgqpy.spark.source.columns import Projection
+    from pgqpy.spark.source.partition import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -65,9 +65,9 @@ class Reader(Protocol):
 def driver() -> ModuleType:
     """Return the module that reads: ADBC's if that is installed, else the one with COPY."""
     try:
-        from pgqpy.spark import by_adbc  # noqa: PLC0415  # the package may be missing
+        from pgqpy.spark.source import by_adbc  # noqa: PLC0415  # the package may be missing
     except ImportError:
-        from pgqpy.spark import by_copy  # noqa: PLC0415  # as above
+        from pgqpy.spark.source import by_copy  # noqa: PLC0415  # as above
 
         return by_copy
     return by_adbc

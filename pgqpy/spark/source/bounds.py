@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
-from pgqpy.spark import catalog
+from pgqpy.spark.source import lookups
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
-    from pgqpy.spark.catalog import Queue
-    from pgqpy.spark.options import Bound
+    from pgqpy.spark.source.lookups import Queue
+    from pgqpy.spark.source.options import Bound
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -48,7 +48,7 @@ def retained(
         )
     if tick < queue.low_tick:
         return _expired(queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss)
-    around = catalog.neighbours(client, queue, tick)
+    around = lookups.neighbours(client, queue, tick)
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
         raise TickNotFound(
@@ -69,7 +69,7 @@ def _at(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) 
             f"{bound.option}: {time.isoformat()} is in the future: name a moment up to now",
             parameter=bound.option,
         )
-    tick = catalog.tick_at(client, queue, time)
+    tick = lookups.tick_at(client, queue, time)
     if tick is not None:
         return tick
     if queue.low_tick == 0:  # nothing was ever rotated away

@@ -1,0 +1,1 @@
+"""The sink: a DataFrame's rows as events of a queue."""

@@ -1,0 +1,1 @@
+"""The source: a queue as a stream or as a DataFrame."""
