@@ -20,11 +20,11 @@ def pipeline() -> None:
 
 
 def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    from pgqpy.pipeline.options import interval
+    from pgqpy.pipeline.options import spark_interval
 
     if value is not None:
         try:
-            interval(value)
+            spark_interval(value)
         except ValueError as exc:
             raise click.BadParameter(str(exc)) from exc
     return value

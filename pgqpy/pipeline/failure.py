@@ -13,8 +13,8 @@ from pgqpy.errors import ConnectionFailed, PgqError
 TRACEBACK = "Traceback (most recent call last):"
 RAISED = re.compile(r"^([A-Za-z_][\w.]*): (.*)$", re.MULTILINE)
 JAVA = re.compile(r"^(?:Caused by: |: )?((?:\w+\.)+\w*(?:Exception|Error)): (.*)$", re.MULTILINE)
-STATE = re.compile(r"\s*SQLSTATE: \w{5}$")
-PASSING = (psycopg.OperationalError, ConnectionFailed, ConnectionError)
+SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}$")
+CONNECTION_ERRORS = (psycopg.OperationalError, ConnectionFailed, ConnectionError)
 
 
 class PipelineFailed(PgqError):
@@ -28,14 +28,14 @@ class Cause(NamedTuple):
     message: str
 
     @property
-    def passes(self) -> bool:
+    def is_connection_loss(self) -> bool:
         """Whether it is a lost connection: gone once the server is there again."""
-        return _is(self.name, *PASSING)
+        return _is(self.name, *CONNECTION_ERRORS)
 
     @property
     def known(self) -> bool:
         """Whether its class says what to do."""
-        return _is(self.name, PgqError, *PASSING)
+        return _is(self.name, PgqError, *CONNECTION_ERRORS)
 
     def error(self) -> PgqError:
         """Return it as an error of our own, of its own class where that is one."""
@@ -45,7 +45,7 @@ class Cause(NamedTuple):
         return PipelineFailed(f"{self.name.rpartition('.')[2]}: {self.message}".lstrip(": "))
 
 
-def cause_of(text: str) -> Cause:
+def find_cause(text: str) -> Cause:
     """Find what was raised: in Python an error that we know, or the last; else Java's last cause.
 
     Spark's own code may fail over the error that it handles: ours then comes before the last.
@@ -56,11 +56,11 @@ def cause_of(text: str) -> Cause:
     known = [cause for cause in raised if cause.known]
     if raised:
         return known[-1] if known else raised[-1]
-    return Cause("", STATE.sub("", first.strip().partition("\n")[0]))
+    return Cause("", SQLSTATE.sub("", first.strip().partition("\n")[0]))
 
 
 def _cause(found: re.Match[str]) -> Cause:
-    return Cause(found[1], STATE.sub("", found[2]))
+    return Cause(found[1], SQLSTATE.sub("", found[2]))
 
 
 def _is(name: str, *kinds: type[BaseException]) -> bool:

@@ -31,12 +31,12 @@ class PipelineOptions:
     master: str | None = None
 
     @property
-    def checkpoint_place(self) -> str | None:
+    def checkpoint_path(self) -> str | None:
         """Where Spark keeps the query's progress."""
         return self.checkpoint or self._beside(CHECKPOINT)
 
     @property
-    def bad_place(self) -> str | None:
+    def bad_path(self) -> str | None:
         """Where bad records go."""
         return self.bad_to or self._beside(BAD)
 
@@ -55,20 +55,20 @@ class PipelineOptions:
         """Return the arguments of DataStreamWriter.trigger."""
         if self.once:
             return {"availableNow": True}
-        return {"processingTime": interval(self.every)}
+        return {"processingTime": spark_interval(self.every)}
 
     def describe(self) -> str:
         """Say what goes where, in one line."""
         if self.to is None:
             return f"{self.queue} to the terminal, as consumer {self.consumer}"
-        places = f"bad records to {self.bad_place}, checkpoint in {self.checkpoint_place}"
+        places = f"bad records to {self.bad_path}, checkpoint in {self.checkpoint_path}"
         return f"{self.queue} to {self.to} as {self.format}, consumer {self.consumer}; {places}"
 
     def _beside(self, name: str) -> str | None:
         return None if self.to is None else f"{self.to.rstrip('/')}/{name}"
 
 
-def interval(text: str) -> str:
+def spark_interval(text: str) -> str:
     """Return an interval as Spark writes it: "10s" is "10 seconds". ValueError if it is none."""
     found = INTERVAL.fullmatch(text.strip())
     if found is None:

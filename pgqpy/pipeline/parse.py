@@ -20,7 +20,7 @@ EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING,
 )
 DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
 CORRUPT = "_corrupt"
-OURS = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH, CORRUPT}
+RESERVED = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH, CORRUPT}
 # JSON and nothing else: by default Spark also takes single quotes and a bare NaN.
 STRICT = {
     "mode": "PERMISSIVE",
@@ -47,9 +47,9 @@ def parse(events: DataFrame, schema: StructType) -> DataFrame:
     # from_json stops after the first object: in '{"a":1}{"a":2}' the second would be lost in
     # silence. As the only element of a list inside an object, whatever follows is seen, but for
     # what closes the list: that is no end of a field.
-    read = events.withColumn("read", _inside("[", ArrayType(schema), "]"))
+    read = events.withColumn("read", _read_wrapped("[", ArrayType(schema), "]"))
     may_close = F.col("ev_data").rlike(r"\}\s*\]")
-    alone = F.when(may_close, _inside("", schema, "").getField(CORRUPT))
+    alone = F.when(may_close, _read_wrapped("", schema, "").getField(CORRUPT))
     fits = F.col(f"read.{CORRUPT}").isNull() & (F.size("read.list") == 1) & alone.isNull()
     with_record = read.withColumn("record", F.when(fits, F.try_element_at("read.list", F.lit(1))))
     complete = F.col("record").isNotNull()
@@ -59,7 +59,7 @@ def parse(events: DataFrame, schema: StructType) -> DataFrame:
     return with_record.withColumn("good", F.coalesce(complete, F.lit(False))).drop("read")  # noqa: FBT003  # a literal
 
 
-def _inside(before: str, kind: DataType, after: str) -> Column:
+def _read_wrapped(before: str, kind: DataType, after: str) -> Column:
     """Read ev_data as the field `list` of an object."""
     whole = StructType([StructField("list", kind), StructField(CORRUPT, StringType())])
     text = F.concat(F.lit(f'{{"list":{before}'), F.col("ev_data"), F.lit(f"{after}}}"))
@@ -105,7 +105,7 @@ def _check_names(names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise _refused(f"column {name} is there twice")
-        if name in OURS:
+        if name in RESERVED:
             raise _refused(f"column {name} is the pipeline's own: name another")
 
 

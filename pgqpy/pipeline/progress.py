@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy import Client
-    from pgqpy.pipeline.writer import Counts
+    from pgqpy.pipeline.writer import MicroBatchCounts
 
 LINE_INTERVAL = 1.0  # seconds between two lines, at least
 AGE = """
@@ -24,7 +24,7 @@ AGE = """
 """
 
 
-class Watch:
+class QueueMonitor:
     """A connection of the pipeline's own, that finds out what Spark does not tell."""
 
     def __init__(self, dsn: str, queue: str) -> None:
@@ -58,37 +58,37 @@ class Watch:
         return self._client
 
 
-class Sum(NamedTuple):
+class Totals(NamedTuple):
     """What some micro-batches held, and the time they took."""
 
     events: int = 0
     bad: int = 0
     seconds: float = 0.0
 
-    def plus(self, events: int, bad: int, seconds: float) -> Sum:
+    def plus(self, events: int, bad: int, seconds: float) -> Totals:
         """Return the sum with one more."""
-        return Sum(self.events + events, self.bad + bad, self.seconds + seconds)
+        return Totals(self.events + events, self.bad + bad, self.seconds + seconds)
 
 
 class Progress:
     """Adds up what micro-batches held, and tells it in lines."""
 
-    def __init__(self, watch: Watch, say: Callable[[str], None]) -> None:
-        self._watch = watch
+    def __init__(self, monitor: QueueMonitor, say: Callable[[str], None]) -> None:
+        self._monitor = monitor
         self._say = say
         self._told = time.monotonic()
-        self._since = Sum()  # the last line
-        self._all = Sum()
+        self._since = Totals()  # the last line
+        self._all = Totals()
         self.tick: int | None = None
 
-    def wrote(self, counts: Counts, seconds: float) -> None:
+    def add(self, counts: MicroBatchCounts, seconds: float) -> None:
         """Count a micro-batch; Spark calls this in a thread of its own."""
         self._since = self._since.plus(counts.events, counts.bad, seconds)
 
-    def look(self, last: Any, *, at_once: bool = False) -> None:
+    def report(self, last: Any, *, at_once: bool = False) -> None:
         """Tell how far the query is, by its last progress: if it got on, and once a second."""
         now = time.monotonic()
-        tick = tick_of(last)
+        tick = end_tick(last)
         soon = now - self._told < LINE_INTERVAL and not at_once
         if tick is not None and tick != self.tick and not soon:
             self._tell(tick, now)
@@ -99,19 +99,19 @@ class Progress:
         self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
 
     def _tell(self, tick: int, now: float) -> None:
-        since, self._since = self._since, Sum()
+        since, self._since = self._since, Totals()
         self._all = self._all.plus(*since)
         self.tick, self._told = tick, now
         if not since.events:  # an idle queue ticks too
             return
-        age = self._watch.age(tick)
+        age = self._monitor.age(tick)
         lag = "" if age is None else f"  lag {age:.1f} s"
         rate = since.events / since.seconds if since.seconds else 0.0
         counted = f"events {since.events:,}  bad {since.bad:,}  events/s {rate:,.0f}"
         self._say(f"tick {tick}  {counted}{lag}")
 
 
-def tick_of(progress: Any) -> int | None:
+def end_tick(progress: Any) -> int | None:
     """Return the tick at which a query's last micro-batch ended; None before the first."""
     if progress is None:
         return None

@@ -13,11 +13,11 @@ from pyspark.errors import PySparkException
 
 from pgqpy.consumers.signals import drain_on_signals
 from pgqpy.errors import ConnectionFailed
-from pgqpy.pipeline.failure import PipelineFailed, cause_of
+from pgqpy.pipeline.failure import PipelineFailed, find_cause
 from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
-from pgqpy.pipeline.progress import Progress, Watch
-from pgqpy.pipeline.session import opened
-from pgqpy.pipeline.writer import Sink
+from pgqpy.pipeline.progress import Progress, QueueMonitor
+from pgqpy.pipeline.session import spark_session
+from pgqpy.pipeline.writer import MicroBatchWriter
 from pgqpy.spark import finish, register
 
 if TYPE_CHECKING:
@@ -43,25 +43,25 @@ def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
         ConnectionFailed: there is no database, at the start; later it waits for it.
         PipelineFailed: it cannot go on.
     """
-    with closing(Watch(dsn, options.queue)) as watch:
-        watch.check()
+    with closing(QueueMonitor(dsn, options.queue)) as monitor:
+        monitor.check()
         try:
-            with opened(options) as spark, _checkpoint(options) as checkpoint:
-                _Run(options, dsn, spark, checkpoint, watch, say).run()
+            with spark_session(options) as spark, _checkpoint(options) as checkpoint:
+                _QueryRunner(options, dsn, spark, checkpoint, monitor, say).run()
         except (Py4JNetworkError, ConnectionError) as exc:  # to Java; PostgreSQL has its own
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
             ) from exc
 
 
-class _Run:
+class _QueryRunner:
     def __init__(
         self,
         options: PipelineOptions,
         dsn: str,
         spark: SparkSession,
         checkpoint: str,
-        watch: Watch,
+        monitor: QueueMonitor,
         say: Say,
     ) -> None:
         register(spark)
@@ -69,10 +69,10 @@ class _Run:
         self._dsn = dsn or None  # None: libpq's PG* of each process
         self._spark = spark
         self._checkpoint = checkpoint
-        self._watch = watch
+        self._monitor = monitor
         self._say = say
         self._schema = read_schema(options.schema) if options.schema else None
-        self._progress = Progress(watch, say)
+        self._progress = Progress(monitor, say)
         self._stop = threading.Event()
 
     def run(self) -> None:
@@ -82,7 +82,7 @@ class _Run:
         with drain_on_signals(self._stop.set):
             while not self._stop.is_set():
                 tick = self._progress.tick
-                lost = self._attempt()
+                lost = self._run_once()
                 if lost is None:
                     break
                 failures = 1 if self._progress.tick != tick else failures + 1
@@ -91,49 +91,49 @@ class _Run:
             _settle(self._spark, self._checkpoint, self._dsn, self._say)
         self._progress.end()
 
-    def _attempt(self) -> str | None:
+    def _run_once(self) -> str | None:
         """Run the query once; return the error if it lost the connection, None if it is through."""
-        sink = Sink(self._options, self._schema, self._progress.wrote)
+        writer = MicroBatchWriter(self._options, self._schema, self._progress.add)
         try:
-            query = self._start(sink)
+            query = self._start(writer)
             self._follow(query)
-            error = sink.error or query.exception()
+            error = writer.error or query.exception()
         except Py4JNetworkError:
             raise
         except (Py4JError, PySparkException) as exc:
             error = exc
         if self._stop.is_set() or error is None:
             return None
-        cause = cause_of(str(error))
-        if not cause.passes:
+        cause = find_cause(str(error))
+        if not cause.is_connection_loss:
             raise cause.error() from error
         return cause.message
 
-    def _start(self, sink: Sink) -> StreamingQuery:
+    def _start(self, writer: MicroBatchWriter) -> StreamingQuery:
         reader = self._spark.readStream.format("pgq").schema(EVENT_SCHEMA)
         if self._dsn is not None:  # an option travels inside the tasks, which nobody prints
             reader = reader.option("dsn", self._dsn)
         events = reader.options(**self._options.source_options()).load()
-        writer = events.writeStream.queryName(self._options.consumer).foreachBatch(sink)
-        writer = writer.option("checkpointLocation", self._checkpoint)
-        return writer.trigger(**self._options.trigger()).start()
+        stream = events.writeStream.queryName(self._options.consumer).foreachBatch(writer)
+        stream = stream.option("checkpointLocation", self._checkpoint)
+        return stream.trigger(**self._options.trigger()).start()
 
     def _follow(self, query: StreamingQuery) -> None:
         """Tell how far it is until it ends; stop it when we are told to."""
         while query.isActive and not self._stop.wait(POLL_INTERVAL):
-            self._progress.look(query.lastProgress)
+            self._progress.report(query.lastProgress)
         query.stop()
-        self._progress.look(query.lastProgress, at_once=True)
+        self._progress.report(query.lastProgress, at_once=True)
 
     def _wait_for_the_server(self, lost: str, failures: int) -> None:
         """Wait, longer each time, until there is a connection again."""
-        self._watch.close()
+        self._monitor.close()
         while not self._stop.is_set():
             delay = min(LONGEST_WAIT, 2.0**failures / 2) * random.uniform(0.8, 1.2)
             self._say(f"connection lost ({lost}); trying again in {delay:.1f} s")
             self._stop.wait(delay)
             try:
-                self._watch.check()
+                self._monitor.check()
             except ConnectionFailed as exc:
                 lost, failures = str(exc), failures + 1
             else:
@@ -151,8 +151,8 @@ def _settle(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> 
 @contextmanager
 def _checkpoint(options: PipelineOptions) -> Iterator[str]:
     """Return the checkpoint's place; where the terminal is the target, it lasts for one run."""
-    if options.checkpoint_place is not None:
-        yield options.checkpoint_place
+    if options.checkpoint_path is not None:
+        yield options.checkpoint_path
         return
     with tempfile.TemporaryDirectory(prefix="pgqpy-checkpoint-") as folder:
         yield folder

@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 @contextmanager
-def opened(options: PipelineOptions) -> Iterator[SparkSession]:
+def spark_session(options: PipelineOptions) -> Iterator[SparkSession]:
     """Start Spark, or join the session that spark-submit prepared; stopped at the end.
 
     No setting may hold a secret: PySpark starts Java with every setting as an argument.

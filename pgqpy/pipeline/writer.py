@@ -35,21 +35,21 @@ class MicroBatchFailed(PgqError):
     """A micro-batch could not be written."""
 
 
-class Counts(NamedTuple):
+class MicroBatchCounts(NamedTuple):
     """What a micro-batch held."""
 
     events: int
     bad: int = 0
 
 
-class Sink:
+class MicroBatchWriter:
     """What foreachBatch calls. The error of the last failed micro-batch is in `error`."""
 
     def __init__(
         self,
         options: PipelineOptions,
         schema: StructType | None,
-        wrote: Callable[[Counts, float], None],
+        wrote: Callable[[MicroBatchCounts, float], None],
     ) -> None:
         """Call `wrote` after each micro-batch, with the seconds that it took."""
         self._options = options
@@ -69,13 +69,13 @@ class Sink:
             self.error = exc
             raise MicroBatchFailed from None
 
-    def _write(self, events: DataFrame, batch_id: int) -> Counts:
+    def _write(self, events: DataFrame, batch_id: int) -> MicroBatchCounts:
         if self._options.types:
             events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
         self._clear(events.sparkSession, place)
         if events.isEmpty():  # a queue without events ticks too: no folder for that
-            return Counts(0)
+            return MicroBatchCounts(0)
         if self._schema is None:
             return self._save_all(events, place)
         return self._save_parsed(parse(events, self._schema), self._schema, place)
@@ -85,24 +85,24 @@ class Sink:
 
         With another schema or other types this one may write nothing where that one did.
         """
-        for root in filter(None, (self._options.to, self._options.bad_place)):
+        for root in filter(None, (self._options.to, self._options.bad_path)):
             _remove(spark, _folder(root, place))
 
-    def _save_all(self, events: DataFrame, place: str) -> Counts:
+    def _save_all(self, events: DataFrame, place: str) -> MicroBatchCounts:
         seen = Observation()
         columns = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
         counted = events.select(*columns).observe(seen, F.count(F.lit(1)).alias("events"))
         self._save(counted, self._options.to, place)
-        return Counts(seen.get["events"])
+        return MicroBatchCounts(seen.get["events"])
 
-    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> Counts:
+    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> MicroBatchCounts:
         seen = Observation()
         events, bad = F.count(F.lit(1)), F.count_if(~F.col("good"))
         counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
         self._save(good_records(counted), self._options.to, place)
-        counts = Counts(seen.get["events"], seen.get["bad"])
+        counts = MicroBatchCounts(seen.get["events"], seen.get["bad"])
         if counts.bad:  # read again, and the same: cheaper than keeping every micro-batch
-            self._save(bad_records(parsed, schema), self._options.bad_place, place)
+            self._save(bad_records(parsed, schema), self._options.bad_path, place)
         return counts
 
     def _save(self, records: DataFrame, root: str | None, place: str) -> None:

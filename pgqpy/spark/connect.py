@@ -1,4 +1,4 @@
-"""Connections: at once where a person waits, patiently where a server may just be restarting."""
+"""Connections: at once where a person waits, with_retries where a server may just be restarting."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy.client import Client
-    from pgqpy.spark.database import Place
+    from pgqpy.spark.database import Database
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")
 
-PATIENCE = 30.0  # seconds for a server to come back
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds
+RETRY_TIMEOUT = 30.0  # seconds for a server to come back
+FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
 SCHEMA_VERSION = 11  # the first with what this package calls
 
 
-def patiently(action: Callable[[], T], lost: tuple[type[Exception], ...], place: Place) -> T:
-    """Connect by `action`; again while the server cannot be reached, for `PATIENCE` seconds.
+def with_retries(
+    action: Callable[[], T], lost: tuple[type[Exception], ...], database: Database
+) -> T:
+    """Call `action` again while the server cannot be reached, for `RETRY_TIMEOUT` seconds.
 
     Raises:
         ConnectionFailed: in one line, without a password. A wrong password is not tried again.
@@ -42,69 +44,69 @@ def patiently(action: Callable[[], T], lost: tuple[type[Exception], ...], place:
         try:
             return action()
         except lost as error:
-            why = _diagnosis(place) or error
-        raise why
+            reason = _diagnosis(database) or error
+        raise reason
 
     def passes(error: BaseException) -> bool:
         if isinstance(error, ConnectionFailed):
-            return not _is_hopeless(error)
+            return not _is_password_error(error)
         return isinstance(error, lost)
 
     try:
-        return persistent(passes, _say)(attempt)
-    except ConnectionFailed as why:
-        raise why from None
+        return retrying(passes, _log_retry)(attempt)
+    except ConnectionFailed as error:
+        raise error from None
 
 
-def persistent(
+def retrying(
     passes: Callable[[BaseException], bool], before_sleep: Callable[[RetryCallState], None]
 ) -> Retrying:
-    """Return what calls a function again after an error that passes, for `PATIENCE` seconds."""
+    """Return a retry policy for errors that `passes` accepts, of `RETRY_TIMEOUT` seconds."""
     return Retrying(
         retry=retry_if_exception(passes),
-        stop=stop_after_delay(PATIENCE),
-        wait=wait_random_exponential(multiplier=FIRST_PAUSE, max=LONGEST_PAUSE),
+        stop=stop_after_delay(RETRY_TIMEOUT),
+        wait=wait_random_exponential(multiplier=FIRST_DELAY, max=MAX_DELAY),
         before_sleep=before_sleep,
         reraise=True,
     )
 
 
-def why_and_pause(state: RetryCallState) -> tuple[BaseException | None, float]:
+def error_and_delay(state: RetryCallState) -> tuple[BaseException | None, float]:
     """Return what failed, and the seconds until it is tried again."""
-    why = None if state.outcome is None else state.outcome.exception()
-    return why, state.next_action.sleep if state.next_action else 0.0
+    error = None if state.outcome is None else state.outcome.exception()
+    return error, state.next_action.sleep if state.next_action else 0.0
 
 
-def _say(state: RetryCallState) -> None:
-    why, pause = why_and_pause(state)
-    logger.info("no connection, again in %.1f s: %s", pause, why)
+def _log_retry(state: RetryCallState) -> None:
+    error, delay = error_and_delay(state)
+    logger.info("no connection, again in %.1f s: %s", delay, error)
 
 
-def _diagnosis(place: Place) -> ConnectionFailed | None:
+def _diagnosis(database: Database) -> ConnectionFailed | None:
     """Connect by psycopg, which says more; None if that works."""
     try:
-        connect_pinned(place.dsn).close()
-    except ConnectionFailed as why:
-        return why
+        connect_pinned(database.dsn).close()
+    except ConnectionFailed as error:
+        return error
     return None
 
 
-def _is_hopeless(why: ConnectionFailed) -> bool:
+def _is_password_error(error: ConnectionFailed) -> bool:
     """Say whether waiting will not help: the server asked for a password, and none was right."""
-    cause = why.__cause__
+    cause = error.__cause__
     attempt = cause.pgconn if isinstance(cause, psycopg.Error) else None
     return cause is None or (
         attempt is not None and (bool(attempt.needs_password) or bool(attempt.used_password))
     )
 
 
-def planner(place: Place, queue: str) -> Client:
+def connect_planner(database: Database, queue: str) -> Client:
     """Connect to plan something; the caller closes it.
 
     Raises:
         ConnectionFailed, SchemaMissing, NotSupported.
     """
-    client = connect_pinned(place.dsn, fallback_application_name=f"pgqpy spark {queue}")
+    client = connect_pinned(database.dsn, fallback_application_name=f"pgqpy spark {queue}")
     try:
         check_schema(client)
     except BaseException:

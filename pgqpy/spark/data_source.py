@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pgqpy.spark.connect import planner
+from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.sink.writers import batch_writer, stream_writer
 from pgqpy.spark.source.batch import BatchReader, FilteringReader
 from pgqpy.spark.source.columns import projection_of, whole_schema
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-class PgqSource(DataSource):
+class PgqDataSource(DataSource):
     """A queue of pgqpy, for spark.read and spark.readStream."""
 
     @classmethod
@@ -39,7 +39,7 @@ class PgqSource(DataSource):
         unknown queue become errors in the line that caused them.
         """
         options = read_options(self.options)
-        with planner(options.place, options.queue) as client:
+        with connect_planner(options.database, options.queue) as client:
             find_queue(client, options.queue)
         return whole_schema()
 

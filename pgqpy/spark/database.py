@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 # As pgqpy.settings has it. Importing that takes a tenth of a second, in each of Spark's processes.
-ENVIRONMENT = "PGQPY_DSN"
+DSN_VARIABLE = "PGQPY_DSN"
 
 
-class Place:
+class Database:
     """A database, as the options name it: `dsn`, `service`, or neither.
 
     Without either it is what PGQPY_DSN says, or libpq's PG* variables, of the driver and of each
@@ -34,14 +34,14 @@ class Place:
         self._service = service
 
     def __repr__(self) -> str:
-        return "Place(…)"
+        return "Database(…)"
 
     @property
     def dsn(self) -> str:
         """The connection string, found where it is asked for."""
         if self._service is not None:
             return make_conninfo(service=self._service)
-        return os.environ.get(ENVIRONMENT, "") if self._dsn is None else self._dsn
+        return os.environ.get(DSN_VARIABLE, "") if self._dsn is None else self._dsn
 
     def conninfo(self, application: str) -> str:
         """Return libpq's `key=value` text with the encoding, keepalives and name of our sessions.
@@ -53,6 +53,6 @@ class Place:
         return make_conninfo(self.dsn, **_dsn.parameters(self.dsn, {}, defaults))
 
 
-def place_of(options: Mapping[str, str]) -> Place:
+def database_option(options: Mapping[str, str]) -> Database:
     """Read the options (their names in lower case) that name the database."""
-    return Place(options.get("dsn"), options.get("service"))
+    return Database(options.get("dsn"), options.get("service"))

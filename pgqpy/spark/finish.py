@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
-from pgqpy.spark.connect import planner
-from pgqpy.spark.database import Place
+from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.database import Database
 from pgqpy.spark.source import lookups
 from pgqpy.spark.source.offsets import Offset
 
@@ -45,8 +45,8 @@ def finish(
         query.awaitTermination()
         pgqpy.spark.finish(spark, "lake/_checkpoint")
     """
-    place = Place(dsn, service)
-    return {offset.consumer: _settle(place, offset) for offset in committed(spark, checkpoint)}
+    database = Database(dsn, service)
+    return {offset.consumer: _settle(database, offset) for offset in committed(spark, checkpoint)}
 
 
 def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
@@ -77,19 +77,21 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
     return {int(file): text for file, text in rows if file.isdigit()}
 
 
-def _settle(place: Place, end: Offset) -> int:
-    with planner(place, end.consumer) as client:
-        queue = lookups.queue_name(client, end.queue_id)
-    from pgqpy.spark.source.connection import Link  # noqa: PLC0415  # executors import this, and need no consumer
+def _settle(database: Database, end: Offset) -> int:
+    with connect_planner(database, end.consumer) as client:
+        queue = lookups.find_queue_name(client, end.queue_id)
+    from pgqpy.spark.source.connection import DriverConnection  # noqa: PLC0415  # executors import this, and need no consumer
 
-    with closing(Link(place, queue, end.consumer, lambda _client: None)) as link:
-        return link.call(lambda client: _advanced(client, queue, end))
+    with closing(
+        DriverConnection(database, queue, end.consumer, lambda _client: None)
+    ) as connection:
+        return connection.call(lambda client: _advanced(client, queue, end))
 
 
 def _advanced(client: Client, queue: str, end: Offset) -> int:
-    standing = lookups.find_standing(client, queue, end.consumer)
-    if standing is None:
+    position = lookups.find_position(client, queue, end.consumer)
+    if position is None:
         raise ConsumerNotFound(queue=queue, consumer=end.consumer)
-    if standing.tick < end.tick:
-        client.advance_subscription(queue, end.consumer, standing.tick, end.tick)
-    return max(standing.tick, end.tick)
+    if position.tick < end.tick:
+        client.advance_subscription(queue, end.consumer, position.tick, end.tick)
+    return max(position.tick, end.tick)

@@ -11,29 +11,29 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Known(NamedTuple):
+class KnownOptions(NamedTuple):
     """The options that a reader or a writer has."""
 
     names: tuple[str, ...]
-    sparks_own: frozenset[str]  # in lower case, as all that is given
-    elsewhere: Mapping[str, str]  # what users of others would try, and ours for it
-    otherwise: str  # what is said of names that are like none
+    spark_options: frozenset[str]  # in lower case, as every key of the options
+    aliases: Mapping[str, str]  # what users of others would try, and ours for it
+    list_intro: str  # what is said of names that are like none
 
     def check(self, options: Mapping[str, str]) -> None:
         """Raise InvalidArgument for an option that does not exist; say which was meant."""
         known = {name.lower(): name for name in self.names}
         for key in options:
-            if key in known or key in self.sparks_own or key.startswith("spark."):
+            if key in known or key in self.spark_options or key.startswith("spark."):
                 continue
             near = difflib.get_close_matches(key, known, 1)
-            nearest = self.elsewhere.get(key) or (known[near[0]] if near else None)
-            remedy = f"{self.otherwise} {', '.join(self.names)}"
+            nearest = self.aliases.get(key) or (known[near[0]] if near else None)
+            remedy = f"{self.list_intro} {', '.join(self.names)}"
             if nearest:
                 remedy = f"did you mean {nearest}?"
             raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
 
 
-def queue_of(options: Mapping[str, str], shorter: str) -> str:
+def queue_option(options: Mapping[str, str], shorter: str) -> str:
     """Return the queue, which may be the path; InvalidArgument if there is none."""
     queue = options.get("queue") or options.get("path") or ""
     if not queue:
@@ -44,10 +44,10 @@ def queue_of(options: Mapping[str, str], shorter: str) -> str:
     return queue
 
 
-def flag(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     """Return an option that is true or false; InvalidArgument if it is neither."""
     text = options.get(name.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
-        given = options[name.lower()]
-        raise InvalidArgument(f"option {name} must be true or false, not {given!r}", parameter=name)
+        value = options[name.lower()]
+        raise InvalidArgument(f"option {name} must be true or false, not {value!r}", parameter=name)
     return text == "true"

@@ -25,9 +25,9 @@ def register(spark: SparkSession) -> None:
         spark.readStream.format("pgq").option("queue", "orders").option("consumer", "lake").load()
     """
     requirements.check_packages()
-    from pgqpy.spark.data_source import PgqSource  # noqa: PLC0415  # only now is it there for sure
+    from pgqpy.spark.data_source import PgqDataSource  # noqa: PLC0415  # only now is it there for sure
 
-    spark.dataSource.register(PgqSource)
+    spark.dataSource.register(PgqDataSource)
     _hide_dsn(spark)
 
 

@@ -12,9 +12,9 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.pipeline.progress import Watch
-from pgqpy.spark.connect import planner
-from pgqpy.spark.database import Place
+from pgqpy.pipeline.progress import QueueMonitor
+from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.database import Database
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, calls, forged_database
 from tests.support.servers import Server
@@ -127,8 +127,8 @@ class Async(AsyncConsumer):
     [
         lambda dsn: Plain(dsn).run(),
         lambda dsn: asyncio.run(Async(dsn).run()),
-        lambda dsn: planner(Place(dsn), "orders"),
-        lambda dsn: Watch(dsn, "orders").check(),
+        lambda dsn: connect_planner(Database(dsn), "orders"),
+        lambda dsn: QueueMonitor(dsn, "orders").check(),
     ],
     ids=["consumer", "async consumer", "spark", "pipeline"],
 )

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from pgqpy.spark.data_source import PgqSource
+from pgqpy.spark.data_source import PgqDataSource
 from pgqpy.spark.source.stream import StreamReader
 from tests.support.waiting import eventually
 
@@ -79,9 +79,9 @@ class Feed:
         given = {"dsn": self.dsn, "queue": self.queue, **options}
         return {name: str(value) for name, value in given.items() if value is not None}
 
-    def source(self, **options: Any) -> PgqSource:
+    def source(self, **options: Any) -> PgqDataSource:
         """Make the source as Spark does."""
-        return PgqSource(CaseInsensitiveDict(self.options(**options)))
+        return PgqDataSource(CaseInsensitiveDict(self.options(**options)))
 
     def batch(self, schema: StructType | None = None, **options: Any) -> BatchReader:
         """Make a reader of a batch."""

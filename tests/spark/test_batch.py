@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument, NotSupported, QueueNotFound, RangeExpired
-from pgqpy.spark.connect import planner
-from pgqpy.spark.database import Place
+from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.database import Database
 from pgqpy.spark.source.batch import FilteringReader
 from tests.spark.feed import read
 
@@ -140,7 +140,7 @@ def test_other_filters_are_left_to_spark(feed, wanted):
 
 def test_the_real_extension_is_refused(extension_dsn):
     with pytest.raises(NotSupported, match="lacks what Spark needs"):
-        planner(Place(extension_dsn), "orders")
+        connect_planner(Database(extension_dsn), "orders")
 
 
 def test_a_queue_without_ticks_needs_a_ticker(feed, client):

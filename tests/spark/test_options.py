@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.source.offsets import Offset, from_spark
+from pgqpy.spark.source.offsets import Offset, parse_offset
 from pgqpy.spark.source.options import Bound, batch_options, read_options, stream_options
 
 STREAM = {"queue": "orders", "consumer": "lake"}
@@ -117,12 +117,12 @@ def test_what_spark_itself_hands_over_is_no_unknown_option():
 def test_no_password_is_in_what_an_exception_or_a_plan_would_show():
     options = read_options({**STREAM, "dsn": "host=db password=geheim"})
     assert "geheim" not in repr(options)
-    assert options.place.dsn.endswith("geheim")
+    assert options.database.dsn.endswith("geheim")
 
 
 def test_an_offset_survives_the_checkpoint():
     offset = Offset("lake", 3, 2**62)
-    assert from_spark(offset.to_spark()) == offset
+    assert parse_offset(offset.to_spark()) == offset
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_an_offset_survives_the_checkpoint():
 )
 def test_the_offset_of_another_source_is_refused(written):
     with pytest.raises(InvalidArgument) as caught:
-        from_spark(written)
+        parse_offset(written)
     assert caught.value.parameter == "checkpointLocation"

@@ -11,9 +11,9 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
 from pgqpy.pipeline import query
-from pgqpy.pipeline.failure import PipelineFailed, cause_of
-from pgqpy.pipeline.options import PipelineOptions, interval
-from pgqpy.pipeline.progress import Progress, tick_of
+from pgqpy.pipeline.failure import PipelineFailed, find_cause
+from pgqpy.pipeline.options import PipelineOptions, spark_interval
+from pgqpy.pipeline.progress import Progress, end_tick
 
 DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
 Traceback (most recent call last):
@@ -55,23 +55,23 @@ Caused by: java.io.FileNotFoundException: /dev/null/lake (Not a directory)
     ],
 )
 def test_an_interval_is_written_as_spark_writes_it(text: str, spark: str) -> None:
-    assert interval(text) == spark
+    assert spark_interval(text) == spark
     assert PipelineOptions(queue="orders", every=text).trigger() == {"processingTime": spark}
 
 
 @pytest.mark.parametrize("text", ["", "10", "s", "-1s", "10 seconds ago", "1.5s"])
 def test_what_is_no_interval_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="500ms"):
-        interval(text)
+        spark_interval(text)
 
 
 def test_notes_and_bad_records_lie_beside_the_data_unless_told_otherwise() -> None:
     plan = PipelineOptions(queue="orders", to="s3a://lake/orders/")
-    assert plan.checkpoint_place == "s3a://lake/orders/_checkpoint"
-    assert plan.bad_place == "s3a://lake/orders/_bad"
+    assert plan.checkpoint_path == "s3a://lake/orders/_checkpoint"
+    assert plan.bad_path == "s3a://lake/orders/_bad"
     told = PipelineOptions(queue="orders", to="lake", checkpoint="notes", bad_to="bad")
-    assert (told.checkpoint_place, told.bad_place) == ("notes", "bad")
-    assert PipelineOptions(queue="orders", format="console").checkpoint_place is None
+    assert (told.checkpoint_path, told.bad_path) == ("notes", "bad")
+    assert PipelineOptions(queue="orders", format="console").checkpoint_path is None
 
 
 def test_once_takes_what_is_available() -> None:
@@ -97,37 +97,37 @@ def test_only_given_options_reach_the_source() -> None:
 
 
 def test_a_lost_connection_is_known_by_its_class() -> None:
-    cause = cause_of(DRIVER)
+    cause = find_cause(DRIVER)
     assert cause.name == "psycopg.errors.AdminShutdown"
     assert cause.message == "terminating connection due to administrator command"
-    assert cause.passes
+    assert cause.is_connection_loss
 
 
 def test_of_chained_errors_the_last_counts_and_keeps_its_class() -> None:
-    cause = cause_of(CHAINED)
-    assert not cause.passes
+    cause = find_cause(CHAINED)
+    assert not cause.is_connection_loss
     error = cause.error()
     assert type(error) is QueueNotFound
     assert str(error) == 'queue "orders" does not exist'
 
 
 def test_an_error_of_java_is_told_by_its_last_cause() -> None:
-    cause = cause_of(JAVA)
-    assert not cause.passes
+    cause = find_cause(JAVA)
+    assert not cause.is_connection_loss
     error = cause.error()
     assert type(error) is PipelineFailed
     assert str(error) == "FileNotFoundException: /dev/null/lake (Not a directory)"
 
 
 def test_any_other_text_is_told_by_its_first_line() -> None:
-    assert str(cause_of("something\nelse").error()) == "something"
+    assert str(find_cause("something\nelse").error()) == "something"
 
 
 @pytest.mark.parametrize("kind", [psycopg.OperationalError, ConnectionResetError, ConsumerRunning])
 def test_what_passes_is_what_has_to_do_with_the_connection(kind: Any) -> None:
     name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     text = f"Traceback (most recent call last):\n  File\n{name}: why\n"
-    assert cause_of(text).passes == (kind is not ConsumerRunning)
+    assert find_cause(text).is_connection_loss == (kind is not ConsumerRunning)
 
 
 def progress_at(tick: int) -> Any:
@@ -136,18 +136,18 @@ def progress_at(tick: int) -> Any:
 
 
 def test_before_the_first_micro_batch_there_is_no_tick() -> None:
-    assert tick_of(None) is None
-    assert tick_of(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) is None
+    assert end_tick(None) is None
+    assert end_tick(SimpleNamespace(sources=[SimpleNamespace(endOffset=None)])) is None
 
 
 def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
     lines: list[str] = []
     progress = Progress(SimpleNamespace(age=lambda _tick: 0.25), lines.append)  # type: ignore[arg-type]  # a watch
     for tick in (5, 6):
-        progress.wrote(SimpleNamespace(events=900, bad=1), 0.5)  # type: ignore[arg-type]  # counts
-        progress.wrote(SimpleNamespace(events=100, bad=0), 0.5)  # type: ignore[arg-type]  # counts
-        progress.look(progress_at(tick), at_once=True)
-        progress.look(progress_at(tick), at_once=True)
+        progress.add(SimpleNamespace(events=900, bad=1), 0.5)  # type: ignore[arg-type]  # counts
+        progress.add(SimpleNamespace(events=100, bad=0), 0.5)  # type: ignore[arg-type]  # counts
+        progress.report(progress_at(tick), at_once=True)
+        progress.report(progress_at(tick), at_once=True)
     progress.end()
     assert lines == [
         "tick 5  events 1,000  bad 1  events/s 1,000  lag 0.2 s",

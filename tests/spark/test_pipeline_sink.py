@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.dataset as ds
 import pytest
 
-from pgqpy.pipeline.failure import cause_of
+from pgqpy.pipeline.failure import find_cause
 from pgqpy.pipeline.options import PipelineOptions
 from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
-from pgqpy.pipeline.writer import Counts, Sink
+from pgqpy.pipeline.writer import MicroBatchCounts, MicroBatchWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,7 @@ class Pipeline:
 
     def __init__(self, spark: SparkSession, feed: Feed, folder: Path) -> None:
         self.spark, self.feed, self.folder = spark, feed, folder
-        self.wrote: list[Counts] = []
+        self.wrote: list[MicroBatchCounts] = []
         self.error: Exception | None = None
 
     def run(self, **options: Any) -> Exception | None:
@@ -38,7 +38,7 @@ class Pipeline:
         given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "once": True}
         plan = PipelineOptions(**{**given, "starting_offsets": "earliest", **options})
         schema = read_schema(plan.schema) if plan.schema else None
-        sink = Sink(plan, schema, lambda counts, _seconds: self.wrote.append(counts))
+        sink = MicroBatchWriter(plan, schema, lambda counts, _seconds: self.wrote.append(counts))
         reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)
         events = reader.options(dsn=self.feed.dsn, **plan.source_options()).load()
         writer = events.writeStream.foreachBatch(sink).trigger(**plan.trigger())
@@ -190,7 +190,7 @@ def test_the_terminal_shows_good_and_bad(
 def test_the_error_of_a_micro_batch_is_told_as_it_was(pipeline: Pipeline, feed: Feed) -> None:
     feed.insert(data(1))
     error = pipeline.run(to="/dev/null/lake")
-    assert "/dev/null" in cause_of(str(error)).message
+    assert "/dev/null" in find_cause(str(error)).message
     assert pipeline.run() is None
     assert pipeline.rows("n") == [(1,)]
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pgqpy.errors import ConnectionFailed, QueueNotFound, RangeExpired
 from pgqpy.spark import connect
-from pgqpy.spark.database import Place
+from pgqpy.spark.database import Database
 from pgqpy.spark.source import by_adbc, by_copy
 from pgqpy.spark.source import read as reading
 from tests.spark.feed import read, rows_of
@@ -33,14 +33,14 @@ OLD = """
 @pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"])
 def way(request, monkeypatch):
     """Read each way."""
-    monkeypatch.setattr(reading, "driver", lambda: request.param)
+    monkeypatch.setattr(reading, "reader_module", lambda: request.param)
     return request.param
 
 
 @pytest.fixture
 def impatient(monkeypatch):
     """Let nobody wait for a server that is not there."""
-    monkeypatch.setattr(connect, "PATIENCE", 0.0)
+    monkeypatch.setattr(connect, "RETRY_TIMEOUT", 0.0)
 
 
 def datas(rows):
@@ -252,32 +252,32 @@ def test_the_database_is_named_by_a_service(feed, monkeypatch, tmp_path):
 
 
 def test_no_server_is_said_in_one_line(way, impatient):
-    place = Place("host=127.0.0.1 port=1 user=u password=geheim dbname=d")
+    database = Database("host=127.0.0.1 port=1 user=u password=geheim dbname=d")
     with pytest.raises(ConnectionFailed) as caught:
-        connect.patiently(lambda: way.Reader(place.conninfo("x")), way.LOST, place)
+        connect.with_retries(lambda: way.Reader(database.conninfo("x")), way.LOST, database)
     assert "check that the server runs" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 
 def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server, way):
     dsn = make_conninfo(own_server.tcp_dsn(), password="geheim")
-    place, tries = Place(dsn), []
+    database, tries = Database(dsn), []
 
     def attempt():
         tries.append(1)
-        return way.Reader(place.conninfo("x"))
+        return way.Reader(database.conninfo("x"))
 
     with pytest.raises(ConnectionFailed) as caught:
-        connect.patiently(attempt, way.LOST, place)
+        connect.with_retries(attempt, way.LOST, database)
     assert len(tries) == 1
     assert "check user, password and database" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 
 def test_a_server_that_restarts_is_waited_for(own_server, way):
-    place = Place(own_server.dsn())
+    database = Database(own_server.dsn())
     own_server.stop()
     starter = threading.Timer(0.5, own_server.start)
     starter.start()
-    connect.patiently(lambda: way.Reader(place.conninfo("x")), way.LOST, place).close()
+    connect.with_retries(lambda: way.Reader(database.conninfo("x")), way.LOST, database).close()
     starter.join()

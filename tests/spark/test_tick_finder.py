@@ -7,7 +7,7 @@ import pickle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgqpy.spark.source.tick_finder import Snapshot, TickFinder, read_snapshot
+from pgqpy.spark.source.tick_finder import Snapshot, TickFinder, parse_snapshot
 
 
 @st.composite
@@ -57,5 +57,5 @@ def test_numbers_near_the_end_of_bigint_are_right():
 
 
 def test_a_snapshot_is_read():
-    assert read_snapshot("10:20:10,14") == Snapshot(20, frozenset({10, 14}))
-    assert read_snapshot("10:10:") == Snapshot(10, frozenset())
+    assert parse_snapshot("10:20:10,14") == Snapshot(20, frozenset({10, 14}))
+    assert parse_snapshot("10:10:") == Snapshot(10, frozenset())

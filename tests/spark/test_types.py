@@ -24,7 +24,7 @@ EVENT = dict.fromkeys(("retry", "type", "data", "e1", "e2", "e3", "e4"))
 @pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"], autouse=True)
 def way(request, monkeypatch):
     """Each test reads both ways."""
-    monkeypatch.setattr(reading, "driver", lambda: request.param)
+    monkeypatch.setattr(reading, "reader_module", lambda: request.param)
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_the_schema_is_what_is_read(feed):
 
 def test_copy_takes_over_where_adbc_is_missing(monkeypatch):
     monkeypatch.undo()
-    assert reading.driver() is by_adbc
+    assert reading.reader_module() is by_adbc
     importing = builtins.__import__
 
     def without_adbc(name, *args, **kwargs):
@@ -211,4 +211,4 @@ def test_copy_takes_over_where_adbc_is_missing(monkeypatch):
         return importing(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_adbc)
-    assert reading.driver() is by_copy
+    assert reading.reader_module() is by_copy

@@ -1,4 +1,4 @@
-"""The fields of events from batches of Arrow, checked, in pieces of a size that fits everywhere."""
+"""Event fields from Arrow batches: checks, and batches of a limited size."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from pgqpy.spark.sink.json_text import objects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-PIECE = 1 << 20  # octets; more gains nothing, and the server reads a piece at a time
+BATCH_BYTES = 1 << 20  # octets; more gains nothing, and the server reads a piece at a time
 
 
-def pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Cut batches until each is a mebibyte, or one row; leave out the empty ones."""
     for batch in batches:
-        if batch.num_rows <= 1 or batch.nbytes <= PIECE:
+        if batch.num_rows <= 1 or batch.nbytes <= BATCH_BYTES:
             if batch.num_rows:
                 yield batch
         else:
             half = batch.num_rows // 2
-            yield from pieces((batch.slice(0, half), batch.slice(half)))
+            yield from split_batches((batch.slice(0, half), batch.slice(half)))
 
 
 def fields(columns: EventColumns, batch: pa.RecordBatch) -> list[pa.Array | None]:
@@ -75,6 +75,6 @@ def _has_nul(column: pa.Array) -> bool:
     return bool(pc.any(pc.match_substring(column, "\0")).as_py())
 
 
-def names_of(found: Sequence[Any]) -> list[str]:
+def column_names(found: Sequence[Any]) -> list[str]:
     """Name the columns of an event table that are not null throughout."""
     return [f"ev_{name}" for name, column in zip(FIELDS, found, strict=True) if column is not None]

@@ -28,10 +28,10 @@ def fingerprint(rows: pa.Array) -> int:
     sums = np.fromiter(map(zlib.crc32, rows.to_pylist()), np.uint64, len(rows))
     mixed = (sums + np.uint64(1)) * _FACTOR
     mixed = (mixed ^ (mixed >> _HALF)) * _FACTOR
-    return added([int(np.sum(mixed ^ (mixed >> _HALF), dtype=np.uint64))])
+    return combine([int(np.sum(mixed ^ (mixed >> _HALF), dtype=np.uint64))])
 
 
-def added(fingerprints: Iterable[int]) -> int:
+def combine(fingerprints: Iterable[int]) -> int:
     """Return the fingerprint of all that has these fingerprints."""
     total = sum(fingerprints) & 0xFFFFFFFFFFFFFFFF
     return total - (1 << 64) if total >> 63 else total

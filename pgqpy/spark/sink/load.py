@@ -13,10 +13,10 @@ from pgqpy.calls.produce import table_to_load
 from pgqpy.client._sync import connect_pinned
 from pgqpy.client._translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
-from pgqpy.spark.connect import check_schema, patiently
+from pgqpy.spark.connect import check_schema, with_retries
 from pgqpy.spark.sink import binary_copy
-from pgqpy.spark.sink.fields import fields, names_of, pieces
-from pgqpy.spark.sink.fingerprint import added, fingerprint
+from pgqpy.spark.sink.fields import column_names, fields, split_batches
+from pgqpy.spark.sink.fingerprint import combine, fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pgqpy.spark.sink.options import SinkOptions
 
 
-class Writing(NamedTuple):
+class WriteId(NamedTuple):
     """Who writes: a Spark query with its epoch, or a batch write, which has none."""
 
     writer: str
@@ -48,24 +48,24 @@ NOTHING = Attempt(None)
 
 @contextmanager
 def connected(options: SinkOptions) -> Iterator[Client]:
-    """Connect, patiently; close at the end. ConnectionFailed if it cannot be."""
-    place = options.place
+    """Connect, with_retries; close at the end. ConnectionFailed if it cannot be."""
+    database = options.database
     name = f"pgqpy spark {options.queue}"
 
     def connect() -> Client:
-        return connect_pinned(place.dsn, fallback_application_name=name)
+        return connect_pinned(database.dsn, fallback_application_name=name)
 
-    with patiently(connect, (ConnectionFailed,), place) as client:
+    with with_retries(connect, (ConnectionFailed,), database) as client:
         yield client
 
 
 def load(
     options: SinkOptions,
     columns: EventColumns,
-    writing: Writing | None,
+    write_id: WriteId | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Attempt:
-    """Insert in a transaction of the task's own, as a stage of `writing` if there is one.
+    """Insert in a transaction of the task's own, as a stage of `write_id` if there is one.
 
     Of an epoch that is committed already nothing is inserted, and the attempt has no stage: the
     driver compares its fingerprint with the one in the ledger.
@@ -74,15 +74,17 @@ def load(
         ConnectionFailed, SchemaMissing, NotSupported: no stages here.
         InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded: nothing was inserted.
     """
-    some = pieces(batches)
+    some = split_batches(batches)
     first = next(some, None)
     if first is None:
         return NOTHING
-    rows = _Rows(columns, chain([first], some), hashed=bool(writing and writing.epoch is not None))
+    rows = _Rows(
+        columns, chain([first], some), hashed=bool(write_id and write_id.epoch is not None)
+    )
     with connected(options) as client, client.transaction():
-        stage = _stage(client, options.queue, writing) if writing else None
-        if stage is not None or not writing:
-            _copy(client, options, names_of(fields(columns, first)), rows)
+        stage = _stage(client, options.queue, write_id) if write_id else None
+        if stage is not None or not write_id:
+            _copy(client, options, column_names(fields(columns, first)), rows)
             return Attempt(stage, rows.events, rows.fingerprint)
     for _ in rows:  # Spark wants its rows read to the end
         pass
@@ -107,25 +109,25 @@ class _Rows:
             found = fields(self._columns, batch)
             rows = binary_copy.rows([column for column in found if column is not None])
             if self._hashed:
-                self.fingerprint = added([self.fingerprint, fingerprint(rows)])
+                self.fingerprint = combine([self.fingerprint, fingerprint(rows)])
             yield binary_copy.octets(rows)
 
 
-def _stage(client: Client, queue: str, writing: Writing) -> int | None:
+def _stage(client: Client, queue: str, write_id: WriteId) -> int | None:
     """Stage the transaction; on an older schema, its events would be given away at once."""
     check_schema(client)
-    return client.open_stage(queue, *writing)
+    return client.open_stage(queue, *write_id)
 
 
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
-    limit = _limit(client, options.queue)
+    limit = _per_tx_limit(client, options.queue)
     table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
     statement = _statement(table, ", ".join(names))
-    with _refusing(options.queue), client.connection.cursor().copy(statement) as copy:
+    with _translate_errors(options.queue), client.connection.cursor().copy(statement) as copy:
         copy.write(binary_copy.START)
         for octets in rows:
             if limit is not None and rows.events > limit:
-                raise _too_many(options.queue, limit)
+                raise _over_limit(options.queue, limit)
             copy.write(octets)
         copy.write(binary_copy.END)
 
@@ -135,13 +137,13 @@ def _statement(table: str, columns: str) -> sql.Composed:
     return statement.format(sql.SQL(table), sql.SQL(columns))
 
 
-def _limit(client: Client, queue: str) -> int | None:
+def _per_tx_limit(client: Client, queue: str) -> int | None:
     query = "select queue_per_tx_limit from pgq.queue where queue_name = %s"
     row = client.connection.execute(query, [queue]).fetchone()
     return row[0] if row else None
 
 
-def _too_many(queue: str, limit: int) -> TransactionLimitExceeded:
+def _over_limit(queue: str, limit: int) -> TransactionLimitExceeded:
     return TransactionLimitExceeded(
         f"queue {queue} takes {limit} events from one transaction, and this task has more: "
         "repartition into more tasks, or raise the queue's per_tx_limit",
@@ -150,7 +152,7 @@ def _too_many(queue: str, limit: int) -> TransactionLimitExceeded:
 
 
 @contextmanager
-def _refusing(queue: str) -> Iterator[None]:
+def _translate_errors(queue: str) -> Iterator[None]:
     """Say which of PostgreSQL's errors are about the rows."""
     refused = psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter
     with translated("current_event_table", {"queue": queue}):

@@ -5,42 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.database import Place, place_of
-from pgqpy.spark.known_options import Known, flag, queue_of
+from pgqpy.spark.database import Database, database_option
+from pgqpy.spark.known_options import KnownOptions, bool_option, queue_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAMES = ("dsn", "service", "queue", "mode", "eventType", "failOnChangedEpoch")
 MODES = ("exactly_once", "at_least_once")
-SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
-ELSEWHERE = {  # what users of other sinks would try
+SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname"})
+ALIASES = {  # what users of other sinks would try
     "topic": "queue",
     "kafka.bootstrap.servers": "dsn",
     "url": "dsn",
     "dbtable": "queue",
     "type": "eventType",
 }
-KNOWN = Known(NAMES, SPARKS_OWN, ELSEWHERE, "a writer has")
+KNOWN = KnownOptions(NAMES, SPARK_OPTIONS, ALIASES, "a writer has")
 
 
 class SinkOptions(NamedTuple):
     """What a writer was asked for. `event_type` is None where a column has it."""
 
-    place: Place
+    database: Database
     queue: str
     exactly_once: bool
     event_type: str | None
     fail_on_changed_epoch: bool
 
 
-def sink_options(given: Mapping[str, str]) -> SinkOptions:
+def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
     """Read all options of a writer, of a stream or a batch.
 
     Raises:
         InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
     """
-    options = {key.lower(): value for key, value in given.items()}
+    options = {key.lower(): value for key, value in spark_options.items()}
     KNOWN.check(options)
     mode = options.get("mode", MODES[0]).strip().lower()
     if mode not in MODES:
@@ -48,11 +48,11 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
             f"option mode must be {' or '.join(MODES)}, not {mode!r}", parameter="mode"
         )
     return SinkOptions(
-        place=place_of(options),
-        queue=queue_of(options, '.save("orders")'),
+        database=database_option(options),
+        queue=queue_option(options, '.save("orders")'),
         exactly_once=mode == MODES[0],
         event_type=options.get("eventtype"),
-        fail_on_changed_epoch=flag(options, "failOnChangedEpoch", default=True),
+        fail_on_changed_epoch=bool_option(options, "failOnChangedEpoch", default=True),
     )
 
 

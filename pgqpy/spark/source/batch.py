@@ -16,11 +16,11 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.connect import planner
+from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.source import lookups
-from pgqpy.spark.source.bounds import tick_of
+from pgqpy.spark.source.bounds import resolve_bound
 from pgqpy.spark.source.partition import EventPartition
-from pgqpy.spark.source.partitions import plan
+from pgqpy.spark.source.partitions import plan_partitions
 from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:
@@ -59,16 +59,16 @@ class BatchReader(DataSourceReader):
             ConnectionFailed, QueueNotFound, TickNotFound, RangeExpired, InvalidArgument.
         """
         options = self.options
-        connection = planner(options.place, options.queue)
-        with connection as client, lookups.planning(client, options.queue) as queue:
+        connection = connect_planner(options.database, options.queue)
+        with connection as client, lookups.locked_queue(client, options.queue) as queue:
             start, end = self._range(client, queue)
-            found = plan(
+            found = plan_partitions(
                 client,
                 queue,
                 start,
                 end,
                 self.projection,
-                least=options.min_partitions,
+                min_partitions=options.min_partitions,
                 conditions=self.conditions,
             )
         return list(found)
@@ -78,7 +78,7 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, EventPartition):
             return iter(())  # what Spark makes of no partitions
         loss = self.options.fail_on_data_loss
-        return read(self.options.place, partition, self.projection, fail_on_data_loss=loss)
+        return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
 
     def _range(self, client: Client, queue: Queue) -> tuple[int, int]:
         start = self._tick(client, queue, self.options.start)
@@ -94,7 +94,7 @@ class BatchReader(DataSourceReader):
 
     def _tick(self, client: Client, queue: Queue, bound: Bound | None) -> int:
         assert bound is not None  # noqa: S101  # batch_options sets both
-        return tick_of(client, queue, bound, fail_on_data_loss=self.options.fail_on_data_loss)
+        return resolve_bound(client, queue, bound, fail_on_data_loss=self.options.fail_on_data_loss)
 
 
 class FilteringReader(BatchReader):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.spark")
 
 
-def tick_of(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
     """Return the tick that a bound means.
 
     Raises:
@@ -29,16 +29,16 @@ def tick_of(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bo
     if bound.kind == "latest":
         return queue.last_tick
     if bound.kind == "tick":
-        return retained(
+        return retained_tick(
             client, queue, bound.tick, bound.option, fail_on_data_loss=fail_on_data_loss
         )
-    return _at(client, queue, bound, fail_on_data_loss=fail_on_data_loss)
+    return _tick_at_time(client, queue, bound, fail_on_data_loss=fail_on_data_loss)
 
 
-def retained(
+def retained_tick(
     client: Client, queue: Queue, tick: int, option: str, *, fail_on_data_loss: bool
 ) -> int:
-    """Return the tick if it is there and everything after it; see `tick_of`."""
+    """Return the tick if it is there and everything after it; see `resolve_bound`."""
     if tick > queue.last_tick:
         raise TickNotFound(
             f"{option}: tick {tick} is in the future, the last of queue {queue.name!r} is "
@@ -47,8 +47,10 @@ def retained(
             tick_id=tick,
         )
     if tick < queue.low_tick:
-        return _expired(queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss)
-    around = lookups.neighbours(client, queue, tick)
+        return _earliest_instead(
+            queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss
+        )
+    around = lookups.adjacent_ticks(client, queue, tick)
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
         raise TickNotFound(
@@ -60,7 +62,7 @@ def retained(
     return tick
 
 
-def _at(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
+def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
     time = bound.time
     assert time is not None  # noqa: S101  # the kind says so
     now = client.connection.execute("select %s > now()", [time]).fetchone()
@@ -75,10 +77,10 @@ def _at(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) 
     if queue.low_tick == 0:  # nothing was ever rotated away
         return queue.first_tick
     what = f"{bound.option}: {time.isoformat()}"
-    return _expired(queue, None, what, fail_on_data_loss=fail_on_data_loss)
+    return _earliest_instead(queue, None, what, fail_on_data_loss=fail_on_data_loss)
 
 
-def _expired(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
+def _earliest_instead(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
     problem = (
         f"{what} lies before what rotation has left of queue {queue.name!r}, "
         f"ticks {queue.first_tick} to {queue.last_tick}"

@@ -9,7 +9,7 @@ from pgqpy.consumers._sync_lock import RunningLock
 from pgqpy.consumers._sync_session import Session
 from pgqpy.consumers.loss import is_loss
 from pgqpy.consumers.waiting import Wakeup, take_notifications
-from pgqpy.spark.connect import check_schema, persistent, why_and_pause
+from pgqpy.spark.connect import check_schema, error_and_delay, retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tenacity import RetryCallState
 
     from pgqpy.client import Client
-    from pgqpy.spark.database import Place
+    from pgqpy.spark.database import Database
 
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")
 
 
-class Link:
+class DriverConnection:
     """One session of one consumer. Nobody else runs this consumer while it is open.
 
     `attach` is called with each new session before the lock is taken: the subscription has to be
@@ -31,9 +31,9 @@ class Link:
     """
 
     def __init__(
-        self, place: Place, queue: str, consumer: str, attach: Callable[[Client], None]
+        self, database: Database, queue: str, consumer: str, attach: Callable[[Client], None]
     ) -> None:
-        self._place = place
+        self._database = database
         self._queue = queue
         self._consumer = consumer
         self._attach = attach
@@ -46,10 +46,10 @@ class Link:
         """Run something that may safely be run twice: again on a new connection if one is lost.
 
         Raises:
-            ConnectionFailed: at the first time at once, later after `PATIENCE` seconds;
+            ConnectionFailed: at the first time at once, later after `RETRY_TIMEOUT` seconds;
             ConsumerRunning: somebody else runs the consumer.
         """
-        return persistent(self._may_come_back, self._lose)(lambda: action(self._open()))
+        return retrying(self._is_retryable, self._log_and_close)(lambda: action(self._open()))
 
     def notified(self) -> bool:
         """Say whether a tick was announced since the last call. Asks no SQL, and never waits."""
@@ -72,19 +72,19 @@ class Link:
             self._session.close()
             self._session = None
 
-    def _may_come_back(self, error: BaseException) -> bool:
+    def _is_retryable(self, error: BaseException) -> bool:
         return self._connected and is_loss(error)
 
-    def _lose(self, state: RetryCallState) -> None:
-        why, pause = why_and_pause(state)
+    def _log_and_close(self, state: RetryCallState) -> None:
+        error, delay = error_and_delay(state)
         logger.warning(
-            "queue %s, consumer %s: %s: again in %.1f s", self._queue, self._consumer, why, pause
+            "queue %s, consumer %s: %s: again in %.1f s", self._queue, self._consumer, error, delay
         )
         self.close()
 
     def _open(self) -> Client:
         if self._session is None:
-            session = Session.open(self._place.dsn, f"pgqpy spark {self._consumer}")
+            session = Session.open(self._database.dsn, f"pgqpy spark {self._consumer}")
             try:
                 self._set_up(session)
             except BaseException:
@@ -97,9 +97,9 @@ class Link:
         check_schema(session.client)
         self._attach(session.client)
         self._lock.take(session, Wakeup())
-        session.connection.add_notify_handler(self._note)
+        session.connection.add_notify_handler(self._on_notification)
         session.listen(self._queue)
         self._notified = True
 
-    def _note(self, _notification: object) -> None:
+    def _on_notification(self, _notification: object) -> None:
         self._notified = True

@@ -19,7 +19,9 @@ MINUS_INFINITY = -(2**63) + 946_684_800_000_000  # 2000 is where PostgreSQL coun
 FIRST, LAST = -(2**63), 2**63 - 1
 
 
-def shaped(batch: pa.RecordBatch, schema: pa.Schema, finder: TickFinder | None) -> pa.RecordBatch:
+def to_spark_batch(
+    batch: pa.RecordBatch, schema: pa.Schema, finder: TickFinder | None
+) -> pa.RecordBatch:
     """Return the columns of `schema`, in its order and types."""
     arrays = [_column(batch, field, finder) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -30,11 +32,11 @@ def _column(batch: pa.RecordBatch, field: pa.Field, finder: TickFinder | None) -
         return pa.array(finder.find(batch.column(TXID).to_numpy(zero_copy_only=False)))
     column = batch.column(field.name)
     if field.name == TIME:
-        column = _within_reach(column)
+        column = _clamp_infinity(column)
     return column if column.type == field.type else column.cast(field.type)
 
 
-def _within_reach(times: Any) -> Any:
+def _clamp_infinity(times: Any) -> Any:
     counts = times.view(pa.int64())
     lowest = pc.min(counts).as_py()
     if lowest is None or lowest >= EARLIEST:

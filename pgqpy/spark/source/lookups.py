@@ -30,7 +30,7 @@ class Queue(NamedTuple):
     last_tick: int
 
 
-class Standing(NamedTuple):
+class Position(NamedTuple):
     """Where a subscription stands, and what it was asked to keep for its reader."""
 
     tick: int
@@ -53,7 +53,7 @@ QUEUE: LiteralString = """
       from pgq.queue q
      where q.queue_name = %s"""
 
-STANDING: LiteralString = """
+POSITION: LiteralString = """
     select p.pos_last_tick, p.pos_batch, p.pos_pins
       from pgq.registration r
       join pgq.queue q on q.queue_id = r.sub_queue
@@ -63,18 +63,18 @@ STANDING: LiteralString = """
      where q.queue_name = %s and c.co_name = %s"""
 
 # The last tick at or before a moment. Ranges that meet at a moment so meet at a tick.
-AT: LiteralString = """
+TICK_AT: LiteralString = """
     select tick_id from pgq.tick
      where tick_queue = %s and tick_id >= %s and tick_time <= %s
      order by tick_id desc limit 1"""
 
-NEIGHBOURS: LiteralString = """
+ADJACENT_TICKS: LiteralString = """
     select max(tick_id) filter (where tick_id <= %(tick)s),
            min(tick_id) filter (where tick_id >= %(tick)s)
       from pgq.tick where tick_queue = %(queue)s and tick_id >= %(low)s"""
 
 # Whole ticks, at least one. `most` may have been thinned out since; then the next that is left.
-END: LiteralString = """
+MICRO_BATCH_END: LiteralString = """
     select max(tick_id) from (
         select tick_id, tick_event_seq, row_number() over (order by tick_id) as number
           from pgq.tick
@@ -109,7 +109,7 @@ def find_queue(client: Client, name: str) -> Queue:
     return Queue(name, *row)
 
 
-def queue_name(client: Client, queue_id: int) -> str:
+def find_queue_name(client: Client, queue_id: int) -> str:
     """Return the name of a queue; QueueNotFound if it was dropped since."""
     row = _row(client, "select queue_name from pgq.queue where queue_id = %s", (queue_id,))
     if row is None:
@@ -120,33 +120,33 @@ def queue_name(client: Client, queue_id: int) -> str:
     return str(row[0])
 
 
-def find_standing(client: Client, queue: str, consumer: str) -> Standing | None:
+def find_position(client: Client, queue: str, consumer: str) -> Position | None:
     """Tell where a subscription stands; None if there is none."""
-    row = _row(client, STANDING, (queue, consumer))
-    return None if row is None else Standing(*row)
+    row = _row(client, POSITION, (queue, consumer))
+    return None if row is None else Position(*row)
 
 
 def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:
     """Return the last tick at or before a moment; None if all that are left came later."""
-    row = _row(client, AT, (queue.id, queue.low_tick, time))
+    row = _row(client, TICK_AT, (queue.id, queue.low_tick, time))
     return None if row is None else int(row[0])
 
 
-def neighbours(client: Client, queue: Queue, tick: int) -> tuple[int | None, int | None]:
+def adjacent_ticks(client: Client, queue: Queue, tick: int) -> tuple[int | None, int | None]:
     """Return the ticks around a number, or twice the tick itself."""
-    row = _row(client, NEIGHBOURS, {"queue": queue.id, "low": queue.low_tick, "tick": tick})
+    row = _row(client, ADJACENT_TICKS, {"queue": queue.id, "low": queue.low_tick, "tick": tick})
     return (None, None) if row is None else (row[0], row[1])
 
 
 def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
     """Return the tick at which a micro-batch ends; None if there is none after `start` yet."""
     wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
-    row = _row(client, END, wanted)
+    row = _row(client, MICRO_BATCH_END, wanted)
     return None if row is None else row[0]
 
 
 @contextmanager
-def planning(client: Client, name: str) -> Iterator[Queue]:
+def locked_queue(client: Client, name: str) -> Iterator[Queue]:
     """Keep ticks and events as they are until the end of the block.
 
     Who has read ticks in a transaction keeps compaction away, who has locked the event tables keeps

@@ -10,7 +10,7 @@ from pgqpy.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MOST = 2**63 - 1
+MAX_BIGINT = 2**63 - 1
 
 
 class Offset(NamedTuple):
@@ -28,7 +28,7 @@ class Offset(NamedTuple):
         return self._asdict()
 
 
-def from_spark(written: Mapping[str, Any]) -> Offset:
+def parse_offset(written: Mapping[str, Any]) -> Offset:
     """Read what Spark gives back.
 
     Raises:
@@ -44,7 +44,7 @@ def from_spark(written: Mapping[str, Any]) -> Offset:
         ) from None
 
 
-def tick_of(text: str) -> int | None:
+def parse_tick(text: str) -> int | None:
     """Read `{"tick": 21}`; None if it is something else. A whole offset is fine too."""
     try:
         value = json.loads(text)
@@ -54,4 +54,4 @@ def tick_of(text: str) -> int | None:
         return None
     tick = value["tick"]
     whole = isinstance(tick, int) and not isinstance(tick, bool)
-    return tick if whole and 0 <= tick <= MOST else None
+    return tick if whole and 0 <= tick <= MAX_BIGINT else None

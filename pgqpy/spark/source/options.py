@@ -10,9 +10,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.database import Place, place_of
-from pgqpy.spark.known_options import Known, flag, queue_of
-from pgqpy.spark.source.offsets import MOST, tick_of
+from pgqpy.spark.database import Database, database_option
+from pgqpy.spark.known_options import KnownOptions, bool_option, queue_option
+from pgqpy.spark.source.offsets import MAX_BIGINT, parse_tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +34,8 @@ NAMES = (
     "failOnDataLoss",
     "pushDownFilters",
 )
-SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "mergeschema"})
-ELSEWHERE = {  # what users of other sources would try
+SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname", "mergeschema"})
+ALIASES = {  # what users of other sources would try
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "topic": "queue",
@@ -48,8 +48,8 @@ ELSEWHERE = {  # what users of other sources would try
     "startingoffsetsbytimestamp": "startingTimestamp",
     "endingoffsetsbytimestamp": "endingTimestamp",
 }
-KNOWN = Known(NAMES, SPARKS_OWN, ELSEWHERE, "there are")
-MOST_PARTITIONS = 10_000
+KNOWN = KnownOptions(NAMES, SPARK_OPTIONS, ALIASES, "there are")
+MAX_PARTITIONS = 10_000
 
 
 class Bound(NamedTuple):
@@ -64,7 +64,7 @@ class Bound(NamedTuple):
 class ReadOptions(NamedTuple):
     """What a reader was asked for. `consumer` is "" where none was named."""
 
-    place: Place
+    database: Database
     queue: str
     consumer: str
     start: Bound | None
@@ -76,31 +76,31 @@ class ReadOptions(NamedTuple):
     push_down_filters: bool
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
     """Read all options, of a stream or a batch.
 
     Raises:
         InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
     """
-    options = {key.lower(): value for key, value in given.items()}
+    options = {key.lower(): value for key, value in spark_options.items()}
     KNOWN.check(options)
     return ReadOptions(
-        place=place_of(options),
-        queue=queue_of(options, '.load("orders")'),
+        database=database_option(options),
+        queue=queue_option(options, '.load("orders")'),
         consumer=options.get("consumer", ""),
         start=_one_of(options, STARTS),
         end=_one_of(options, ENDS),
         max_events=_count(options, "maxEventsPerTrigger"),
         max_ticks=_count(options, "maxTicksPerTrigger"),
-        min_partitions=_count(options, "minPartitions", most=MOST_PARTITIONS),
-        fail_on_data_loss=flag(options, "failOnDataLoss", default=True),
-        push_down_filters=flag(options, "pushDownFilters", default=False),
+        min_partitions=_count(options, "minPartitions", most=MAX_PARTITIONS),
+        fail_on_data_loss=bool_option(options, "failOnDataLoss", default=True),
+        push_down_filters=bool_option(options, "pushDownFilters", default=False),
     )
 
 
-def stream_options(given: Mapping[str, str]) -> ReadOptions:
+def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
     """Read the options of a stream; InvalidArgument also for those that only a batch has."""
-    options = read_options(given)
+    options = read_options(spark_options)
     if not options.consumer:
         raise InvalidArgument(
             "option consumer is missing: name the consumer whose subscription keeps what this "
@@ -114,9 +114,9 @@ def stream_options(given: Mapping[str, str]) -> ReadOptions:
     return options._replace(start=options.start or Bound("subscription"))
 
 
-def batch_options(given: Mapping[str, str]) -> ReadOptions:
+def batch_options(spark_options: Mapping[str, str]) -> ReadOptions:
     """Read the options of a batch read; those that only a stream has say nothing here."""
-    options = read_options(given)
+    options = read_options(spark_options)
     for bound, wrong, instead in (
         (options.start, ("subscription", "latest"), "earliest"),
         (options.end, ("subscription", "earliest"), "latest"),
@@ -131,14 +131,14 @@ def batch_options(given: Mapping[str, str]) -> ReadOptions:
 def _one_of(
     options: Mapping[str, str], readers: Mapping[str, Callable[[str], Bound]]
 ) -> Bound | None:
-    given = [name for name in readers if name.lower() in options]
-    if len(given) > 1:
+    names = [name for name in readers if name.lower() in options]
+    if len(names) > 1:
         raise InvalidArgument(
-            f"options {' and '.join(given)} exclude each other: give one of them",
-            parameter=given[0],
+            f"options {' and '.join(names)} exclude each other: give one of them",
+            parameter=names[0],
         )
     return next(
-        (readers[name](options[name.lower()])._replace(option=name) for name in given), None
+        (readers[name](options[name.lower()])._replace(option=name) for name in names), None
     )
 
 
@@ -154,7 +154,7 @@ def _offsets(option: str, text: str, words: tuple[str, ...]) -> Bound:
     word = text.strip().lower()
     if word in words:
         return Bound(word)  # type: ignore[arg-type]  # one of the words
-    tick = tick_of(text)
+    tick = parse_tick(text)
     if tick is None:
         raise _wrong(option, f'{", ".join(words)} or {{"tick": 21}}', text)
     return Bound("tick", tick)
@@ -202,20 +202,20 @@ def _time(option: str, text: str) -> datetime:
     return found
 
 
-def _count(options: Mapping[str, str], name: str, *, most: int = MOST) -> int | None:
+def _count(options: Mapping[str, str], name: str, *, most: int = MAX_BIGINT) -> int | None:
     text = options.get(name.lower())
     return None if text is None else _whole(name, text, 1, most)
 
 
-def _whole(name: str, text: str, least: int, most: int = MOST) -> int:
+def _whole(name: str, text: str, least: int, most: int = MAX_BIGINT) -> int:
     number = int(text) if re.fullmatch(r"\s*[0-9]{1,19}\s*", text) else -1
     if not least <= number <= most:
         raise _wrong(name, f"a whole number from {least} to {most}", text)
     return number
 
 
-def _wrong(name: str, wanted: str, given: str) -> InvalidArgument:
-    return InvalidArgument(f"option {name} must be {wanted}, not {given!r}", parameter=name)
+def _wrong(name: str, wanted: str, value: str) -> InvalidArgument:
+    return InvalidArgument(f"option {name} must be {wanted}, not {value!r}", parameter=name)
 
 
 def _only(name: str, why: str) -> InvalidArgument:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.spark.source.partition import EventPartition
-from pgqpy.spark.source.splitting import Gift, Mark, partitions
-from pgqpy.spark.source.tick_finder import TickFinder, read_snapshot
+from pgqpy.spark.source.splitting import CommittedStage, Mark, split_range
+from pgqpy.spark.source.tick_finder import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,47 +17,47 @@ if TYPE_CHECKING:
     from pgqpy.records import TickInfo
     from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.lookups import Queue
-    from pgqpy.spark.source.splitting import Slice
+    from pgqpy.spark.source.splitting import EventRange
 
 ID = sql.Identifier("ev_id")
 
 
-def plan(
+def plan_partitions(
     client: Client,
     queue: Queue,
     start: int,
     end: int,
     projection: Projection,
     *,
-    least: int | None = None,
+    min_partitions: int | None = None,
     conditions: Sequence[sql.Composable] = (),
 ) -> list[EventPartition]:
-    """Return the partitions of a range; call it inside `lookups.planning`.
+    """Return the partitions of a range; call it inside `lookups.locked_queue`.
 
     Raises:
         TickNotFound, RangeExpired.
     """
     ticks = client.get_tick_info(queue.name, start, end)
     marks = [Mark(tick.tick_id, tick.tick_event_seq) for tick in ticks]
-    gifts = _gifts(client, queue, ticks, start, end) if start < end else []
+    stages = _committed_stages(client, queue, ticks, start, end) if start < end else []
     return [
         _partition(client, queue, slices, ticks, projection, conditions)
-        for slices in partitions(marks, least, gifts)
+        for slices in split_range(marks, min_partitions, stages)
     ]
 
 
-def _gifts(
+def _committed_stages(
     client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
-) -> list[Gift]:
+) -> list[CommittedStage]:
     stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is not there
     if not stages:
         return []
     finder = _finder(ticks, start, end)
     given = finder.find([each.stage_commit for each in stages]).tolist()
     counted = finder.find([each.stage for each in stages]).tolist()
-    before = read_snapshot(ticks[0].tick_snapshot)
+    before = parse_snapshot(ticks[0].tick_snapshot)
     return [
-        Gift(tick, each.stage, each.events, None if before.sees(each.stage) else by)
+        CommittedStage(tick, each.stage, each.events, None if before.sees(each.stage) else by)
         for tick, by, each in zip(given, counted, stages, strict=True)
     ]
 
@@ -65,7 +65,7 @@ def _gifts(
 def _partition(
     client: Client,
     queue: Queue,
-    slices: tuple[Slice, ...],
+    slices: tuple[EventRange, ...],
     ticks: Sequence[TickInfo],
     projection: Projection,
     conditions: Sequence[sql.Composable],
@@ -97,13 +97,16 @@ def _finder(ticks: Sequence[TickInfo], start: int, end: int) -> TickFinder:
 
 
 def _query(
-    text: str, piece: Slice, projection: Projection, conditions: Sequence[sql.Composable]
+    text: str,
+    wanted_range: EventRange,
+    projection: Projection,
+    conditions: Sequence[sql.Composable],
 ) -> sql.Composable:
     wanted = list(conditions)
-    if piece.low is not None:
-        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(piece.low)))
-    if piece.high is not None:
-        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(piece.high)))
+    if wanted_range.low is not None:
+        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(wanted_range.low)))
+    if wanted_range.high is not None:
+        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(wanted_range.high)))
     columns = sql.SQL(", ").join(map(sql.Identifier, projection.selected))
     query = sql.SQL("select {} from ({}) e").format(columns, sql.SQL(text))
     if not wanted:

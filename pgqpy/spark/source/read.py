@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from psycopg import sql
 
 from pgqpy.errors import QueueNotFound, RangeExpired
-from pgqpy.spark.connect import patiently
-from pgqpy.spark.source.conversion import shaped
+from pgqpy.spark.connect import with_retries
+from pgqpy.spark.source.conversion import to_spark_batch
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from pgqpy.spark.database import Place
+    from pgqpy.spark.database import Database
     from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.partition import EventPartition
 
@@ -42,8 +42,8 @@ BEGIN = sql.SQL("""
     set local jit = off;
     lock table {} in access share mode
 """)
-LEFT = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
-GONE = ("42P01", "3F000")  # no such table, no such schema
+LOW_TICK = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
+DROPPED = ("42P01", "3F000")  # no such table, no such schema
 
 
 class Reader(Protocol):
@@ -62,7 +62,7 @@ class Reader(Protocol):
         """Close the connection."""
 
 
-def driver() -> ModuleType:
+def reader_module() -> ModuleType:
     """Return the module that reads: ADBC's if that is installed, else the one with COPY."""
     try:
         from pgqpy.spark.source import by_adbc  # noqa: PLC0415  # the package may be missing
@@ -74,7 +74,11 @@ def driver() -> ModuleType:
 
 
 def read(
-    place: Place, partition: EventPartition, projection: Projection, *, fail_on_data_loss: bool
+    database: Database,
+    partition: EventPartition,
+    projection: Projection,
+    *,
+    fail_on_data_loss: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of a partition as Spark wants them.
 
@@ -82,28 +86,28 @@ def read(
         QueueNotFound: the queue was dropped; RangeExpired: rotation took events of it (without
         `fail_on_data_loss` a warning, and what is left); ConnectionFailed.
     """
-    module = driver()
+    module = reader_module()
     application = f"pgqpy spark {partition.queue}"
-    reader: Reader = patiently(
-        lambda: module.Reader(place.conninfo(application)), module.LOST, place
+    reader: Reader = with_retries(
+        lambda: module.Reader(database.conninfo(application)), module.LOST, database
     )
     schema = projection.arrow_schema()
     with closing(reader):
         try:
-            _keep(reader, partition, fail_on_data_loss=fail_on_data_loss)
+            _lock_and_check(reader, partition, fail_on_data_loss=fail_on_data_loss)
         except Exception as error:
-            if module.sqlstate(error) in GONE:
+            if module.sqlstate(error) in DROPPED:
                 raise _dropped(partition) from error
             raise
         with closing(reader.batches(partition.query, projection.selected)) as batches:
             for batch in batches:
-                yield shaped(batch, schema, partition.finder)
+                yield to_spark_batch(batch, schema, partition.finder)
 
 
-def _keep(reader: Reader, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
+def _lock_and_check(reader: Reader, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
     """Keep rotation away from the events until the connection closes; then look what is there."""
     reader.script(BEGIN.format(sql.SQL(partition.table)).as_string(None))
-    row = reader.row(LEFT.format(sql.Literal(partition.queue_id)).as_string(None))
+    row = reader.row(LOW_TICK.format(sql.Literal(partition.queue_id)).as_string(None))
     if row is None:
         raise _dropped(partition)
     first = int(row[0])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 PARTITION_EVENTS = 500_000  # events of one partition at most, as far as hints go and stages allow
-AT_THE_MARK = -1  # no event has this id
+BEFORE_ALL = -1  # no event has this id
 SNAP = 0.2  # of a partition; a boundary so near to a tick moves there
 
 
@@ -26,7 +26,7 @@ class Mark(NamedTuple):
     seq: int
 
 
-class Gift(NamedTuple):
+class CommittedStage(NamedTuple):
     """A stage, the tick that is the first to give its events, and how many they are.
 
     `counted` is the tick by which their ids were taken; None: before the range.
@@ -38,7 +38,7 @@ class Gift(NamedTuple):
     counted: int | None
 
 
-class Slice(NamedTuple):
+class EventRange(NamedTuple):
     """The events after one tick up to another, of them those with low <= ev_id < high.
 
     None is open: ids that the sequence does not promise are in the first or the last slice.
@@ -52,9 +52,11 @@ class Slice(NamedTuple):
     stages: tuple[int, ...] | None = None
 
 
-def partitions(
-    marks: Sequence[Mark], least: int | None = None, gifts: Iterable[Gift] = ()
-) -> list[tuple[Slice, ...]]:
+def split_range(
+    marks: Sequence[Mark],
+    min_partitions: int | None = None,
+    committed: Iterable[CommittedStage] = (),
+) -> list[tuple[EventRange, ...]]:
     """Cut a range into partitions of about equal numbers of events.
 
     A partition starts and ends at ticks; inside a tick that is much larger than a partition, at
@@ -63,20 +65,21 @@ def partitions(
 
     Args:
         marks: the ticks of the range, ordered; the first is where it starts.
-        least: how many partitions at least (option minPartitions), as far as there are events.
-        gifts: the stages that the range gives.
+        min_partitions: how many partitions at least (option minPartitions), if there are as many
+            events.
+        committed: the stages that the range gives.
     """
     if len(marks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
-    parts = list(_parts(marks, gifts))
-    sums = list(accumulate((part.events for part in parts), initial=0))
-    wanted = max(-(-sums[-1] // PARTITION_EVENTS), least or 1)
+    units = list(_units(marks, committed))
+    sums = list(accumulate((unit.events for unit in units), initial=0))
+    wanted = max(-(-sums[-1] // PARTITION_EVENTS), min_partitions or 1)
     count = max(1, min(wanted, sums[-1]))
-    cuts = _cuts(parts, sums, count)
-    return [tuple(_slices(parts, *pair)) for pair in pairwise(cuts)]
+    cuts = _cuts(units, sums, count)
+    return [tuple(_ranges(units, *pair)) for pair in pairwise(cuts)]
 
 
-class _Part(NamedTuple):
+class _Unit(NamedTuple):
     """What one tick brings: all of it, or a stage of it (`stages`), or all but stages (none)."""
 
     before: Mark
@@ -89,26 +92,26 @@ class _Part(NamedTuple):
         ids = self.after.seq - self.before.seq
         return self.before.seq + 1 + number * ids // self.events
 
-    def slice(self, low: int | None, high: int | None) -> Slice:
+    def event_range(self, low: int | None, high: int | None) -> EventRange:
         """Return the events with ids between two."""
-        return Slice(self.before.tick, self.after.tick, low, high, self.stages)
+        return EventRange(self.before.tick, self.after.tick, low, high, self.stages)
 
 
-def _parts(marks: Sequence[Mark], gifts: Iterable[Gift]) -> Iterator[_Part]:
-    given: dict[int, list[Gift]] = defaultdict(list)
+def _units(marks: Sequence[Mark], committed: Iterable[CommittedStage]) -> Iterator[_Unit]:
+    given: dict[int, list[CommittedStage]] = defaultdict(list)
     staged: dict[int, int] = defaultdict(int)
-    for gift in gifts:
-        given[gift.tick].append(gift)
-        if gift.counted is not None:
-            staged[gift.counted] += gift.events
+    for stage in committed:
+        given[stage.tick].append(stage)
+        if stage.counted is not None:
+            staged[stage.counted] += stage.events
     plain = _not_staged(marks, staged)
     for (before, after), events in zip(pairwise(marks), plain, strict=True):
         if after.tick not in given:
-            yield _Part(before, after, events)
+            yield _Unit(before, after, events)
             continue
-        yield _Part(before, after, events, ())
-        for gift in given[after.tick]:
-            yield _Part(before, after, gift.events, (gift.stage,))
+        yield _Unit(before, after, events, ())
+        for stage in given[after.tick]:
+            yield _Unit(before, after, stage.events, (stage.stage,))
 
 
 def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
@@ -130,64 +133,64 @@ def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
 
 
 class _Cut(NamedTuple):
-    """A place in a range: before a part, or in it, before an event."""
+    """A place in a range: before a unit, or in it, before an event."""
 
     place: int
-    event: int = AT_THE_MARK
+    event: int = BEFORE_ALL
 
 
-def _cuts(parts: Sequence[_Part], sums: Sequence[int], count: int) -> list[_Cut]:
+def _cuts(units: Sequence[_Unit], sums: Sequence[int], count: int) -> list[_Cut]:
     cuts, reached = [_Cut(0)], 0
     for number in range(1, count):
-        cut, events = _cut(parts, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
+        cut, events = _cut(units, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
         if reached < events < sums[-1]:
             cuts.append(cut)
             reached = events
-    return [*cuts, _Cut(len(parts))]
+    return [*cuts, _Cut(len(units))]
 
 
-def _cut(parts: Sequence[_Part], sums: Sequence[int], wanted: int, near: float) -> tuple[_Cut, int]:
+def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) -> tuple[_Cut, int]:
     """Return the cut that is best for so many events before it, and how many these are."""
     place = max(bisect_left(sums, wanted), 1)
-    part = parts[place - 1]
+    unit = units[place - 1]
     before, after = wanted - sums[place - 1], sums[place] - wanted
-    if min(before, after) > near and not part.stages:
-        return _Cut(place - 1, part.event(before)), wanted
+    if min(before, after) > near and not unit.stages:
+        return _Cut(place - 1, unit.event(before)), wanted
     place -= before < after
     return _Cut(place), sums[place]
 
 
-def _slices(parts: Sequence[_Part], start: _Cut, end: _Cut) -> Iterator[Slice]:
+def _ranges(units: Sequence[_Unit], start: _Cut, end: _Cut) -> Iterator[EventRange]:
     """Yield the slices between two cuts: a rest of a tick, whole ticks, a beginning of a tick."""
-    whole: list[_Part] = []
-    places = range(start.place, end.place + (end.event != AT_THE_MARK))
-    for _tick, found in groupby(places, lambda place: parts[place].after):
+    whole: list[_Unit] = []
+    places = range(start.place, end.place + (end.event != BEFORE_ALL))
+    for _tick, found in groupby(places, lambda place: units[place].after):
         mine = list(found)
-        cut = [each for each in (start, end) if each.event != AT_THE_MARK and each.place in mine]
-        if not cut and _all_of_tick(parts, mine):
-            whole += [parts[place] for place in mine]
+        cut = [each for each in (start, end) if each.event != BEFORE_ALL and each.place in mine]
+        if not cut and _all_of_tick(units, mine):
+            whole += [units[place] for place in mine]
             continue
         yield from _joined(whole)
         whole = []
-        if not parts[mine[0]].stages:
+        if not units[mine[0]].stages:
             low, high = (at.event if at in cut else None for at in (start, end))
-            yield parts[mine[0]].slice(low, high)
-        yield from _given([parts[place] for place in mine])
+            yield units[mine[0]].event_range(low, high)
+        yield from _staged_range([units[place] for place in mine])
     yield from _joined(whole)
 
 
-def _all_of_tick(parts: Sequence[_Part], places: Sequence[int]) -> bool:
+def _all_of_tick(units: Sequence[_Unit], places: Sequence[int]) -> bool:
     around = (places[0] - 1, places[-1] + 1)
-    tick = parts[places[0]].after
-    return all(not 0 <= place < len(parts) or parts[place].after != tick for place in around)
+    tick = units[places[0]].after
+    return all(not 0 <= place < len(units) or units[place].after != tick for place in around)
 
 
-def _given(parts: Sequence[_Part]) -> Iterator[Slice]:
-    stages = tuple(stage for part in parts for stage in part.stages or ())
+def _staged_range(units: Sequence[_Unit]) -> Iterator[EventRange]:
+    stages = tuple(stage for unit in units for stage in unit.stages or ())
     if stages:
-        yield parts[0]._replace(stages=stages).slice(None, None)
+        yield units[0]._replace(stages=stages).event_range(None, None)
 
 
-def _joined(whole: Sequence[_Part]) -> Iterator[Slice]:
+def _joined(whole: Sequence[_Unit]) -> Iterator[EventRange]:
     if whole:
-        yield Slice(whole[0].before.tick, whole[-1].after.tick)
+        yield EventRange(whole[0].before.tick, whole[-1].after.tick)

@@ -12,9 +12,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pgqpy.spark.connect import planner
+from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.source.lookups import Limits, find_queue
-from pgqpy.spark.source.offsets import MOST, Offset, from_spark
+from pgqpy.spark.source.offsets import MAX_BIGINT, Offset, parse_offset
 from pgqpy.spark.source.partition import EventPartition
 from pgqpy.spark.source.read import read
 
@@ -81,7 +81,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark asks before it says where the query stands, which the subscription has to know.
         """
         options = self.options
-        with planner(options.place, options.queue) as client:
+        with connect_planner(options.database, options.queue) as client:
             self._stop_at = find_queue(client, options.queue).last_tick
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
@@ -89,11 +89,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         maxTicksPerTrigger is ours to keep, Spark has one limit only.
         """
-        return ReadMaxRows(self.options.max_events or MOST)
+        return ReadMaxRows(self.options.max_events or MAX_BIGINT)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802  # Spark's name
         """Return where the next micro-batch ends, and pin it there before Spark writes it down."""
-        at = from_spark(start)
+        at = parse_offset(start)
         once = isinstance(limit, ReadAllAvailable)
         if self._is_first(at) and not once:
             return at.to_spark()
@@ -112,7 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
         """Cut a micro-batch."""
-        first, last = from_spark(start), from_spark(end)
+        first, last = parse_offset(start), parse_offset(end)
         self._begun = True
         self.subscription.resume(first)
         return [] if first == last else self.subscription.plan(first, last, self.projection)
@@ -121,11 +121,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a partition, in an executor."""
         assert isinstance(partition, EventPartition)  # noqa: S101  # partitions() makes no others
         loss = self.options.fail_on_data_loss
-        return read(self.options.place, partition, self.projection, fail_on_data_loss=loss)
+        return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Let go of what Spark will not read again."""
-        done = from_spark(end)
+        done = parse_offset(end)
         self.subscription.resume(done)
         self.subscription.advance(done)
 
@@ -146,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _limits(self, limit: ReadLimit) -> Limits:
         if not isinstance(limit, ReadMaxRows):
             return Limits()
-        events = limit.max_rows if limit.max_rows < MOST else None
+        events = limit.max_rows if limit.max_rows < MAX_BIGINT else None
         return Limits(events, self.options.max_ticks)
 
     def _is_over(self, tick: int) -> bool:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument, PgqError, QueueNotFound, SubscriptionMoved, TickNotFound
 from pgqpy.spark.source import bounds, lookups
-from pgqpy.spark.source.connection import Link
+from pgqpy.spark.source.connection import DriverConnection
 from pgqpy.spark.source.offsets import Offset
-from pgqpy.spark.source.partitions import plan
+from pgqpy.spark.source.partitions import plan_partitions
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
     from pgqpy.spark.source.columns import Projection
-    from pgqpy.spark.source.lookups import Limits, Queue, Standing
+    from pgqpy.spark.source.lookups import Limits, Position, Queue
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.spark.source.partition import EventPartition
 
@@ -31,35 +31,37 @@ class Subscription:
         self._options = options
         self._name = options.queue
         self._consumer = options.consumer
-        self._link = Link(options.place, options.queue, options.consumer, self._attach)
+        self._connection = DriverConnection(
+            options.database, options.queue, options.consumer, self._attach
+        )
         self._start: int | None = None  # where to register, if the subscription is missing
         self._known = False
         self._queue_id: int | None = None
 
     def close(self) -> None:
         """Close the connection."""
-        self._link.close()
+        self._connection.close()
 
     def notified(self) -> bool:
         """Say whether a tick was announced; no SQL."""
-        return self._link.notified()
+        return self._connection.notified()
 
     def last(self) -> Offset:
         """Return the queue's last tick."""
-        return self._offset(self._link.call(self._find).last_tick)
+        return self._offset(self._connection.call(self._find).last_tick)
 
     def begin(self) -> Offset:
         """Return where a new query starts, with the subscription there.
 
         Raises:
-            what `bounds.tick_of` raises; ConsumerRunning; SubscriptionMoved: it cannot be told what
-            the query before has done.
+            What `bounds.resolve_bound` raises; ConsumerRunning; SubscriptionMoved: another query
+            may still need the events that the subscription keeps.
         """
         bound = self._options.start
         if bound is None or bound.kind == "subscription":
-            tick = self._link.call(self._standing_for_new).tick
+            tick = self._connection.call(self._position_for_new_query).tick
         else:
-            tick = self._link.call(lambda client: self._move_to(client, bound))
+            tick = self._connection.call(lambda client: self._move_to(client, bound))
         self._known = True
         self._start = tick
         return self._offset(tick)
@@ -81,30 +83,30 @@ class Subscription:
                 parameter="consumer",
             )
         self._queue_id = at.queue_id
-        self._link.call(lambda client: self._compare(client, at))
+        self._connection.call(lambda client: self._compare(client, at))
         self._known = True
 
     def next(self, at: Offset, most: int, limits: Limits) -> Offset:
         """Choose where the micro-batch after `at` ends, and pin it; `at` if there is no tick."""
         for _ in range(ATTEMPTS - 1):
             with suppress(TickNotFound):
-                return self._link.call(lambda client: self._pinned(client, at, most, limits))
-        return self._link.call(lambda client: self._pinned(client, at, most, limits))
+                return self._connection.call(lambda client: self._pinned(client, at, most, limits))
+        return self._connection.call(lambda client: self._pinned(client, at, most, limits))
 
     def plan(self, start: Offset, end: Offset, projection: Projection) -> list[EventPartition]:
         """Return the partitions of a micro-batch."""
-        return self._link.call(lambda client: self._planned(client, start, end, projection))
+        return self._connection.call(lambda client: self._planned(client, start, end, projection))
 
     def advance(self, end: Offset) -> None:
         """Move on to a tick, as Spark has done with what came before it."""
-        self._link.call(lambda client: self._advanced(client, end.tick))
+        self._connection.call(lambda client: self._advanced(client, end.tick))
 
     # What follows runs over one connection, and may run again over the next.
 
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is not. Done before the lock, which is the subscription's."""
         queue = self._find(client)
-        if lookups.find_standing(client, self._name, self._consumer) is not None:
+        if lookups.find_position(client, self._name, self._consumer) is not None:
             return
         start = self._start
         if start is None:
@@ -112,7 +114,7 @@ class Subscription:
             return
         option = "the checkpoint's offset"
         loss = self._options.fail_on_data_loss
-        tick = bounds.retained(client, queue, start, option, fail_on_data_loss=loss)
+        tick = bounds.retained_tick(client, queue, start, option, fail_on_data_loss=loss)
         client.register_consumer_at(self._name, self._consumer, tick)
         logger.warning(
             "consumer %s of queue %s was unregistered: registered it again at tick %d",
@@ -128,8 +130,8 @@ class Subscription:
         self._queue_id = queue.id
         return queue
 
-    def _standing(self, client: Client) -> Standing:
-        found = lookups.find_standing(client, self._name, self._consumer)
+    def _position(self, client: Client) -> Position:
+        found = lookups.find_position(client, self._name, self._consumer)
         if found is None:
             raise QueueNotFound(
                 f"queue {self._name!r} (option queue) or its consumer {self._consumer!r} "
@@ -139,29 +141,29 @@ class Subscription:
             )
         return found
 
-    def _standing_for_new(self, client: Client) -> Standing:
+    def _position_for_new_query(self, client: Client) -> Position:
         self._find(client)
-        standing = self._standing(client)
-        if standing.batch is not None:
+        position = self._position(client)
+        if position.batch is not None:
             raise self._refused(
-                f"has batch {standing.batch} open: finish it, or give this query a consumer of its "
+                f"has batch {position.batch} open: finish it, or give this query a consumer of its "
                 "own (option consumer)",
-                standing,
+                position,
             )
-        if standing.pins:
+        if position.pins:
             raise self._refused(
-                f"keeps ticks {standing.tick} to {standing.pins[-1]} for a query whose checkpoint "
+                f"keeps ticks {position.tick} to {position.pins[-1]} for a query whose checkpoint "
                 "this one does not have. Is this another query? Then give it a consumer of its own "
                 "(option consumer). Was the checkpoint deleted? Then say whether those events are "
-                f'to be read again, startingOffsets={{"tick": {standing.tick}}}, '
-                f'or were processed, startingOffsets={{"tick": {standing.pins[-1]}}}',
-                standing,
+                f'to be read again, startingOffsets={{"tick": {position.tick}}}, '
+                f'or were processed, startingOffsets={{"tick": {position.pins[-1]}}}',
+                position,
             )
-        return standing
+        return position
 
     def _move_to(self, client: Client, bound: Bound) -> int:
-        with lookups.planning(client, self._name) as queue:
-            tick = bounds.tick_of(
+        with lookups.locked_queue(client, self._name) as queue:
+            tick = bounds.resolve_bound(
                 client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
             )
             client.register_consumer_at(self._name, self._consumer, tick)
@@ -171,7 +173,7 @@ class Subscription:
         queue = self._find(client)
         start = at.tick
         if not self._options.fail_on_data_loss:  # what came before the subscription may be gone
-            start = max(start, self._standing(client).tick)
+            start = max(start, self._position(client).tick)
         end = lookups.find_end(client, queue, start, most, limits)
         if end is not None:
             client.pin_range(self._name, self._consumer, start, end)
@@ -180,19 +182,21 @@ class Subscription:
     def _planned(
         self, client: Client, start: Offset, end: Offset, projection: Projection
     ) -> list[EventPartition]:
-        least = self._options.min_partitions
-        with lookups.planning(client, self._name) as queue:
+        min_partitions = self._options.min_partitions
+        with lookups.locked_queue(client, self._name) as queue:
             first = start.tick
             if first < queue.low_tick:
                 loss = self._options.fail_on_data_loss
                 option = "the checkpoint's offset"
-                first = bounds.retained(client, queue, first, option, fail_on_data_loss=loss)
+                first = bounds.retained_tick(client, queue, first, option, fail_on_data_loss=loss)
             if first >= end.tick:
                 return []
-            return plan(client, queue, first, end.tick, projection, least=least)
+            return plan_partitions(
+                client, queue, first, end.tick, projection, min_partitions=min_partitions
+            )
 
     def _advanced(self, client: Client, tick: int) -> None:
-        at = self._standing(client).tick
+        at = self._position(client).tick
         if at < tick:
             client.advance_subscription(self._name, self._consumer, at, tick)
 
@@ -200,27 +204,27 @@ class Subscription:
         queue = self._find(client)
         option = "the checkpoint's offset"
         if start.tick > queue.last_tick:
-            bounds.retained(client, queue, start.tick, option, fail_on_data_loss=True)
-        standing = self._standing(client)
-        if standing.tick > start.tick and self._options.fail_on_data_loss:
+            bounds.retained_tick(client, queue, start.tick, option, fail_on_data_loss=True)
+        position = self._position(client)
+        if position.tick > start.tick and self._options.fail_on_data_loss:
             raise self._refused(
-                f"stands at tick {standing.tick}, beyond the checkpoint's tick {start.tick}: "
+                f"stands at tick {position.tick}, beyond the checkpoint's tick {start.tick}: "
                 "somebody else used it. Give each query a consumer of its own (option consumer); "
                 f"to go on from the checkpoint, register_consumer_at({self._name!r}, "
                 f"{self._consumer!r}, {start.tick})",
-                standing,
+                position,
             )
 
     def _offset(self, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
         return Offset(self._consumer, self._queue_id, tick)
 
-    def _refused(self, problem: str, standing: Standing) -> PgqError:
+    def _refused(self, problem: str, position: Position) -> PgqError:
         return SubscriptionMoved(
             f"consumer {self._consumer!r} of queue {self._name!r} {problem}",
             queue=self._name,
             consumer=self._consumer,
-            tick_id=standing.tick,
+            tick_id=position.tick,
         )
 
     def _recreated(self) -> QueueNotFound:

@@ -23,7 +23,7 @@ class Snapshot(NamedTuple):
         return txid < self.xmax and txid not in self.in_progress
 
 
-def read_snapshot(text: str) -> Snapshot:
+def parse_snapshot(text: str) -> Snapshot:
     """Read `xmin:xmax:xid,xid,…`."""
     _xmin, xmax, xids = text.split(":")
     return Snapshot(int(xmax), frozenset(int(xid) for xid in xids.split(",") if xid))
@@ -43,7 +43,7 @@ class TickFinder(NamedTuple):
     @classmethod
     def between(cls, ticks: Sequence[tuple[int, str]]) -> TickFinder:
         """Take (tick_id, snapshot as text), ordered; the first is where the range starts."""
-        snapshots = [(tick, read_snapshot(text)) for tick, text in ticks]
+        snapshots = [(tick, parse_snapshot(text)) for tick, text in ticks]
         return cls(
             tuple(tick for tick, _ in snapshots[1:]),
             tuple(snapshot.xmax for _, snapshot in snapshots[1:]),

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from pgqpy.spark.sink.writers import EPOCH, QUERY, Written, stream_writer
+from pgqpy.spark.sink.writers import EPOCH, QUERY, TaskMessage, stream_writer
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
@@ -27,22 +27,22 @@ class Epoch:
     def __init__(self, options: dict[str, str], query: str, number: int) -> None:
         self.options, self.query, self.number = options, query, number
 
-    def task(self, *datas: str | None) -> Written:
+    def task(self, *datas: str | None) -> TaskMessage:
         """Write one row for each text, and return what the driver gets."""
         return self.write(batches(*datas))
 
-    def write(self, found: Any) -> Written:
+    def write(self, found: Any) -> TaskMessage:
         """Write batches of Arrow."""
         writer = pickle.loads(pickle.dumps(stream_writer(self.options, SCHEMA, overwrite=False)))
         context = TaskContext._getOrCreate()
         context._localProperties = {QUERY: self.query, EPOCH: str(self.number)}
         return pickle.loads(pickle.dumps(writer.write(iter(found))))
 
-    def commit(self, *messages: Written | None) -> None:
+    def commit(self, *messages: TaskMessage | None) -> None:
         """Commit, by a writer that is made for it."""
         stream_writer(self.options, SCHEMA, overwrite=False).commit(messages, self.number)
 
-    def abort(self, *messages: Written | None) -> None:
+    def abort(self, *messages: TaskMessage | None) -> None:
         """Abort, by a writer that is made for it."""
         stream_writer(self.options, SCHEMA, overwrite=False).abort(messages, self.number)
 

@@ -16,7 +16,7 @@ import psycopg
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from pgqpy.spark.data_source import PgqSource
+from pgqpy.spark.data_source import PgqDataSource
 from pgqpy.spark.sink.writers import StreamWriter
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Misbehaving(StreamWriter):
         message = super().write(iterator)
         context = TaskContext.get()
         assert context is not None
-        assert message.writing is not None
-        failing = str(message.writing.epoch) == os.environ.get("FAILING_EPOCH")
+        assert message.write_id is not None
+        failing = str(message.write_id.epoch) == os.environ.get("FAILING_EPOCH")
         if failing and context.partitionId() == 0 and context.attemptNumber() == 0:
             raise RuntimeError("the first attempt fails after it has written")
         return message
@@ -46,7 +46,7 @@ class Misbehaving(StreamWriter):
                 connection.execute(GATE, [GATE_KEY])
 
 
-class Source(PgqSource):
+class Source(PgqDataSource):
     """format("misbehaving")."""
 
     @classmethod

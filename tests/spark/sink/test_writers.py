@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing, StageLost
-from pgqpy.spark import connect as patience
-from pgqpy.spark.sink.writers import Written, batch_writer
+from pgqpy.spark import connect as connecting
+from pgqpy.spark.sink.writers import TaskMessage, batch_writer
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
 from tests.support.waiting import eventually
 
@@ -88,7 +88,7 @@ def test_of_two_drivers_with_one_epoch_one_wins(epoch, stored, caplog):
     messages = one.task("one"), other.task("one")
     barrier = threading.Barrier(2)
 
-    def commit(which: Epoch, message: Written) -> None:
+    def commit(which: Epoch, message: TaskMessage) -> None:
         barrier.wait()
         which.commit(message)
 
@@ -152,7 +152,7 @@ def test_an_abort_without_a_server_says_so_and_goes_on(epoch, caplog, monkeypatc
     one = epoch(1)
     message = one.task("a")
     one.options["dsn"] = "host=/nowhere"
-    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(connecting, "RETRY_TIMEOUT", 0)
     one.abort(message)
     assert "left to maintenance" in caplog.text
 
@@ -186,9 +186,9 @@ def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
     options, stored, connection, connect
 ):
     writer = batch_writer(options, SCHEMA, overwrite=False)
-    assert writer.writing is not None
+    assert writer.write_id is not None
     task = connect(autocommit=False)
-    task.execute("select pgq.open_stage('q', %s, null)", [writer.writing.writer])
+    task.execute("select pgq.open_stage('q', %s, null)", [writer.write_id.writer])
     task.execute("select pgq.insert_event('q', 't', 'late')")
     writer.abort([None])
     task.commit()
@@ -224,7 +224,7 @@ def test_at_least_once_stages_nothing_and_has_a_transaction_for_each_task(
 
 
 def test_no_server_is_one_line_without_the_password(epoch, monkeypatch):
-    monkeypatch.setattr(patience, "PATIENCE", 0)
+    monkeypatch.setattr(connecting, "RETRY_TIMEOUT", 0)
     one = epoch(1, dsn="postgresql://u:secret@127.0.0.1:1/d")
     with pytest.raises(ConnectionFailed) as caught:
         one.task("a")
