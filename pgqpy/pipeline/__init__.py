@@ -1,4 +1,4 @@
-"""The pipeline: a queue's events as files, written by Spark. `pip install "pgqpy[spark]"`."""
+"""The pipeline: Spark writes the events of a queue to files. `pip install "pgqpy[spark]"`."""
 
 from pgqpy.pipeline.options import PipelineOptions
 from pgqpy.pipeline.run import run_pipeline

@@ -1,4 +1,4 @@
-"""Why a query ended: read from what Spark reports, which is a text with tracebacks in it."""
+"""The cause of a failed query, found in Spark's error text with its Python tracebacks."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CONNECTION_ERRORS = (psycopg.OperationalError, ConnectionFailed, ConnectionError
 
 
 class PipelineFailed(PgqError):
-    """The pipeline ended for a reason that starting it again does not mend."""
+    """The pipeline ended with an error that a restart does not mend."""
 
 
 class Cause(NamedTuple):
-    """What was raised first, on the driver or an executor."""
+    """The exception that ended a query, on the driver or an executor."""
 
     name: str  # of the class, with its module; "" if there is none
     message: str
 
     @property
     def is_connection_loss(self) -> bool:
-        """Whether it is a lost connection: gone once the server is there again."""
+        """Whether the connection to PostgreSQL was lost, so that a retry may succeed."""
         return _is(self.name, *CONNECTION_ERRORS)
 
     @property
     def known(self) -> bool:
-        """Whether its class says what to do."""
+        """Whether it is an error of pgqpy or a lost connection."""
         return _is(self.name, PgqError, *CONNECTION_ERRORS)
 
     def error(self) -> PgqError:
-        """Return it as an error of our own, of its own class where that is one."""
+        """Return it as an instance of its own class if that is pgqpy's, else as PipelineFailed."""
         kind = _find(self.name)
         if kind is not None and issubclass(kind, PgqError):
             return kind(self.message)
@@ -46,9 +46,9 @@ class Cause(NamedTuple):
 
 
 def find_cause(text: str) -> Cause:
-    """Find what was raised: in Python an error that we know, or the last; else Java's last cause.
+    """Return the last known Python error in a text, else the last Python error, else Java's cause.
 
-    Spark's own code may fail over the error that it handles: ours then comes before the last.
+    Spark may raise further errors while it handles ours, so the last one may not be the cause.
     """
     first, *tracebacks = text.split(TRACEBACK)
     ends = [found for traceback in tracebacks if (found := RAISED.search(traceback))]
@@ -69,7 +69,7 @@ def _is(name: str, *kinds: type[BaseException]) -> bool:
 
 
 def _find(name: str) -> type[BaseException] | None:
-    """Find a class by its name; None if there is none."""
+    """Return the class with this full name; None if there is none."""
     module, _, kind = name.rpartition(".")
     try:
         found = getattr(import_module(module or "builtins"), kind)

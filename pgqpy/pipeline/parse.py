@@ -1,4 +1,4 @@
-"""From event data to columns: JSON objects by a DDL schema, and why a record does not fit it."""
+"""Parsing of event data: JSON objects to columns by a DDL schema, and reasons for bad records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVENT_SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING,
 DATE, BATCH = "ev_date", "ev_batch"  # the folders of a lake
 CORRUPT = "_corrupt"
 RESERVED = {"ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS, DATE, BATCH, CORRUPT}
-# JSON and nothing else: by default Spark also takes single quotes and a bare NaN.
+# Strict JSON: by default Spark also accepts single quotes and a bare NaN.
 STRICT = {
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": CORRUPT,
@@ -31,7 +31,7 @@ STRICT = {
 
 
 def read_schema(ddl: str) -> StructType:
-    """Return the schema that a DDL text describes; InvalidArgument if it cannot be one of data."""
+    """Parse the DDL of a schema; InvalidArgument if it is invalid or names reserved columns."""
     try:
         schema = StructType.fromDDL(ddl)
     except AnalysisException as exc:
@@ -43,10 +43,10 @@ def read_schema(ddl: str) -> StructType:
 
 
 def parse(events: DataFrame, schema: StructType) -> DataFrame:
-    """Add `record`, the object in ev_data, and `good`, whether it fits the schema as a whole."""
-    # from_json stops after the first object: in '{"a":1}{"a":2}' the second would be lost in
-    # silence. As the only element of a list inside an object, whatever follows is seen, but for
-    # what closes the list: that is no end of a field.
+    """Add the columns `record`, the object in ev_data, and `good`, whether it fits the schema."""
+    # from_json silently ignores text after the first object, as in '{"a":1}{"a":2}'. Inside
+    # '{"list":[…]}' such text becomes a second element or an error, unless it closes the list.
+    # Then the data is read a second time as an object field, where a bracket is an error.
     read = events.withColumn("read", _read_wrapped("[", ArrayType(schema), "]"))
     may_close = F.col("ev_data").rlike(r"\}\s*\]")
     alone = F.when(may_close, _read_wrapped("", schema, "").getField(CORRUPT))
@@ -60,19 +60,19 @@ def parse(events: DataFrame, schema: StructType) -> DataFrame:
 
 
 def _read_wrapped(before: str, kind: DataType, after: str) -> Column:
-    """Read ev_data as the field `list` of an object."""
+    """Parse ev_data, between these brackets, as the field `list` of an object."""
     whole = StructType([StructField("list", kind), StructField(CORRUPT, StringType())])
     text = F.concat(F.lit(f'{{"list":{before}'), F.col("ev_data"), F.lit(f"{after}}}"))
     return F.from_json(text, whole, STRICT)
 
 
 def good_records(parsed: DataFrame) -> DataFrame:
-    """Return the good ones: the event's columns around those of its data."""
+    """Return the good records: columns of the event and of its data."""
     return parsed.where("good").select("ev_id", "ev_time", "ev_type", "record.*", *EXTRAS)
 
 
 def bad_records(parsed: DataFrame, schema: StructType) -> DataFrame:
-    """Return the others as they came, each with the reason."""
+    """Return the bad records: the unchanged event, and the reason."""
     direct = StructType([*schema.fields, StructField(CORRUPT, StringType())])
     bad = parsed.where("not good").withColumn("direct", F.from_json("ev_data", direct, STRICT))
     return bad.select(
@@ -93,7 +93,7 @@ def _reason(schema: StructType) -> Column:
 
 
 def _problem(field: StructField) -> Column:
-    """Return what is wrong with one field; null if it is read, or may be missing."""
+    """Return the error of one field; null if it was read, or is missing and may be."""
     text = F.get_json_object("ev_data", f"$['{field.name}']")
     unread = F.col("direct").getField(field.name).isNull()
     kind = field.dataType.simpleString().upper()

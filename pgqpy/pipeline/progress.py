@@ -1,4 +1,4 @@
-"""What a pipeline says on the terminal while it runs."""
+"""The progress lines of a pipeline: ticks, events, lag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.pipeline.writer import MicroBatchCounts
 
-LINE_INTERVAL = 1.0  # seconds between two lines, at least
+LINE_INTERVAL = 1.0  # seconds; the least time between two lines
 AGE = """
     select extract(epoch from clock_timestamp() - tick_time)::float8
       from pgq.get_tick_info(%s, %s, %s)
@@ -25,7 +25,7 @@ AGE = """
 
 
 class QueueMonitor:
-    """A connection of the pipeline's own, that finds out what Spark does not tell."""
+    """A connection to the queue's database for what Spark does not report: lag, reachability."""
 
     def __init__(self, dsn: str, queue: str) -> None:
         self._dsn = dsn
@@ -33,12 +33,12 @@ class QueueMonitor:
         self._client: Client | None = None
 
     def check(self) -> None:
-        """Raise ConnectionFailed or QueueNotFound, if that is so."""
+        """Raise ConnectionFailed or QueueNotFound unless the queue can be reached."""
         if not self._connected().get_queue_info(self._queue):
             raise QueueNotFound(QueueNotFound.words.format(queue=self._queue), queue=self._queue)
 
     def age(self, tick: int) -> float | None:
-        """Return how old a tick is, in seconds: the lag of who has read up to it."""
+        """Return the age of a tick in seconds, the lag of a consumer there; None if unknown."""
         try:
             row = self._connected().connection.execute(AGE, [self._queue, tick, tick]).fetchone()
         except (psycopg.Error, PgqError):
@@ -47,7 +47,7 @@ class QueueMonitor:
         return row[0] if row else None
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
+        """Close the connection. The next call opens another."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -59,50 +59,50 @@ class QueueMonitor:
 
 
 class Totals(NamedTuple):
-    """What some micro-batches held, and the time they took."""
+    """The events, bad events and seconds of several micro-batches."""
 
     events: int = 0
     bad: int = 0
     seconds: float = 0.0
 
     def plus(self, events: int, bad: int, seconds: float) -> Totals:
-        """Return the sum with one more."""
+        """Return the totals with one more micro-batch."""
         return Totals(self.events + events, self.bad + bad, self.seconds + seconds)
 
 
 class Progress:
-    """Adds up what micro-batches held, and tells it in lines."""
+    """Adds up the micro-batches, and passes progress lines to `say`."""
 
     def __init__(self, monitor: QueueMonitor, say: Callable[[str], None]) -> None:
         self._monitor = monitor
         self._say = say
-        self._told = time.monotonic()
-        self._since = Totals()  # the last line
+        self._last_line = time.monotonic()
+        self._since = Totals()  # of the micro-batches since the last line
         self._all = Totals()
         self.tick: int | None = None
 
     def add(self, counts: MicroBatchCounts, seconds: float) -> None:
-        """Count a micro-batch; Spark calls this in a thread of its own."""
+        """Add a micro-batch. Spark calls this in a thread of its own."""
         self._since = self._since.plus(counts.events, counts.bad, seconds)
 
     def report(self, last: Any, *, at_once: bool = False) -> None:
-        """Tell how far the query is, by its last progress: if it got on, and once a second."""
+        """Say how far the query is if it has advanced, at most once a second unless `at_once`."""
         now = time.monotonic()
         tick = end_tick(last)
-        soon = now - self._told < LINE_INTERVAL and not at_once
+        soon = now - self._last_line < LINE_INTERVAL and not at_once
         if tick is not None and tick != self.tick and not soon:
-            self._tell(tick, now)
+            self._write_line(tick, now)
 
     def end(self) -> None:
-        """Tell the sums."""
+        """Say the totals."""
         at = "" if self.tick is None else f" at tick {self.tick}"
         self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
 
-    def _tell(self, tick: int, now: float) -> None:
+    def _write_line(self, tick: int, now: float) -> None:
         since, self._since = self._since, Totals()
         self._all = self._all.plus(*since)
-        self.tick, self._told = tick, now
-        if not since.events:  # an idle queue ticks too
+        self.tick, self._last_line = tick, now
+        if not since.events:  # an idle queue has ticks too
             return
         age = self._monitor.age(tick)
         lag = "" if age is None else f"  lag {age:.1f} s"

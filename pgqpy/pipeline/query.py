@@ -1,4 +1,4 @@
-"""Run a pipeline's query until it is through or told to stop, and again after a lost connection."""
+"""The query of a pipeline: start, follow, restart after a lost connection, stop on a signal."""
 
 from __future__ import annotations
 
@@ -30,25 +30,21 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-POLL_INTERVAL = 0.2  # seconds between looks at the query
-LONGEST_WAIT = 30.0  # seconds between attempts to connect again
+POLL_INTERVAL = 0.2  # seconds between checks of the query
+MAX_DELAY = 30.0  # seconds between two attempts to connect
 
 
 def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
-    """Run it until it is through (once), or until SIGTERM or Ctrl-C; then it has stopped in order.
+    """Run the query until it has read everything (once), or until SIGTERM or SIGINT.
 
-    Raises:
-        InvalidArgument: the schema makes no sense.
-        QueueNotFound: there is no such queue.
-        ConnectionFailed: there is no database, at the start; later it waits for it.
-        PipelineFailed: it cannot go on.
+    Arguments and errors are those of `run_pipeline`.
     """
     with closing(QueueMonitor(dsn, options.queue)) as monitor:
         monitor.check()
         try:
             with spark_session(options) as spark, _checkpoint(options) as checkpoint:
                 _QueryRunner(options, dsn, spark, checkpoint, monitor, say).run()
-        except (Py4JNetworkError, ConnectionError) as exc:  # to Java; PostgreSQL has its own
+        except (Py4JNetworkError, ConnectionError) as exc:  # the connection to Java was lost
             raise PipelineFailed(
                 "Spark's Java process has ended: PGQPY_DEBUG=1 shows more"
             ) from exc
@@ -66,7 +62,7 @@ class _QueryRunner:
     ) -> None:
         register(spark)
         self._options = options
-        self._dsn = dsn or None  # None: libpq's PG* of each process
+        self._dsn = dsn or None  # None: each process uses libpq's PG* variables
         self._spark = spark
         self._checkpoint = checkpoint
         self._monitor = monitor
@@ -76,7 +72,7 @@ class _QueryRunner:
         self._stop = threading.Event()
 
     def run(self) -> None:
-        """Start the query, again if need be, until it has ended as it should."""
+        """Run the query, and again after each lost connection, until it ends without error."""
         self._say(self._options.describe())
         failures = 0
         with drain_on_signals(self._stop.set):
@@ -86,13 +82,13 @@ class _QueryRunner:
                 if lost is None:
                     break
                 failures = 1 if self._progress.tick != tick else failures + 1
-                self._wait_for_the_server(lost, failures)
-        if self._progress.tick is not None:  # else there is nothing in the checkpoint, perhaps
-            _settle(self._spark, self._checkpoint, self._dsn, self._say)
+                self._wait_for_server(lost, failures)
+        if self._progress.tick is not None:  # else the checkpoint may be empty
+            _finish(self._spark, self._checkpoint, self._dsn, self._say)
         self._progress.end()
 
     def _run_once(self) -> str | None:
-        """Run the query once; return the error if it lost the connection, None if it is through."""
+        """Run the query until it ends; return the message of a lost connection, else None."""
         writer = MicroBatchWriter(self._options, self._schema, self._progress.add)
         try:
             query = self._start(writer)
@@ -111,7 +107,7 @@ class _QueryRunner:
 
     def _start(self, writer: MicroBatchWriter) -> StreamingQuery:
         reader = self._spark.readStream.format("pgq").schema(EVENT_SCHEMA)
-        if self._dsn is not None:  # an option travels inside the tasks, which nobody prints
+        if self._dsn is not None:  # an option is sent inside the tasks, which are never printed
             reader = reader.option("dsn", self._dsn)
         events = reader.options(**self._options.source_options()).load()
         stream = events.writeStream.queryName(self._options.consumer).foreachBatch(writer)
@@ -119,17 +115,17 @@ class _QueryRunner:
         return stream.trigger(**self._options.trigger()).start()
 
     def _follow(self, query: StreamingQuery) -> None:
-        """Tell how far it is until it ends; stop it when we are told to."""
+        """Report progress until the query ends or must stop."""
         while query.isActive and not self._stop.wait(POLL_INTERVAL):
             self._progress.report(query.lastProgress)
         query.stop()
         self._progress.report(query.lastProgress, at_once=True)
 
-    def _wait_for_the_server(self, lost: str, failures: int) -> None:
-        """Wait, longer each time, until there is a connection again."""
+    def _wait_for_server(self, lost: str, failures: int) -> None:
+        """Try to connect until it succeeds, with a longer delay after each failure."""
         self._monitor.close()
         while not self._stop.is_set():
-            delay = min(LONGEST_WAIT, 2.0**failures / 2) * random.uniform(0.8, 1.2)
+            delay = min(MAX_DELAY, 2.0**failures / 2) * random.uniform(0.8, 1.2)
             self._say(f"connection lost ({lost}); trying again in {delay:.1f} s")
             self._stop.wait(delay)
             try:
@@ -140,8 +136,8 @@ class _QueryRunner:
                 return
 
 
-def _settle(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> None:
-    """Move the subscription past the last micro-batch. Without a server the next run does it."""
+def _finish(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> None:
+    """Advance the subscription past the last micro-batch; without a server, leave it for later."""
     try:
         finish(spark, checkpoint, dsn=dsn)
     except ConnectionFailed as exc:
@@ -150,7 +146,7 @@ def _settle(spark: SparkSession, checkpoint: str, dsn: str | None, say: Say) -> 
 
 @contextmanager
 def _checkpoint(options: PipelineOptions) -> Iterator[str]:
-    """Return the checkpoint's place; where the terminal is the target, it lasts for one run."""
+    """Yield the folder of the checkpoint. For the console it is temporary."""
     if options.checkpoint_path is not None:
         yield options.checkpoint_path
         return

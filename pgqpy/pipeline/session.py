@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # others are to read it too
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other readers expect it
     "spark.ui.showConsoleProgress": "false",
     "spark.api.mode": "classic",
 }
@@ -25,22 +25,22 @@ SETTINGS = {
 
 @contextmanager
 def spark_session(options: PipelineOptions) -> Iterator[SparkSession]:
-    """Start Spark, or join the session that spark-submit prepared; stopped at the end.
+    """Yield a new session, or the one that spark-submit prepared; stop it at the end.
 
-    No setting may hold a secret: PySpark starts Java with every setting as an argument.
+    No setting may contain a secret: PySpark passes every setting to Java as an argument.
     """
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark is set up by its own files
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark's own files configure it
     builder = SparkSession.builder.appName(f"pgqpy pipeline {options.queue}")
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     if options.master:
         builder = builder.master(options.master)
     if not submitted:
-        # Else the executors take the first python3 on PATH, which may know nothing of pgqpy.
+        # The default is the first python3 on PATH, which may lack pgqpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = builder.getOrCreate()
     if not submitted and not os.environ.get("PGQPY_DEBUG"):
-        spark.sparkContext.setLogLevel("OFF")  # errors are told in one line
+        spark.sparkContext.setLogLevel("OFF")  # errors are reported in one line
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
     try:
         yield spark

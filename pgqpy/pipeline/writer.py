@@ -1,10 +1,10 @@
-"""Where a pipeline's micro-batches go: folders of files, or the terminal.
+"""Writing of a pipeline's micro-batches to folders of files, or to the terminal.
 
-Exactly once under SIGKILL, for every reader of parquet or JSON, by folders that are named after the
-micro-batch: a micro-batch that is run again finds the same events (the ticks say which), and
-overwrites its own folders whole. Spark's file sink would be simpler, but what counts in its folder
-only its own log `_spark_metadata` knows: to any other reader the files of an attempt that was
-killed are doubles. Nor can it write good and bad records in one query.
+Every reader of parquet or JSON sees each event exactly once, even after SIGKILL. A folder is named
+after its micro-batch. A repeated micro-batch reads the same events, because its ticks are the same,
+and overwrites its folder as a whole. Spark's file sink would be simpler, but only readers of its
+log `_spark_metadata` know which files count: for all others, a killed attempt leaves duplicates.
+It also cannot write good and bad records in one query.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pgqpy.pipeline.options import PipelineOptions
 
 QUERY_ID = "sql.streaming.queryId"  # a local property that Spark sets
-FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # of all calendars that readers have
+FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # the range that all readers support
 SHOWN = 20  # rows of a micro-batch on the terminal
 
 
@@ -36,14 +36,14 @@ class MicroBatchFailed(PgqError):
 
 
 class MicroBatchCounts(NamedTuple):
-    """What a micro-batch held."""
+    """The numbers of events and of bad events in a micro-batch."""
 
     events: int
     bad: int = 0
 
 
 class MicroBatchWriter:
-    """What foreachBatch calls. The error of the last failed micro-batch is in `error`."""
+    """The function for foreachBatch. `error` is the error of the last failed micro-batch."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class MicroBatchWriter:
         schema: StructType | None,
         wrote: Callable[[MicroBatchCounts, float], None],
     ) -> None:
-        """Call `wrote` after each micro-batch, with the seconds that it took."""
+        """Call `wrote` after each micro-batch with its counts and its duration in seconds."""
         self._options = options
         self._schema = schema
         self._wrote = wrote
@@ -63,9 +63,9 @@ class MicroBatchWriter:
             began = time.monotonic()
             counts = self._write(events, batch_id)
             self._wrote(counts, time.monotonic() - began)
-        except Exception as exc:  # noqa: BLE001  # kept for who follows the query, whatever it is
-            # Spark searches the text of what is raised here by a regular expression that recurses:
-            # a long stack trace overflows its stack, and the query ends without a reason.
+        except Exception as exc:  # noqa: BLE001  # any error, kept for the caller
+            # Spark searches the raised text with a recursive regular expression. A long stack trace
+            # overflows its stack, and the query ends without a reason.
             self.error = exc
             raise MicroBatchFailed from None
 
@@ -74,16 +74,16 @@ class MicroBatchWriter:
             events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
         self._clear(events.sparkSession, place)
-        if events.isEmpty():  # a queue without events ticks too: no folder for that
+        if events.isEmpty():  # an idle queue has ticks too, and needs no folder
             return MicroBatchCounts(0)
         if self._schema is None:
             return self._save_all(events, place)
         return self._save_parsed(parse(events, self._schema), self._schema, place)
 
     def _clear(self, spark: SparkSession, place: str) -> None:
-        """Take away what an attempt that was killed has left.
+        """Remove the files of an attempt that was killed.
 
-        With another schema or other types this one may write nothing where that one did.
+        This attempt may write no file there, if the schema or the types have changed since.
         """
         for root in filter(None, (self._options.to, self._options.bad_path)):
             _remove(spark, _folder(root, place))
@@ -101,7 +101,7 @@ class MicroBatchWriter:
         counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
         self._save(good_records(counted), self._options.to, place)
         counts = MicroBatchCounts(seen.get["events"], seen.get["bad"])
-        if counts.bad:  # read again, and the same: cheaper than keeping every micro-batch
+        if counts.bad:  # reads the events again, which is cheaper than caching every batch
             self._save(bad_records(parsed, schema), self._options.bad_path, place)
         return counts
 
@@ -115,7 +115,7 @@ class MicroBatchWriter:
 
 
 def _day(time: Column) -> Column:
-    """Return the day of a time; the first or the last that every reader knows for those beyond."""
+    """Return the day of a time, limited to the range that all readers support."""
     first, last = (F.lit(text).cast("timestamp") for text in (FIRST, LAST))
     return F.to_date(F.least(F.greatest(time, first), last))
 
@@ -125,15 +125,15 @@ def _folder(root: str, place: str) -> str:
 
 
 def _remove(spark: Any, folder: str) -> None:
-    """Remove a folder, if it is there, wherever Spark can write."""
+    """Remove a folder, if it exists, on any file system of Spark."""
     path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001  # PySpark has no other way
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: FBT003, SLF001  # as above
 
 
 def _name(events: DataFrame, batch_id: int) -> str:
-    """Name a micro-batch so that no other query's, and none after a lost checkpoint, is the same.
+    """Return a name for a micro-batch that is unique across queries and lost checkpoints.
 
-    The letter keeps readers from taking the name for a number: 1234567e-00000012 is one.
+    It begins with a letter, because readers could take the rest for a number: 1234567e-00000012.
     """
     query = events.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query is None:

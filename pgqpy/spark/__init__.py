@@ -1,4 +1,4 @@
-"""Spark: a queue as a stream, as a DataFrame and as a sink. `pip install "pgqpy[spark]"`."""
+"""Spark source and sink for queues: `format("pgq")`. `pip install "pgqpy[spark]"`."""
 
 from pgqpy.spark.finish import finish
 from pgqpy.spark.register import register

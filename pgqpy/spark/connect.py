@@ -1,4 +1,4 @@
-"""Connections: at once where a person waits, with_retries where a server may just be restarting."""
+"""Connections of the driver and the executors, retries, and the check of the schema version."""
 
 from __future__ import annotations
 
@@ -26,18 +26,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("pgqpy.spark")
 
-RETRY_TIMEOUT = 30.0  # seconds for a server to come back
+RETRY_TIMEOUT = 30.0  # seconds; time for a server to restart
 FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
-SCHEMA_VERSION = 11  # the first with what this package calls
+SCHEMA_VERSION = 11  # the first with all functions that this package calls
 
 
 def with_retries(
     action: Callable[[], T], lost: tuple[type[Exception], ...], database: Database
 ) -> T:
-    """Call `action` again while the server cannot be reached, for `RETRY_TIMEOUT` seconds.
+    """Return the result of `action`, repeated for `RETRY_TIMEOUT` seconds if it cannot connect.
+
+    Args:
+        action: connects; safe to repeat.
+        lost: the exceptions that it raises for a failed or lost connection.
+        database: what it connects to, for a better message than that of ADBC.
 
     Raises:
-        ConnectionFailed: in one line, without a password. A wrong password is not tried again.
+        ConnectionFailed: in one line, without a password. A wrong password is not retried.
     """
 
     def attempt() -> T:
@@ -61,7 +66,7 @@ def with_retries(
 def retrying(
     passes: Callable[[BaseException], bool], before_sleep: Callable[[RetryCallState], None]
 ) -> Retrying:
-    """Return a retry policy for errors that `passes` accepts, of `RETRY_TIMEOUT` seconds."""
+    """Return a policy that retries errors accepted by `passes`, for `RETRY_TIMEOUT` seconds."""
     return Retrying(
         retry=retry_if_exception(passes),
         stop=stop_after_delay(RETRY_TIMEOUT),
@@ -72,7 +77,7 @@ def retrying(
 
 
 def error_and_delay(state: RetryCallState) -> tuple[BaseException | None, float]:
-    """Return what failed, and the seconds until it is tried again."""
+    """Return the last error, and the seconds until the next attempt."""
     error = None if state.outcome is None else state.outcome.exception()
     return error, state.next_action.sleep if state.next_action else 0.0
 
@@ -83,7 +88,7 @@ def _log_retry(state: RetryCallState) -> None:
 
 
 def _diagnosis(database: Database) -> ConnectionFailed | None:
-    """Connect by psycopg, which says more; None if that works."""
+    """Connect with psycopg, whose errors are more precise, and return the error, if any."""
     try:
         connect_pinned(database.dsn).close()
     except ConnectionFailed as error:
@@ -92,7 +97,7 @@ def _diagnosis(database: Database) -> ConnectionFailed | None:
 
 
 def _is_password_error(error: ConnectionFailed) -> bool:
-    """Say whether waiting will not help: the server asked for a password, and none was right."""
+    """Return whether the server rejected or lacked a password, which a retry does not change."""
     cause = error.__cause__
     attempt = cause.pgconn if isinstance(cause, psycopg.Error) else None
     return cause is None or (
@@ -101,7 +106,7 @@ def _is_password_error(error: ConnectionFailed) -> bool:
 
 
 def connect_planner(database: Database, queue: str) -> Client:
-    """Connect to plan something; the caller closes it.
+    """Connect from the driver to plan a read. The caller closes the client.
 
     Raises:
         ConnectionFailed, SchemaMissing, NotSupported.
@@ -116,7 +121,12 @@ def connect_planner(database: Database, queue: str) -> Client:
 
 
 def check_schema(client: Client) -> None:
-    """Refuse a database without schema pgq, with an older one, or with the extension."""
+    """Raise unless the schema pgq is pgqpy's own and new enough.
+
+    Raises:
+        SchemaMissing: the schema is too old.
+        NotSupported: the schema belongs to the original extension.
+    """
     version = client.schema_version()
     if version is None:
         raise NotSupported(

@@ -1,4 +1,4 @@
-"""The data source: format("pgq")."""
+"""The data source that Spark finds as `format("pgq")`."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 
 class PgqDataSource(DataSource):
-    """A queue of pgqpy, for spark.read and spark.readStream."""
+    """Makes the readers and writers of a queue."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what comes after `format`."""
+        """Return the name for `format`."""
         return "pgq"
 
     def schema(self) -> StructType:
         """Return the columns of an event.
 
-        This is where load() ends up, so here a wrong option, a server that does not answer and an
-        unknown queue become errors in the line that caused them.
+        `load()` calls this. A wrong option, an unreachable server or an unknown queue raises here,
+        so that the error points to the line with `load()`.
         """
         options = read_options(self.options)
         with connect_planner(options.database, options.queue) as client:
@@ -44,19 +44,19 @@ class PgqDataSource(DataSource):
         return whole_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Make the reader of a batch."""
+        """Make the reader of `spark.read`."""
         options = batch_options(self.options)
         kind = FilteringReader if options.push_down_filters else BatchReader
         return kind(options, projection_of(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
-        """Make the reader of a stream."""
+        """Make the reader of `spark.readStream`."""
         return StreamReader(stream_options(self.options), projection_of(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # as Spark calls it
-        """Make the writer of a DataFrame."""
+        """Make the writer of `df.write`."""
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # as Spark calls it
-        """Make the writer of a stream."""
+        """Make the writer of `df.writeStream`."""
         return stream_writer(self.options, schema, overwrite)

@@ -1,4 +1,4 @@
-"""Where the database is. Each process finds out for itself, so that no plan needs a password."""
+"""The database that the options or the environment of each process name."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-# As pgqpy.settings has it. Importing that takes a tenth of a second, in each of Spark's processes.
+# The same name as in pgqpy.settings, whose import would cost each Spark process 0.1 s.
 DSN_VARIABLE = "PGQPY_DSN"
 
 
 class Database:
-    """A database, as the options name it: `dsn`, `service`, or neither.
+    """The database of the queue, from the option `dsn`, the option `service`, or neither.
 
-    Without either it is what PGQPY_DSN says, or libpq's PG* variables, of the driver and of each
-    executor. Its repr names nothing: exceptions and plans show it.
+    With neither, the driver and each executor read PGQPY_DSN or libpq's PG* variables of their own
+    process, so that no password travels. The repr is empty, because plans and exceptions show it.
     """
 
     def __init__(self, dsn: str | None = None, service: str | None = None) -> None:
@@ -38,21 +38,21 @@ class Database:
 
     @property
     def dsn(self) -> str:
-        """The connection string, found where it is asked for."""
+        """The connection string, resolved in the process that calls this."""
         if self._service is not None:
             return make_conninfo(service=self._service)
         return os.environ.get(DSN_VARIABLE, "") if self._dsn is None else self._dsn
 
     def conninfo(self, application: str) -> str:
-        """Return libpq's `key=value` text with the encoding, keepalives and name of our sessions.
+        """Return a libpq connection string with pgqpy's encoding, keepalives and application name.
 
         Raises:
-            ConnectionFailed: the DSN cannot be read.
+            ConnectionFailed: the DSN is not valid.
         """
         defaults = {"fallback_application_name": application}
         return make_conninfo(self.dsn, **_dsn.parameters(self.dsn, {}, defaults))
 
 
 def database_option(options: Mapping[str, str]) -> Database:
-    """Read the options (their names in lower case) that name the database."""
+    """Return the database that the options (keys in lower case) name."""
     return Database(options.get("dsn"), options.get("service"))

@@ -1,4 +1,4 @@
-"""Move a subscription over the last micro-batch of a query that has stopped."""
+"""`finish`: advance the subscription of a stopped query to its last committed micro-batch."""
 
 from __future__ import annotations
 
@@ -17,30 +17,32 @@ if TYPE_CHECKING:
 
     from pgqpy.client import Client
 
-HEADER = 2  # lines of an offset log before those of the sources: a version, and metadata
+HEADER = 2  # first lines of a file of the offset log: a version, and metadata
 
 
 def finish(
     spark: SparkSession, checkpoint: str, *, dsn: str | None = None, service: str | None = None
 ) -> dict[str, int]:
-    """Move the subscriptions of a stopped query over the micro-batch that Spark committed last.
+    """Advance the subscriptions of a stopped query to the micro-batch that Spark committed last.
 
-    Spark tells a source that a micro-batch is done when it plans the next one. So a query that has
-    stopped leaves its subscription one micro-batch behind: the lag shows it, and rotation keeps its
-    events. Nothing is lost or doubled without this, nor by it.
+    Spark tells a source that a micro-batch is committed when it plans the next one. A stopped query
+    therefore leaves its subscription one micro-batch behind: it shows a lag, and rotation keeps the
+    events. Calling this is optional: events are read exactly once with and without it.
 
     Args:
-        spark: the session, which can read the checkpoint wherever it is.
+        spark: a session that can read the checkpoint.
         checkpoint: the query's checkpointLocation.
-        dsn: the queue's database; None: as for the option `dsn`.
-        service: or a service of libpq.
+        dsn: the queue's database; None means PGQPY_DSN or libpq's PG* variables.
+        service: the name of a libpq service, instead of `dsn`.
 
     Returns:
-        Where each consumer of the query stands now.
+        The tick at which each consumer of the query is now.
 
     Raises:
-        ConsumerRunning: the query still runs, or another one of this consumer; SubscriptionMoved;
-        QueueNotFound; InvalidArgument: there is no checkpoint.
+        ConsumerRunning: the query, or another one of this consumer, is still running.
+        ConsumerNotFound, QueueNotFound: the consumer or the queue was dropped.
+        SubscriptionMoved: another program moved the consumer.
+        InvalidArgument: `checkpoint` is no checkpoint.
 
         query.awaitTermination()
         pgqpy.spark.finish(spark, "lake/_checkpoint")
@@ -50,7 +52,7 @@ def finish(
 
 
 def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
-    """Return where the last micro-batch that Spark committed ended, for each source of ours."""
+    """Return the end offset of the last committed micro-batch, for each pgqpy source."""
     planned = _log(spark, checkpoint, "offsets")
     done = _log(spark, checkpoint, "commits")
     if not planned:
@@ -64,8 +66,8 @@ def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
 
 
 def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
-    """Read one of Spark's logs: a file for each micro-batch. Spark knows how, wherever it is."""
-    from pyspark.errors import AnalysisException  # noqa: PLC0415  # a session: so it is there
+    """Return one of the checkpoint's logs, a file for each micro-batch, by batch number."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415  # the session proves that pyspark is installed
 
     try:
         files = spark.read.text(f"{checkpoint.rstrip('/')}/{name}", wholetext=True)
@@ -80,7 +82,7 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 def _settle(database: Database, end: Offset) -> int:
     with connect_planner(database, end.consumer) as client:
         queue = lookups.find_queue_name(client, end.queue_id)
-    from pgqpy.spark.source.connection import DriverConnection  # noqa: PLC0415  # executors import this, and need no consumer
+    from pgqpy.spark.source.connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
     with closing(
         DriverConnection(database, queue, end.consumer, lambda _client: None)

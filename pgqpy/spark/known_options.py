@@ -1,4 +1,4 @@
-"""Options as Spark hands them over: are there such ones, and of which queue. Pure."""
+"""Checks of the options that the reader and the writer share. Without I/O."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 class KnownOptions(NamedTuple):
-    """The options that a reader or a writer has."""
+    """The options that a reader or a writer accepts."""
 
     names: tuple[str, ...]
-    spark_options: frozenset[str]  # in lower case, as every key of the options
-    aliases: Mapping[str, str]  # what users of others would try, and ours for it
-    list_intro: str  # what is said of names that are like none
+    spark_options: frozenset[str]  # Spark's own, in lower case; accepted and ignored
+    aliases: Mapping[str, str]  # names from other sources and sinks -> our name
+    list_intro: str  # words before the list of all names, in the error message
 
     def check(self, options: Mapping[str, str]) -> None:
-        """Raise InvalidArgument for an option that does not exist; say which was meant."""
+        """Raise InvalidArgument for an unknown option, with the nearest known name."""
         known = {name.lower(): name for name in self.names}
         for key in options:
             if key in known or key in self.spark_options or key.startswith("spark."):
@@ -34,7 +34,7 @@ class KnownOptions(NamedTuple):
 
 
 def queue_option(options: Mapping[str, str], shorter: str) -> str:
-    """Return the queue, which may be the path; InvalidArgument if there is none."""
+    """Return the queue from the option `queue` or `path`; InvalidArgument if both are missing."""
     queue = options.get("queue") or options.get("path") or ""
     if not queue:
         raise InvalidArgument(
@@ -45,7 +45,7 @@ def queue_option(options: Mapping[str, str], shorter: str) -> str:
 
 
 def bool_option(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return an option that is true or false; InvalidArgument if it is neither."""
+    """Return an option as a bool; InvalidArgument unless it is true or false."""
     text = options.get(name.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
         value = options[name.lower()]

@@ -1,4 +1,4 @@
-"""Make format("pgq") known to a Spark session. Imports pyspark only when it is called."""
+"""Registration of `format("pgq")` with a Spark session. Imports pyspark only when called."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pgqpy.spark import requirements
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"  # their values are left out of plans
+HIDDEN_OPTIONS = "spark.sql.redaction.options.regex"  # plans hide the values of these options
 OURS = "(?i:^dsn$)"
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("pgq")` known to a session; twice does no harm.
+    """Register `format("pgq")` with a session. Calling it twice is safe.
 
-    Plans of the session then show the option `dsn` without its value.
+    From then on the session's plans hide the value of the option `dsn`.
 
     Raises:
         MissingExtra: pyspark is too old, or pyarrow is missing.
@@ -25,14 +25,14 @@ def register(spark: SparkSession) -> None:
         spark.readStream.format("pgq").option("queue", "orders").option("consumer", "lake").load()
     """
     requirements.check_packages()
-    from pgqpy.spark.data_source import PgqDataSource  # noqa: PLC0415  # only now is it there for sure
+    from pgqpy.spark.data_source import PgqDataSource  # noqa: PLC0415  # pyspark is installed: checked
 
     spark.dataSource.register(PgqDataSource)
     _hide_dsn(spark)
 
 
 def _hide_dsn(spark: SparkSession) -> None:
-    """Add the option to those whose values plans do not show; what the user hides stays hidden."""
+    """Add the option `dsn` to the options that plans hide, and keep those of the user."""
     hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
     if OURS not in hidden:
         spark.conf.set(HIDDEN_OPTIONS, f"(?:{hidden})|{OURS}" if hidden else OURS)

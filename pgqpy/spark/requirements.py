@@ -1,4 +1,4 @@
-"""What Spark takes besides pgqpy: found, or one sentence that says how to get it."""
+"""Checks of pyspark, pyarrow, Java and the session mode, before Spark starts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from pgqpy.errors import MissingExtra, NotSupported
 
-PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for sources in Python
-JAVA = 17  # what Spark 4 runs on
+PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for Python sources
+JAVA = 17  # the lowest that Spark 4 supports
 EXTRA = 'pip install "pgqpy[spark]"'
 
 
@@ -26,7 +26,7 @@ def check_packages() -> None:
 
 
 def check_java() -> None:
-    """Raise MissingExtra unless there is a Java that Spark runs on."""
+    """Raise MissingExtra unless Java 17 or later is installed."""
     how = f"install one (Debian, Ubuntu: apt-get install openjdk-{JAVA}-jre-headless)"
     home = os.environ.get("JAVA_HOME")
     program = shutil.which("java", path=os.path.join(home, "bin") if home else None)  # noqa: PTH118  # a search path is text
@@ -42,7 +42,7 @@ def check_java() -> None:
 
 
 def check_classic(master: str | None = None) -> None:
-    """Raise NotSupported where the environment or the master asks for Spark Connect."""
+    """Raise NotSupported if the environment or the master selects Spark Connect."""
     asks = [name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if name in os.environ]
     if (master or "").startswith("sc://"):
         asks.append(f"--master {master}")
@@ -54,7 +54,7 @@ def check_classic(master: str | None = None) -> None:
 
 
 def java_version(said: str) -> int | None:
-    """Read what `java -version` prints: 8 for "1.8.0_392", 17 for "17.0.15"; None if nothing."""
+    """Parse the output of `java -version`: 8 for "1.8.0_392", 17 for "17.0.15"; else None."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found[1]) if found else None
 

@@ -162,5 +162,5 @@ def test_without_a_server_at_the_end_the_consumer_stays_behind_and_that_is_said(
 
     monkeypatch.setattr(query, "finish", gone)
     said: list[str] = []
-    query._settle(None, "lake/_checkpoint", None, said.append)  # type: ignore[arg-type]  # no Spark
+    query._finish(None, "lake/_checkpoint", None, said.append)  # type: ignore[arg-type]  # no Spark
     assert said == ["the consumer stays one micro-batch behind: nobody answers"]

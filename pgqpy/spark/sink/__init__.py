@@ -1,1 +1,1 @@
-"""The sink: a DataFrame's rows as events of a queue."""
+"""The Spark sink: inserts the rows of a DataFrame as events of a queue."""

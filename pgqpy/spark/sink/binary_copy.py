@@ -1,7 +1,7 @@
-"""Columns of Arrow as PostgreSQL's binary COPY, put together by Arrow without a loop over rows.
+"""Arrow columns in PostgreSQL's binary COPY format, built by Arrow without a loop over rows.
 
-The ready-made way, adbc_ingest, took a quarter longer for a million events of 250 octets, and has a
-connection of its own, which is not the stage's transaction.
+ADBC's adbc_ingest was 25 % slower for a million events of 250 bytes. It also needs a connection of
+its own, outside of the stage's transaction.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _EMPTY = pa.scalar(b"", pa.binary())
 
 
 def rows(columns: Sequence[pa.Array]) -> pa.Array:
-    """Return a row for each index of some columns of text."""
+    """Return the COPY row for each index of these text columns."""
     head = len(columns).to_bytes(2, "big")
     parts = [part for column in columns for part in _prefixed(column)]
     return _join(pa.scalar(head, pa.binary()), *parts)
 
 
 def _prefixed(column: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return each value's length as four octets, -1 for a null, and the values."""
+    """Return the length of each value as four bytes, -1 for a null, and the values."""
     octets = column.cast(pa.binary())
     lengths = pc.fill_null(pc.binary_length(octets), -1).to_numpy(zero_copy_only=False)
     prefixes = pa.FixedSizeBinaryArray.from_buffers(
@@ -44,7 +44,7 @@ def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
 
 
 def octets(joined: pa.Array) -> memoryview:
-    """Return all values of an array as they lie in memory: a copy would cost twice the rest."""
+    """Return the bytes of all values without a copy, which would take two thirds of the time."""
     _, offsets, values = joined.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int32)[joined.offset :]
     return memoryview(values)[bounds[0] : bounds[len(joined)]]

@@ -1,4 +1,4 @@
-"""Which columns of a DataFrame become which fields of an event. Pure."""
+"""Mapping of the columns of a DataFrame to the fields of an event. Without I/O."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PACKABLE = {*TEXT, *NUMBERS, *TIMES, "binary", "array", "map", "struct"}  # Spar
 
 
 class EventColumns(NamedTuple):
-    """Where the fields of an event come from: numbers of columns, None where there is none.
+    """The indexes of the columns that become the fields of an event.
 
     Attributes:
-        fields: the columns of type, data, extra1..4.
-        packed: the columns that become one JSON object, which is the data, with their names.
-        event_type: the type of every event, where no column has it.
+        fields: the columns of type, data, extra1..4; None if there is no such column.
+        packed: index and name of the columns that become the data, as one JSON object.
+        event_type: the type of every event; None if a column has the type.
     """
 
     fields: tuple[int | None, ...]
@@ -35,13 +35,14 @@ class EventColumns(NamedTuple):
 
 
 def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> EventColumns:
-    """Tell what becomes of each column, given its name and its type as Spark writes it.
+    """Return the mapping for columns with these names and Spark types.
 
-    With a column `data` it is the event's data as it stands. Without, all columns but `type` and
+    A column `data` becomes the event's data unchanged. Without it, all columns except `type` and
     extra1..4 are packed as JSON.
 
     Raises:
-        InvalidArgument: a field has no column or two, or a column no field or the wrong type.
+        InvalidArgument: a field has no column or several, a column has no field, or a column has
+            the wrong type.
     """
     names = [name.lower() for name, _ in schema]
     for name, times in Counter(names).items():
@@ -64,7 +65,7 @@ def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> 
 
 
 def check_packable(name: str, kind: DataType) -> None:
-    """Raise InvalidArgument for a column that JSON has nothing for, or has such a part."""
+    """Raise InvalidArgument if the type of a column, or a type inside it, has no JSON form."""
     for part in _parts(kind):
         if part.typeName() not in PACKABLE:
             whole = "" if part is kind else f" contains {part.simpleString()}, which"
@@ -76,7 +77,7 @@ def check_packable(name: str, kind: DataType) -> None:
 
 
 def _parts(kind: DataType) -> Iterator[DataType]:
-    """Return a type and the types inside it."""
+    """Yield a type and the types inside it."""
     yield kind
     for name in ("elementType", "keyType", "valueType"):
         if hasattr(kind, name):

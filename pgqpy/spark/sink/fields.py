@@ -16,11 +16,11 @@ from pgqpy.spark.sink.json_text import objects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-BATCH_BYTES = 1 << 20  # octets; more gains nothing, and the server reads a piece at a time
+BATCH_BYTES = 1 << 20  # larger batches are not faster
 
 
 def split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut batches until each is a mebibyte, or one row; leave out the empty ones."""
+    """Split batches into batches of at most `BATCH_BYTES`, or one row; skip empty ones."""
     for batch in batches:
         if batch.num_rows <= 1 or batch.nbytes <= BATCH_BYTES:
             if batch.num_rows:
@@ -31,7 +31,7 @@ def split_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 def fields(columns: EventColumns, batch: pa.RecordBatch) -> list[pa.Array | None]:
-    """Return the fields of a batch's events, each a column of text; None where all are null.
+    """Return the event fields of a batch as text columns; None for fields without a column.
 
     Raises:
         InvalidEvent: a type is null, a text contains a NUL or is too long.
@@ -68,7 +68,10 @@ def _check(name: str, column: pa.Array) -> None:
 
 
 def _has_nul(column: pa.Array) -> bool:
-    """Look at the octets of all values at once; what lies between slices may be a false alarm."""
+    """Return whether a value contains a NUL.
+
+    The first check is fast and looks at the whole buffer, which may contain rows of other batches.
+    """
     octets = column.buffers()[2]
     if octets is None or octets.size == 0 or np.frombuffer(octets, np.uint8).min() > 0:
         return False
@@ -76,5 +79,5 @@ def _has_nul(column: pa.Array) -> bool:
 
 
 def column_names(found: Sequence[Any]) -> list[str]:
-    """Name the columns of an event table that are not null throughout."""
+    """Return the columns of the event table for the fields that are present."""
     return [f"ev_{name}" for name, column in zip(FIELDS, found, strict=True) if column is not None]

@@ -1,7 +1,7 @@
-"""A hash of an epoch's events that does not depend on their order, nor on which task has which.
+"""A hash of an epoch's events that does not depend on their order or on the split into tasks.
 
-Spark repeats an epoch whose end it has not noted. The ledger then says that it is done, which is
-right only if the rows are the same: of a checkpoint from a backup they are not.
+Spark repeats an epoch whose commit it did not record. If the ledger has the epoch, nothing is
+inserted, which is correct only for the same rows. With a checkpoint from a backup they differ.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _HALF = np.uint64(32)
 
 
 def fingerprint(rows: pa.Array) -> int:
-    """Return the sum of the hashes of all rows, each an array of octets, in 64 bits with a sign.
+    """Return the sum of the hashes of all rows as a signed 64-bit integer.
 
-    A CRC alone would not do: it is linear, so that sums of different rows are often the same.
+    The hash mixes a CRC with multiplications. A CRC alone is linear: sums over different rows would
+    often be equal.
     """
     sums = np.fromiter(map(zlib.crc32, rows.to_pylist()), np.uint64, len(rows))
     mixed = (sums + np.uint64(1)) * _FACTOR
@@ -32,6 +33,6 @@ def fingerprint(rows: pa.Array) -> int:
 
 
 def combine(fingerprints: Iterable[int]) -> int:
-    """Return the fingerprint of all that has these fingerprints."""
+    """Return the fingerprint of all rows, from the fingerprints of the parts."""
     total = sum(fingerprints) & 0xFFFFFFFFFFFFFFFF
     return total - (1 << 64) if total >> 63 else total

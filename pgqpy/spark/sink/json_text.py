@@ -1,8 +1,8 @@
-"""Columns of Arrow as JSON text, a column at a time: a row at a time takes twenty times as long.
+"""Arrow columns as JSON text, by column: by row would take twenty times as long.
 
-Nulls are written, so that no column gets lost. Numbers are written in full; NaN and the infinities,
-which JSON lacks, as the texts that Spark's from_json reads. Times are ISO 8601, with microseconds,
-in UTC. Binary is base64. A map's keys are texts.
+Nulls are written, so that every object has all keys. Numbers keep all digits. NaN and infinities,
+which JSON does not have, become the strings that Spark's from_json reads. Times are ISO 8601 in UTC
+with microseconds. Binary is base64. The keys of a map become strings.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 NULL = "null"
 UNUSUAL = r'[\x00-\x1f"\\]'
-DAYS = (-12_687_428, 11_248_737)  # since 1970: what Arrow writes as text, years -32767 to 32767
+DAYS = (-12_687_428, 11_248_737)  # since 1970, for the years -32767 to 32767, which Arrow can write
 DAY = 86_400  # seconds
 UNITS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 ESCAPES = {chr(code): json.dumps(chr(code))[1:-1] for code in (0x5C, *range(1, 0x20), 0x22)}
 
 
 def objects(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
-    """Return a text for each row: a JSON object of its columns.
+    """Return a JSON object for each row.
 
     Raises:
-        InvalidEvent: a text contains a NUL, or a time is out of reach.
-        InvalidArgument: a column has a type that JSON has nothing for.
+        InvalidEvent: a string contains a NUL, or a time is out of range.
+        InvalidArgument: the type of a column has no JSON form.
     """
     pieces: list[Any] = []
     for number, (name, column) in enumerate(zip(names, columns, strict=True)):
@@ -43,7 +43,7 @@ def objects(names: Sequence[str], columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def texts(name: str, column: pa.Array) -> pa.Array:
-    """Return a JSON text for each value of a column, `null` for a null."""
+    """Return the JSON text of each value of a column."""
     for matches, write in WRITERS:
         if matches(column.type):
             return pc.fill_null(write(name, column), NULL)
@@ -97,14 +97,14 @@ def _date(name: str, column: pa.Array) -> pa.Array:
 def _timestamp(name: str, column: pa.Array) -> pa.Array:
     day = DAY * UNITS[column.type.unit]
     _check_reach(name, column.cast(pa.int64()), DAYS[0] * day, (DAYS[1] + 1) * day - 1)
-    # The number is UTC's, whatever the type's zone says; without a zone it is what was written.
+    # A timestamp with a zone is stored in UTC; one without a zone is written as it is.
     utc = column.cast(pa.int64()).cast(pa.timestamp(column.type.unit))
     text = pc.replace_substring(utc.cast(pa.string()), " ", "T")
     return _join('"', text, '"' if column.type.tz is None else 'Z"')
 
 
 def _check_reach(name: str, counts: pa.Array, first: int, last: int) -> None:
-    """Raise InvalidEvent for times that Arrow writes as "value out of range"."""
+    """Raise InvalidEvent for times that Arrow would write as the text "value out of range"."""
     least, most = pc.min_max(counts).as_py().values()
     if least is not None and not first <= least <= most <= last:
         raise InvalidEvent(
@@ -142,7 +142,7 @@ def _map(name: str, column: pa.MapArray) -> pa.Array:
 
 
 def _joined(column: pa.ListArray, members: pa.Array) -> pa.Array:
-    """Join the texts of a list's members by commas; null where the list is."""
+    """Join the texts of each list's members with commas; null for a null list."""
     lengths = pc.fill_null(pc.list_value_length(column), 0)
     ends = pc.cumulative_sum(lengths.cast(pa.int32()))
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])

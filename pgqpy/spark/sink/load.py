@@ -1,4 +1,4 @@
-"""What a task does: its batches into the queue, by one COPY; exactly once, as a stage."""
+"""Writing of a task's rows: one COPY in one transaction, which is a stage if exactly once."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 
 class WriteId(NamedTuple):
-    """Who writes: a Spark query with its epoch, or a batch write, which has none."""
+    """The identity of a write: a streaming query and its epoch, or a batch write without epoch."""
 
     writer: str
     epoch: int | None
 
 
 class Attempt(NamedTuple):
-    """What one attempt of a task wrote. `stage` is None where there is none."""
+    """The result of one attempt of a task. `stage` is None if no stage was opened."""
 
     stage: int | None
     events: int = 0
-    fingerprint: int = 0  # of the events, if they are an epoch's
+    fingerprint: int = 0  # of the events, if the write has an epoch
 
 
 NOTHING = Attempt(None)
@@ -48,7 +48,7 @@ NOTHING = Attempt(None)
 
 @contextmanager
 def connected(options: SinkOptions) -> Iterator[Client]:
-    """Connect, with_retries; close at the end. ConnectionFailed if it cannot be."""
+    """Yield a client, connected with retries; ConnectionFailed if that fails."""
     database = options.database
     name = f"pgqpy spark {options.queue}"
 
@@ -65,13 +65,14 @@ def load(
     write_id: WriteId | None,
     batches: Iterable[pa.RecordBatch],
 ) -> Attempt:
-    """Insert in a transaction of the task's own, as a stage of `write_id` if there is one.
+    """Insert the batches in one transaction, as a stage of `write_id` if there is one.
 
-    Of an epoch that is committed already nothing is inserted, and the attempt has no stage: the
-    driver compares its fingerprint with the one in the ledger.
+    If the ledger has the epoch already, insert nothing and return an attempt without a stage. The
+    driver then compares its fingerprint with the one in the ledger.
 
     Raises:
-        ConnectionFailed, SchemaMissing, NotSupported: no stages here.
+        ConnectionFailed: the server cannot be reached.
+        SchemaMissing, NotSupported: the schema pgq is too old, or the original extension's.
         InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded: nothing was inserted.
     """
     some = split_batches(batches)
@@ -86,13 +87,13 @@ def load(
         if stage is not None or not write_id:
             _copy(client, options, column_names(fields(columns, first)), rows)
             return Attempt(stage, rows.events, rows.fingerprint)
-    for _ in rows:  # Spark wants its rows read to the end
+    for _ in rows:  # Spark expects that all rows are read
         pass
     return Attempt(None, rows.events, rows.fingerprint)
 
 
 class _Rows:
-    """The rows of a task as binary COPY wants them; counts them, and adds up their hashes."""
+    """The rows of a task in the format of binary COPY, with their number and fingerprint."""
 
     def __init__(
         self, columns: EventColumns, batches: Iterable[pa.RecordBatch], *, hashed: bool
@@ -114,14 +115,14 @@ class _Rows:
 
 
 def _stage(client: Client, queue: str, write_id: WriteId) -> int | None:
-    """Stage the transaction; on an older schema, its events would be given away at once."""
+    """Open a stage. Without the check, an older schema would show the events at once."""
     check_schema(client)
     return client.open_stage(queue, *write_id)
 
 
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
     limit = _per_tx_limit(client, options.queue)
-    table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own copies text
+    table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own method copies as text
     statement = _statement(table, ", ".join(names))
     with _translate_errors(options.queue), client.connection.cursor().copy(statement) as copy:
         copy.write(binary_copy.START)
@@ -153,7 +154,7 @@ def _over_limit(queue: str, limit: int) -> TransactionLimitExceeded:
 
 @contextmanager
 def _translate_errors(queue: str) -> Iterator[None]:
-    """Say which of PostgreSQL's errors are about the rows."""
+    """Translate the errors of COPY, those about a row's text to InvalidEvent."""
     refused = psycopg.errors.CharacterNotInRepertoire, psycopg.errors.UntranslatableCharacter
     with translated("current_event_table", {"queue": queue}):
         try:

@@ -1,4 +1,4 @@
-"""The options of a writer: their names, their values, and what is said of wrong ones. Pure."""
+"""The options of the sink: names, values, and error messages. Without I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NAMES = ("dsn", "service", "queue", "mode", "eventType", "failOnChangedEpoch")
 MODES = ("exactly_once", "at_least_once")
 SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname"})
-ALIASES = {  # what users of other sinks would try
+ALIASES = {  # options of other sinks, for the error message
     "topic": "queue",
     "kafka.bootstrap.servers": "dsn",
     "url": "dsn",
@@ -25,7 +25,7 @@ KNOWN = KnownOptions(NAMES, SPARK_OPTIONS, ALIASES, "a writer has")
 
 
 class SinkOptions(NamedTuple):
-    """What a writer was asked for. `event_type` is None where a column has it."""
+    """The options of a writer, checked. `event_type` is None if the option is missing."""
 
     database: Database
     queue: str
@@ -35,10 +35,10 @@ class SinkOptions(NamedTuple):
 
 
 def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
-    """Read all options of a writer, of a stream or a batch.
+    """Check the options of a writer, for a stream or a batch.
 
     Raises:
-        InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
+        InvalidArgument: an option is unknown, missing or invalid.
     """
     options = {key.lower(): value for key, value in spark_options.items()}
     KNOWN.check(options)
@@ -57,7 +57,7 @@ def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
 
 
 def refuse_overwrite(*, overwrite: bool) -> None:
-    """Refuse what Spark calls overwrite, and in a stream complete."""
+    """Raise InvalidArgument for the save mode overwrite and the output mode complete."""
     if overwrite:
         raise InvalidArgument(
             "a queue cannot be overwritten, its events stay until every consumer has had them: "

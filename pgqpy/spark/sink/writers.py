@@ -1,11 +1,11 @@
-"""Writers: a DataFrame's rows become events, once.
+"""The writers: insert the rows of a DataFrame as events, exactly once.
 
-Each task inserts in a transaction of its own. Exactly once, that is a stage: its events wait until
-the driver commits the stages of the successful attempts, in one transaction with the ledger (see
-open_stage and commit_stage). An epoch that Spark repeats, because it was killed before it wrote
-down that it was done, is refused there.
+Each task inserts in a transaction of its own. In the mode exactly_once this transaction is a stage,
+whose events stay hidden until the driver commits the stages of the successful attempts in one
+transaction with the ledger (see open_stage and commit_stage). If the driver is killed after that
+and before Spark's own commit, Spark repeats the epoch, and the ledger refuses it.
 
-Spark commits by a writer that it makes anew, so messages carry all that the commit needs.
+Spark calls commit on a new writer, so the messages contain everything that the commit needs.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message from a task to the driver."""
 
-    write_id: WriteId | None  # None: at least once
+    write_id: WriteId | None  # None in the mode at_least_once
     attempt: Attempt
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame as a whole: all of its rows or, if a task fails for good, none."""
+    """Writes a DataFrame: all of its rows or, if a task fails for good, none."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
@@ -61,37 +61,37 @@ class BatchWriter(DataSourceArrowWriter):
         self.write_id = once if self.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Write what one task has."""
+        """Write the rows of one task."""
         attempt = load(self.options, self.columns, self.write_id, iterator)
         return TaskMessage(self.write_id, attempt)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Give away all that was staged."""
+        """Commit the stages of all tasks."""
         commit_stages(self.options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:  # noqa: ARG002  # Spark's
-        """Give up what was staged."""
+        """Drop the stages of all tasks."""
         drop_stages(self.options, self.write_id)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a query, each once."""
+    """Writes the micro-batches of a query, each exactly once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
         self.columns = _columns(schema, self.options.event_type)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Write what one task of a micro-batch has."""
+        """Write the rows of one task of a micro-batch."""
         write_id = _stream_write_id() if self.options.exactly_once else None
         return TaskMessage(write_id, load(self.options, self.columns, write_id, iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
-        """Give away all that was staged for the epoch; nothing if that was done before."""
+        """Commit the stages of the epoch, unless the ledger has the epoch already."""
         commit_stages(self.options, messages)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803  # Spark's
-        """Give up what was staged, as far as a message tells whose it is."""
+        """Drop the stages of the query, if a message names it."""
         task_messages = _task_messages(messages)
         drop_stages(self.options, task_messages[0].write_id if task_messages else None)
 
@@ -104,7 +104,7 @@ def batch_writer(
     """Make the writer of `df.write.format("pgq")`.
 
     Raises:
-        InvalidArgument: an option or a column makes no sense; says what to do.
+        InvalidArgument: an option or a column is invalid.
     """
     refuse_overwrite(overwrite=overwrite)
     return BatchWriter(options, schema)
@@ -121,28 +121,30 @@ def stream_writer(
 
 
 def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
-    """Commit once. If the connection breaks, say it again: the ledger knows whether it was done.
+    """Commit the stages that the messages name.
+
+    After a lost connection it is tried again. That is safe: the ledger knows whether it was done.
 
     Raises:
-        StageLost: the stages do not wait any more. Spark fails, and repeats the epoch.
-        EpochChanged: the epoch was committed with other rows, or a later one was.
+        StageLost: a stage was dropped. The query fails, and a restart repeats the epoch.
+        EpochChanged: the ledger has the epoch with other rows, or a later epoch.
     """
     task_messages = [message for message in _task_messages(messages) if message.attempt != NOTHING]
     write_id = task_messages[0].write_id if task_messages else None
-    if write_id is None:  # nothing was written, or the tasks gave it away: at least once
+    if write_id is None:  # no rows, or the mode at_least_once, without stages
         return
     attempts = [message.attempt for message in task_messages]
     stages = [attempt.stage for attempt in attempts if attempt.stage is not None]
     events = sum(attempt.events for attempt in attempts)
     compared = options.fail_on_changed_epoch and write_id.epoch is not None
     sums = combine(attempt.fingerprint for attempt in attempts) if compared else None
-    done_before = len(stages) < len(attempts)  # a task found it in the ledger
+    done_before = len(stages) < len(attempts)  # a task found the epoch in the ledger
 
     def once() -> int:
         done = 0
         with connected(options) as client, client.transaction():
             done = client.commit_stage(options.queue, *write_id, stages, events, sums)
-            if done and done_before:  # the ledger has lost it since, and the stages are not all
+            if done and done_before:  # the ledger lost the epoch since then, and stages are missing
                 raise psycopg.Rollback
         return 0 if done_before else done
 
@@ -153,9 +155,10 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
 
 
 def drop_stages(options: SinkOptions, write_id: WriteId | None) -> None:
-    """Give the stages up. Those that cannot be reached now are left to maint_stages.
+    """Drop the stages of a write. If the server cannot be reached, maint_stages drops them later.
 
-    A batch write never comes back: what a task of it stages later is of an epoch that is done.
+    For a batch write, also commit an empty epoch: a late task of it then finds the epoch done, and
+    inserts nothing.
     """
     if write_id is None:
         return
@@ -182,7 +185,7 @@ def _task_messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskM
 
 
 def _stream_write_id() -> WriteId:
-    """Ask Spark which epoch of which query this task belongs to: no argument tells it."""
+    """Return the query and epoch of this task, from Spark's local properties."""
     context = TaskContext.get()
     query = context.getLocalProperty(QUERY) if context else None
     epoch = context.getLocalProperty(EPOCH) if context else None

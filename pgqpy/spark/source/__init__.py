@@ -1,1 +1,1 @@
-"""The source: a queue as a stream or as a DataFrame."""
+"""The Spark source: reads a queue as a stream or as a DataFrame."""

@@ -1,4 +1,4 @@
-"""Read a range of ticks as a DataFrame."""
+"""Readers of `spark.read`: a range of ticks as a DataFrame."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ CONDITIONS: dict[type[Filter], sql.SQL] = {
 
 
 class BatchReader(DataSourceReader):
-    """Plans once, in a connection of its own; Spark reads the same ticks for each action."""
+    """Reads a range of ticks.
+
+    Spark plans it once per DataFrame: every action on the DataFrame reads the same ticks.
+    """
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
         self.options = options
@@ -53,7 +56,7 @@ class BatchReader(DataSourceReader):
         self.conditions: list[sql.Composable] = []
 
     def partitions(self) -> list[InputPartition]:
-        """Find the range, and cut it.
+        """Resolve the bounds to ticks, and split the range into partitions.
 
         Raises:
             ConnectionFailed, QueueNotFound, TickNotFound, RangeExpired, InvalidArgument.
@@ -76,7 +79,7 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""
         if not isinstance(partition, EventPartition):
-            return iter(())  # what Spark makes of no partitions
+            return iter(())  # Spark adds a partition where partitions() returned none
         loss = self.options.fail_on_data_loss
         return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
 
@@ -98,14 +101,15 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """Leaves filters on ev_type to the server.
+    """A batch reader that lets the server evaluate filters on ev_type.
 
-    A class of its own: Spark fails each query over a reader that could, unless
-    spark.sql.python.filterPushdown.enabled is set. So it takes an option to get this one.
+    Spark refuses every reader that overrides pushFilters, unless
+    spark.sql.python.filterPushdown.enabled is set. So this is a class of its own, which the option
+    pushDownFilters selects.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Take the filters that SQL can do exactly as Spark; return the others."""
+        """Keep the filters that SQL evaluates exactly as Spark does; return the others."""
         for each in filters:
             condition = condition_of(each)
             if condition is None:
@@ -115,7 +119,7 @@ class FilteringReader(BatchReader):
 
 
 def condition_of(wanted: Filter) -> sql.Composable | None:
-    """Write a filter on ev_type in SQL; None if it is another one, or cannot be written."""
+    """Return a filter on ev_type as SQL; None for other columns and filters without equivalent."""
     template = CONDITIONS.get(type(wanted))
     if template is None or getattr(wanted, "attribute", None) != ("ev_type",):
         return None

@@ -1,4 +1,4 @@
-"""From what the options name to ticks."""
+"""Conversion of start and end options (earliest, latest, a tick, a time) to ticks."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ logger = logging.getLogger("pgqpy.spark")
 
 
 def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
-    """Return the tick that a bound means.
+    """Return the tick for a bound.
 
     Raises:
-        TickNotFound: it is in the future, or was thinned out; RangeExpired: rotation took what came
-        after it (without `fail_on_data_loss` it is the earliest that is left, with a warning);
-        InvalidArgument: a moment in the future.
+        TickNotFound: the tick is in the future, or compaction removed it.
+        RangeExpired: rotation removed events after it. Without `fail_on_data_loss`, log a warning
+            and return the earliest tick instead.
+        InvalidArgument: the time is in the future.
     """
     if bound.kind == "earliest":
         return queue.first_tick
@@ -38,7 +39,7 @@ def resolve_bound(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
 def retained_tick(
     client: Client, queue: Queue, tick: int, option: str, *, fail_on_data_loss: bool
 ) -> int:
-    """Return the tick if it is there and everything after it; see `resolve_bound`."""
+    """Return `tick` if it and all events after it still exist; else as `resolve_bound`."""
     if tick > queue.last_tick:
         raise TickNotFound(
             f"{option}: tick {tick} is in the future, the last of queue {queue.name!r} is "
@@ -64,7 +65,7 @@ def retained_tick(
 
 def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:
     time = bound.time
-    assert time is not None  # noqa: S101  # the kind says so
+    assert time is not None  # noqa: S101  # a bound of this kind has a time
     now = client.connection.execute("select %s > now()", [time]).fetchone()
     if now is not None and now[0]:
         raise InvalidArgument(

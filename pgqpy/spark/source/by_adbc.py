@@ -1,4 +1,4 @@
-"""Read a query as Arrow batches through ADBC: the server's binary COPY, converted in C++."""
+"""Reader through ADBC: the result of a query as Arrow batches, by binary COPY, parsed in C++."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pgqpy.spark.source.packing import packed, unpacked
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-BATCH_BYTES = 1024 * 1024  # of a batch on the wire; 256 KB are as good, 16 MB read 10 % slower
+BATCH_BYTES = 1024 * 1024  # size of a batch on the wire; 256 KB is as fast, 16 MB is 10 % slower
 SIZE_HINT = adbc_driver_postgresql.StatementOptions.BATCH_SIZE_HINT_BYTES.value
 
 LOST = (OperationalError,)
@@ -25,28 +25,28 @@ LOST = (OperationalError,)
 
 @lru_cache(maxsize=8)
 def _database(conninfo: str) -> Any:
-    """Return what connections are made of; it holds none, only what types the server has.
+    """Return ADBC's database object, which caches the server's types and holds no connection.
 
-    To ask for them takes a connection of its own and 30 ms, three quarters of a short task.
+    Fetching the types takes a connection and 30 ms, three quarters of a short task.
     """
     return adbc_driver_postgresql.connect(_pinned(conninfo))
 
 
 def _pinned(conninfo: str) -> str:
-    """Pin the search_path from the start: the driver reads the catalogue before we can set it."""
+    """Pin the search_path in the DSN: the driver reads the catalogue when it connects."""
     options = conninfo_to_dict(conninfo).get("options") or os.environ.get("PGOPTIONS", "")
     return make_conninfo(conninfo, options=f"{options} -c search_path=pg_catalog,pg_temp".strip())
 
 
 class Reader:
-    """One connection, and one query at a time over it."""
+    """A connection that runs one query at a time."""
 
     def __init__(self, conninfo: str) -> None:
-        """Connect; OperationalError if there is no way."""
+        """Connect; OperationalError if that fails."""
         self._connection = AdbcConnection(_database(conninfo))
 
     def script(self, statements: str) -> None:
-        """Run statements that return nothing."""
+        """Run statements without a result."""
         with closing(self._statement(statements)) as statement:
             statement.execute_update()
 
@@ -56,7 +56,7 @@ class Reader:
         return tuple(rows[0].values()) if rows else None
 
     def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
-        """Run a query of these columns and yield its rows."""
+        """Run a query with these columns and yield its rows."""
         for batch in self._rows(packed(query, names)):
             yield unpacked(batch, names)
 
@@ -78,5 +78,5 @@ class Reader:
 
 
 def sqlstate(error: BaseException) -> str | None:
-    """Return the SQLSTATE of what the driver raised, if it has one."""
+    """Return the SQLSTATE of the driver's error, if it has one."""
     return getattr(error, "sqlstate", None)

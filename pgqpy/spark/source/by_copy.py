@@ -1,4 +1,4 @@
-"""Read a query as Arrow batches without ADBC: COPY as CSV through psycopg, parsed by pyarrow."""
+"""Reader without ADBC: the result of a query as Arrow batches, by COPY as CSV through psycopg."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pgqpy.spark.source.conversion import LAST, MINUS_INFINITY
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
 
-BLOCK_BYTES = 2 * 1024 * 1024  # of CSV in a batch, or one row if that is larger
+BLOCK_BYTES = 2 * 1024 * 1024  # CSV bytes of a batch; a larger row is a batch by itself
 
 LOST = (psycopg.OperationalError,)
 TYPES = {"ev_id": pa.int64(), "ev_txid": pa.int64(), "ev_retry": pa.int32(), TIME: pa.int64()}
-# Microseconds: text would lack years before Christ and after 9999, and all that is infinite. The
-# numbers are those of ADBC.
+# Times travel as microseconds, with the same numbers as ADBC: pyarrow cannot parse years BC, years
+# after 9999 and infinities from text.
 MICROSECONDS = sql.SQL("""case when not isfinite({time}) or {time} >= '294247-01-01'
     then case when {time} > 'epoch' then {last} else {first} end
     else (extract(epoch from {time}) * 1000000)::bigint end""").format(
@@ -31,16 +31,16 @@ MICROSECONDS = sql.SQL("""case when not isfinite({time}) or {time} >= '294247-01
 
 
 class Reader:
-    """One connection, and one query over it."""
+    """A connection that runs one query at a time."""
 
     def __init__(self, conninfo: str) -> None:
-        """Connect; ConnectionFailed if there is no way."""
-        # Of the schema pgq it reads tables only, and the planner has looked at their owners.
+        """Connect; ConnectionFailed if that fails."""
+        # It only reads tables of the schema pgq, and the planner has checked their owners.
         self._connection = open_session(conninfo, {}, kind=psycopg.Connection, any_owner=True)
         self._connection.prepare_threshold = None
 
     def script(self, statements: str) -> None:
-        """Run statements that return nothing."""
+        """Run statements without a result."""
         self._connection.execute(statements.encode())
 
     def row(self, query: str) -> tuple[Any, ...] | None:
@@ -48,7 +48,7 @@ class Reader:
         return self._connection.execute(query.encode()).fetchone()
 
     def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
-        """Run a query of these columns and yield its rows."""
+        """Run a query with these columns and yield its rows."""
         chosen = [MICROSECONDS if name == TIME else sql.Identifier(name) for name in names]
         statement = sql.SQL("copy (select {} from ({}) e) to stdout (format csv)").format(
             sql.SQL(", ").join(chosen), sql.SQL(query)
@@ -63,12 +63,12 @@ class Reader:
 
 
 def sqlstate(error: BaseException) -> str | None:
-    """Return the SQLSTATE of what the driver raised, if it has one."""
+    """Return the SQLSTATE of the driver's error, if it has one."""
     return error.sqlstate if isinstance(error, psycopg.Error) else None
 
 
 def _blocks(rows: Iterable[Any]) -> Iterator[bytes]:
-    """Join rows to blocks. The server sends one at a time, so none is ever cut."""
+    """Join rows into blocks. Each message of the server is a whole row, so no row is split."""
     block = bytearray()
     for row in rows:
         block += row

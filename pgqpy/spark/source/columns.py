@@ -1,4 +1,4 @@
-"""The columns of a queue as Spark sees them: names, types, and what is selected for them."""
+"""Columns of the source: names, Spark types, and the projection that a query selects."""
 
 from __future__ import annotations
 
@@ -40,29 +40,29 @@ NEVER_NULL = frozenset({"ev_id", TIME, TXID, TICK_ID})
 
 
 def whole_schema() -> StructType:
-    """Return the schema of who names none: the event's columns, and the tick that brought it."""
+    """Return the default schema: all columns of an event, and tick_id."""
     return StructType([StructField(name, kind) for name, kind in TYPES.items()])
 
 
 class Projection(NamedTuple):
-    """The columns that are wanted, in their order."""
+    """The columns that Spark wants, in order."""
 
     names: tuple[str, ...]
     nullable: tuple[bool, ...]
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """The columns to ask the server for: a tick is found by its transaction."""
+        """The columns to select on the server. tick_id is computed from ev_txid."""
         names = [name for name in self.names if name != TICK_ID]
         return tuple(names if not self.with_tick or TXID in names else [*names, TXID])
 
     @property
     def with_tick(self) -> bool:
-        """Whether tick_id is wanted."""
+        """Whether tick_id is among the columns."""
         return TICK_ID in self.names
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the schema that Spark compares the first batch with."""
+        """Return the Arrow schema that Spark requires of the first batch."""
         fields = [
             StructField(name, TYPES[name], nullable)
             for name, nullable in zip(self.names, self.nullable, strict=True)
@@ -71,10 +71,10 @@ class Projection(NamedTuple):
 
 
 def projection_of(schema: StructType) -> Projection:
-    """Take the schema that the user gave.
+    """Return the projection for a schema that the user gave.
 
     Raises:
-        InvalidArgument: it has a column that events lack, one of another type, or one twice.
+        InvalidArgument: a column is unknown, has another type, or appears twice.
     """
     for field in schema.fields:
         if schema.names.count(field.name) > 1:

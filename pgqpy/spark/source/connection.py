@@ -1,4 +1,4 @@
-"""The stream's connection in the driver: its lock, its notifications, its way back after a loss."""
+"""The connection of a stream in the driver: running lock, tick notifications, reconnect."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ logger = logging.getLogger("pgqpy.spark")
 
 
 class DriverConnection:
-    """One session of one consumer. Nobody else runs this consumer while it is open.
+    """The driver's connection for one consumer. It holds the consumer's running lock while open.
 
-    `attach` is called with each new session before the lock is taken: the subscription has to be
-    there.
+    `attach` is called with each new session before the lock is taken. It makes sure that the
+    subscription exists, because the lock is the subscription's.
     """
 
     def __init__(
@@ -39,20 +39,21 @@ class DriverConnection:
         self._attach = attach
         self._lock = RunningLock(queue, consumer)
         self._session: Session | None = None
-        self._connected = False  # ever
+        self._connected = False  # has connected at least once
         self._notified = True
 
     def call(self, action: Callable[[Client], T]) -> T:
-        """Run something that may safely be run twice: again on a new connection if one is lost.
+        """Run `action`, which must be safe to repeat; reconnect and repeat it after a loss.
 
         Raises:
-            ConnectionFailed: at the first time at once, later after `RETRY_TIMEOUT` seconds;
-            ConsumerRunning: somebody else runs the consumer.
+            ConnectionFailed: the first connection failed, or a lost one did not come back within
+                `RETRY_TIMEOUT` seconds.
+            ConsumerRunning: another program runs the consumer.
         """
         return retrying(self._is_retryable, self._log_and_close)(lambda: action(self._open()))
 
     def notified(self) -> bool:
-        """Say whether a tick was announced since the last call. Asks no SQL, and never waits."""
+        """Return whether a tick was notified since the last call. Runs no SQL and never waits."""
         session = self._session
         if session is None:
             return True
@@ -62,12 +63,12 @@ class DriverConnection:
         except Exception as error:
             if not is_loss(error):
                 raise
-            return True  # whoever asks SQL now finds out
+            return True  # the next call() finds the lost connection
         notified, self._notified = self._notified, False
         return notified
 
     def close(self) -> None:
-        """Close the connection, which lets the lock go; closing twice is safe."""
+        """Close the connection, which releases the lock. Closing twice is safe."""
         if self._session is not None:
             self._session.close()
             self._session = None

@@ -1,4 +1,4 @@
-"""From what the server sent to what Spark wants, a batch at a time."""
+"""Conversion of Arrow batches from the server to the columns and types of Spark."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pgqpy.spark.source.columns import TICK_ID, TIME, TXID
 if TYPE_CHECKING:
     from pgqpy.spark.source.tick_finder import TickFinder
 
-# PostgreSQL's infinity, and years after 294246, wrap around to before the earliest time that it
-# knows (4714 BC). Spark's own last moment stands for them, and its first for -infinity.
+# As 64-bit microseconds since 1970, PostgreSQL's infinity and years after 294246 overflow to values
+# below PostgreSQL's earliest time (4714 BC). They become Spark's last timestamp, and -infinity
+# becomes Spark's first.
 EARLIEST = -210_866_803_200_000_000  # microseconds since 1970
-MINUS_INFINITY = -(2**63) + 946_684_800_000_000  # 2000 is where PostgreSQL counts from
+MINUS_INFINITY = -(2**63) + 946_684_800_000_000  # PostgreSQL's epoch is 2000
 FIRST, LAST = -(2**63), 2**63 - 1
 
 
 def to_spark_batch(
     batch: pa.RecordBatch, schema: pa.Schema, finder: TickFinder | None
 ) -> pa.RecordBatch:
-    """Return the columns of `schema`, in its order and types."""
+    """Return a batch with the columns of `schema`, in its order and types."""
     arrays = [_column(batch, field, finder) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

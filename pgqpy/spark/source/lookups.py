@@ -1,4 +1,4 @@
-"""What the driver looks up in the queue's tables, each thing by one statement."""
+"""Queries of the driver on the tables of the schema pgq: queue, position, ticks."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class Queue(NamedTuple):
-    """A queue, and which of its ticks are there."""
+    """A queue, and the range of its ticks that can still be read."""
 
     name: str
     id: int
     table: str  # parent of the event tables, quoted
-    low_tick: int  # from here on nothing was rotated away
-    first_tick: int  # the first that is left
+    low_tick: int  # rotation removed no event after this tick
+    first_tick: int  # the first tick from low_tick on
     last_tick: int
 
 
 class Position(NamedTuple):
-    """Where a subscription stands, and what it was asked to keep for its reader."""
+    """The position of a subscription: its last tick, open batch, and pinned ticks."""
 
     tick: int
     batch: int | None
@@ -39,7 +39,7 @@ class Position(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """How large a micro-batch may be: whole ticks, at least one. None: as large as it gets."""
+    """The size limits of a micro-batch, which is at least one tick. None means no limit."""
 
     events: int | None = None
     ticks: int | None = None
@@ -62,7 +62,8 @@ POSITION: LiteralString = """
         select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
      where q.queue_name = %s and c.co_name = %s"""
 
-# The last tick at or before a moment. Ranges that meet at a moment so meet at a tick.
+# The last tick at or before a time: one range's end time and the next one's start time give the
+# same tick.
 TICK_AT: LiteralString = """
     select tick_id from pgq.tick
      where tick_queue = %s and tick_id >= %s and tick_time <= %s
@@ -73,7 +74,7 @@ ADJACENT_TICKS: LiteralString = """
            min(tick_id) filter (where tick_id >= %(tick)s)
       from pgq.tick where tick_queue = %(queue)s and tick_id >= %(low)s"""
 
-# Whole ticks, at least one. `most` may have been thinned out since; then the next that is left.
+# Whole ticks, at least one. If compaction has removed the tick `most`, the next one counts.
 MICRO_BATCH_END: LiteralString = """
     select max(tick_id) from (
         select tick_id, tick_event_seq, row_number() over (order by tick_id) as number
@@ -92,10 +93,10 @@ LOCK = sql.SQL("lock table {} in access share mode")
 
 
 def find_queue(client: Client, name: str) -> Queue:
-    """Look a queue up.
+    """Return a queue.
 
     Raises:
-        QueueNotFound: there is none, or it has no ticks.
+        QueueNotFound: it does not exist, or has no ticks.
     """
     row = _row(client, QUEUE, (name,))
     if row is None:
@@ -110,7 +111,7 @@ def find_queue(client: Client, name: str) -> Queue:
 
 
 def find_queue_name(client: Client, queue_id: int) -> str:
-    """Return the name of a queue; QueueNotFound if it was dropped since."""
+    """Return the name of a queue; QueueNotFound if it does not exist."""
     row = _row(client, "select queue_name from pgq.queue where queue_id = %s", (queue_id,))
     if row is None:
         raise QueueNotFound(
@@ -121,25 +122,25 @@ def find_queue_name(client: Client, queue_id: int) -> str:
 
 
 def find_position(client: Client, queue: str, consumer: str) -> Position | None:
-    """Tell where a subscription stands; None if there is none."""
+    """Return the position of a subscription; None if there is none."""
     row = _row(client, POSITION, (queue, consumer))
     return None if row is None else Position(*row)
 
 
 def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:
-    """Return the last tick at or before a moment; None if all that are left came later."""
+    """Return the last tick at or before a time; None if all readable ticks are later."""
     row = _row(client, TICK_AT, (queue.id, queue.low_tick, time))
     return None if row is None else int(row[0])
 
 
 def adjacent_ticks(client: Client, queue: Queue, tick: int) -> tuple[int | None, int | None]:
-    """Return the ticks around a number, or twice the tick itself."""
+    """Return the nearest ticks up to and from a number: both are the tick itself if it exists."""
     row = _row(client, ADJACENT_TICKS, {"queue": queue.id, "low": queue.low_tick, "tick": tick})
     return (None, None) if row is None else (row[0], row[1])
 
 
 def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
-    """Return the tick at which a micro-batch ends; None if there is none after `start` yet."""
+    """Return the last tick of the micro-batch after `start`; None if there is no later tick."""
     wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
     row = _row(client, MICRO_BATCH_END, wanted)
     return None if row is None else row[0]
@@ -147,10 +148,10 @@ def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits
 
 @contextmanager
 def locked_queue(client: Client, name: str) -> Iterator[Queue]:
-    """Keep ticks and events as they are until the end of the block.
+    """Return the queue, and keep its ticks and events until the end of the block.
 
-    Who has read ticks in a transaction keeps compaction away, who has locked the event tables keeps
-    rotation away. The look after the lock is the one that counts.
+    A transaction that has read ticks holds back compaction. A lock on the event tables holds back
+    rotation. The queue is read again after the lock, because rotation may have run in between.
     """
     with client.transaction():
         client.connection.execute("set transaction isolation level read committed")

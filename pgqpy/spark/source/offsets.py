@@ -1,4 +1,4 @@
-"""What Spark keeps in its checkpoint for us: a queue's identity and a tick. Pure."""
+"""The offsets that Spark keeps in its checkpoint. Without I/O."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MAX_BIGINT = 2**63 - 1
 
 
 class Offset(NamedTuple):
-    """A position in a queue, and the consumer whose subscription keeps what comes after it.
+    """A tick of a queue, and the consumer whose subscription keeps the events after it.
 
-    The queue's id tells a queue of the same name that came later.
+    The queue's id reveals that the queue was dropped and created again under the same name.
     """
 
     consumer: str
@@ -24,15 +24,15 @@ class Offset(NamedTuple):
     tick: int
 
     def to_spark(self) -> dict[str, int | str]:
-        """Return what Spark writes into its log."""
+        """Return the dict that Spark writes to the checkpoint."""
         return self._asdict()
 
 
 def parse_offset(written: Mapping[str, Any]) -> Offset:
-    """Read what Spark gives back.
+    """Return an offset from the checkpoint.
 
     Raises:
-        InvalidArgument: that was not written by this source.
+        InvalidArgument: another source wrote it.
     """
     try:
         return Offset(str(written["consumer"]), int(written["queue_id"]), int(written["tick"]))
@@ -45,7 +45,7 @@ def parse_offset(written: Mapping[str, Any]) -> Offset:
 
 
 def parse_tick(text: str) -> int | None:
-    """Read `{"tick": 21}`; None if it is something else. A whole offset is fine too."""
+    """Return the tick of `{"tick": 21}` or of a whole offset; None for any other text."""
     try:
         value = json.loads(text)
     except ValueError:

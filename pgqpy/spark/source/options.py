@@ -1,6 +1,6 @@
-"""The options of a reader: what they are called, what they may be, and what is said if not. Pure.
+"""The options of the source: names, values, and error messages. Without I/O.
 
-They are named after those of Spark's source for Kafka, where they do the same.
+Options that work as in Spark's Kafka source have the same names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = (
     "pushDownFilters",
 )
 SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname", "mergeschema"})
-ALIASES = {  # what users of other sources would try
+ALIASES = {  # options of other sources, for the error message
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
     "topic": "queue",
@@ -53,7 +53,7 @@ MAX_PARTITIONS = 10_000
 
 
 class Bound(NamedTuple):
-    """One end of what is read, and the option that named it."""
+    """The start or the end of the range to read, and the option that set it."""
 
     kind: Literal["subscription", "earliest", "latest", "tick", "time"]
     tick: int = 0
@@ -62,7 +62,7 @@ class Bound(NamedTuple):
 
 
 class ReadOptions(NamedTuple):
-    """What a reader was asked for. `consumer` is "" where none was named."""
+    """The options of a reader, checked. `consumer` is "" if the option is missing."""
 
     database: Database
     queue: str
@@ -77,10 +77,10 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
-    """Read all options, of a stream or a batch.
+    """Check the options that stream and batch readers share.
 
     Raises:
-        InvalidArgument: an option does not exist, is missing or makes no sense; says what to do.
+        InvalidArgument: an option is unknown, missing or invalid.
     """
     options = {key.lower(): value for key, value in spark_options.items()}
     KNOWN.check(options)
@@ -99,7 +99,7 @@ def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
 
 
 def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
-    """Read the options of a stream; InvalidArgument also for those that only a batch has."""
+    """Check the options of a stream; InvalidArgument also for options that only a batch has."""
     options = read_options(spark_options)
     if not options.consumer:
         raise InvalidArgument(
@@ -115,7 +115,7 @@ def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
 
 
 def batch_options(spark_options: Mapping[str, str]) -> ReadOptions:
-    """Read the options of a batch read; those that only a stream has say nothing here."""
+    """Check the options of a batch read. Options that only a stream has are ignored."""
     options = read_options(spark_options)
     for bound, wrong, instead in (
         (options.start, ("subscription", "latest"), "earliest"),
@@ -189,7 +189,7 @@ ENDS = {
 
 
 def _time(option: str, text: str) -> datetime:
-    """Read milliseconds since 1970, as for Kafka, or ISO 8601 with its offset from UTC."""
+    """Parse milliseconds since 1970, as for Kafka, or ISO 8601 with an offset from UTC."""
     wanted = "milliseconds since 1970, or like 2026-11-21T15:00:00Z with its offset from UTC"
     try:
         if re.fullmatch(r"[0-9]+", text.strip()):

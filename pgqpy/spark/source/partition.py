@@ -1,4 +1,4 @@
-"""What one task reads, as the driver tells it to the executor."""
+"""The partition: what the driver sends to an executor to read in one task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 class EventPartition(InputPartition):
     """A query over one or more ranges of ticks.
 
-    The text of the query names the snapshots, so it selects the same events whatever becomes of the
-    ticks between planning and reading. What it cannot see is a rotation: `from_tick` is for that.
+    The query contains the snapshots, so it selects the same events even if the ticks are removed
+    between planning and reading. It cannot detect a rotation: for that the reader checks
+    `from_tick`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""From a range of ticks to partitions: asks the server for the queries."""
+"""Planning of partitions: splits a range of ticks and asks the server for the queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def plan_partitions(
     min_partitions: int | None = None,
     conditions: Sequence[sql.Composable] = (),
 ) -> list[EventPartition]:
-    """Return the partitions of a range; call it inside `lookups.locked_queue`.
+    """Return the partitions of the range from tick `start` to tick `end`.
+
+    Call it inside `lookups.locked_queue`.
 
     Raises:
         TickNotFound, RangeExpired.
@@ -41,36 +43,36 @@ def plan_partitions(
     marks = [Mark(tick.tick_id, tick.tick_event_seq) for tick in ticks]
     stages = _committed_stages(client, queue, ticks, start, end) if start < end else []
     return [
-        _partition(client, queue, slices, ticks, projection, conditions)
-        for slices in split_range(marks, min_partitions, stages)
+        _partition(client, queue, ranges, ticks, projection, conditions)
+        for ranges in split_range(marks, min_partitions, stages)
     ]
 
 
 def _committed_stages(
     client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
 ) -> list[CommittedStage]:
-    stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is not there
+    stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is missing
     if not stages:
         return []
     finder = _finder(ticks, start, end)
-    given = finder.find([each.stage_commit for each in stages]).tolist()
+    committed = finder.find([each.stage_commit for each in stages]).tolist()
     counted = finder.find([each.stage for each in stages]).tolist()
     before = parse_snapshot(ticks[0].tick_snapshot)
     return [
         CommittedStage(tick, each.stage, each.events, None if before.sees(each.stage) else by)
-        for tick, by, each in zip(given, counted, stages, strict=True)
+        for tick, by, each in zip(committed, counted, stages, strict=True)
     ]
 
 
 def _partition(
     client: Client,
     queue: Queue,
-    slices: tuple[EventRange, ...],
+    ranges: tuple[EventRange, ...],
     ticks: Sequence[TickInfo],
     projection: Projection,
     conditions: Sequence[sql.Composable],
 ) -> EventPartition:
-    start, end = slices[0].from_tick, slices[-1].to_tick
+    start, end = ranges[0].from_tick, ranges[-1].to_tick
     queries = [
         _query(
             client.tick_event_sql(queue.name, each.from_tick, each.to_tick, each.stages),
@@ -78,7 +80,7 @@ def _partition(
             projection,
             conditions,
         )
-        for each in slices
+        for each in ranges
     ]
     return EventPartition(
         queue=queue.name,
@@ -98,15 +100,15 @@ def _finder(ticks: Sequence[TickInfo], start: int, end: int) -> TickFinder:
 
 def _query(
     text: str,
-    wanted_range: EventRange,
+    event_range: EventRange,
     projection: Projection,
     conditions: Sequence[sql.Composable],
 ) -> sql.Composable:
     wanted = list(conditions)
-    if wanted_range.low is not None:
-        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(wanted_range.low)))
-    if wanted_range.high is not None:
-        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(wanted_range.high)))
+    if event_range.low is not None:
+        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(event_range.low)))
+    if event_range.high is not None:
+        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(event_range.high)))
     columns = sql.SQL(", ").join(map(sql.Identifier, projection.selected))
     query = sql.SQL("select {} from ({}) e").format(columns, sql.SQL(text))
     if not wanted:

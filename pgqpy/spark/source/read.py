@@ -1,4 +1,4 @@
-"""What a task does: connect, keep rotation away, check that nothing is gone, read."""
+"""Reading of a partition in an executor: connect, lock, check for rotation, yield batches."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.spark")
 
-# READ COMMITTED: the check must see what the server did before the lock. TRUNCATE spares no
-# snapshot: whoever looked first and locked then could find an empty table, and no error.
-# Spark may take its time between two batches, whatever the role's timeouts say.
+# READ COMMITTED: the check must see a rotation that was committed while we waited for the lock.
+# TRUNCATE ignores snapshots: with the check before the lock, the table could be empty without an
+# error. The timeouts are off because Spark may pause between two batches.
 BEGIN = sql.SQL("""
     begin isolation level read committed;
     set local search_path = pg_catalog, pg_temp;
@@ -47,7 +47,7 @@ DROPPED = ("42P01", "3F000")  # no such table, no such schema
 
 
 class Reader(Protocol):
-    """A connection that reads Arrow batches."""
+    """A connection that returns Arrow batches; `by_adbc` and `by_copy` have one each."""
 
     def script(self, statements: str) -> None:
         """Run statements that return nothing."""
@@ -63,7 +63,7 @@ class Reader(Protocol):
 
 
 def reader_module() -> ModuleType:
-    """Return the module that reads: ADBC's if that is installed, else the one with COPY."""
+    """Return `by_adbc` if ADBC is installed, else `by_copy`."""
     try:
         from pgqpy.spark.source import by_adbc  # noqa: PLC0415  # the package may be missing
     except ImportError:
@@ -80,11 +80,13 @@ def read(
     *,
     fail_on_data_loss: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a partition as Spark wants them.
+    """Yield the events of a partition as batches with Spark's columns and types.
 
     Raises:
-        QueueNotFound: the queue was dropped; RangeExpired: rotation took events of it (without
-        `fail_on_data_loss` a warning, and what is left); ConnectionFailed.
+        QueueNotFound: the queue was dropped.
+        RangeExpired: rotation removed events of the partition. Without `fail_on_data_loss`, log a
+            warning and read the rest.
+        ConnectionFailed: the server cannot be reached.
     """
     module = reader_module()
     application = f"pgqpy spark {partition.queue}"
@@ -105,7 +107,7 @@ def read(
 
 
 def _lock_and_check(reader: Reader, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
-    """Keep rotation away from the events until the connection closes; then look what is there."""
+    """Hold back rotation until the connection closes, then check that no event is missing."""
     reader.script(BEGIN.format(sql.SQL(partition.table)).as_string(None))
     row = reader.row(LOW_TICK.format(sql.Literal(partition.queue_id)).as_string(None))
     if row is None:

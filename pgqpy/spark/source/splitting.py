@@ -1,7 +1,7 @@
-"""How a range of ticks is cut: where a micro-batch ends, and which task reads what. Pure.
+"""Splitting of a range of ticks into partitions of about equal size. Without I/O.
 
-Numbers of events are hints, good enough to balance, never relied on for what is read: differences
-of sequence values, and what commit_stage was told.
+The numbers of events are estimates: differences of sequence values, and the counts that
+commit_stage received. They balance the partitions; which events are read does not depend on them.
 """
 
 from __future__ import annotations
@@ -14,22 +14,23 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-PARTITION_EVENTS = 500_000  # events of one partition at most, as far as hints go and stages allow
-BEFORE_ALL = -1  # no event has this id
-SNAP = 0.2  # of a partition; a boundary so near to a tick moves there
+PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
+BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
+SNAP = 0.2  # part of a partition; a cut this near to a tick moves to the tick
 
 
 class Mark(NamedTuple):
-    """A tick, and how far the queue's event sequence was."""
+    """A tick, and the value of the queue's event sequence at that tick."""
 
     tick: int
     seq: int
 
 
 class CommittedStage(NamedTuple):
-    """A stage, the tick that is the first to give its events, and how many they are.
+    """A committed stage: `tick` is the first to see its commit, `events` the number of its events.
 
-    `counted` is the tick by which their ids were taken; None: before the range.
+    Its ids were taken from the sequence earlier, while the stage was open. `counted` is the first
+    tick after that; None if that tick is not in the range.
     """
 
     tick: int
@@ -39,10 +40,11 @@ class CommittedStage(NamedTuple):
 
 
 class EventRange(NamedTuple):
-    """The events after one tick up to another, of them those with low <= ev_id < high.
+    """The events after `from_tick` up to `to_tick` with low <= ev_id < high.
 
-    None is open: ids that the sequence does not promise are in the first or the last slice.
-    `stages` is what tick_event_sql takes.
+    None means no limit: the first and the last range of a tick are open, so that they include ids
+    outside of the sequence values at the ticks. `stages` is the argument of tick_event_sql: None
+    for all events, () for events without a stage, ids for the events of these stages.
     """
 
     from_tick: int
@@ -57,17 +59,17 @@ def split_range(
     min_partitions: int | None = None,
     committed: Iterable[CommittedStage] = (),
 ) -> list[tuple[EventRange, ...]]:
-    """Cut a range into partitions of about equal numbers of events.
+    """Split a range into partitions of about equal numbers of events.
 
-    A partition starts and ends at ticks; inside a tick that is much larger than a partition, at
-    event ids: those are as immutable as ticks, unlike the places of rows. A stage stays whole: it
-    was one task's, and a search for some of its ids would read all of it.
+    A partition starts and ends at ticks or, inside a tick much larger than a partition, at event
+    ids. Ids never change, unlike the physical positions of rows. A stage is not split: a query for
+    some of its ids would read all of it.
 
     Args:
-        marks: the ticks of the range, ordered; the first is where it starts.
+        marks: the ticks of the range in order, beginning with its start.
         min_partitions: how many partitions at least (option minPartitions), if there are as many
             events.
-        committed: the stages that the range gives.
+        committed: the stages that were committed in the range.
     """
     if len(marks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
@@ -80,7 +82,10 @@ def split_range(
 
 
 class _Unit(NamedTuple):
-    """What one tick brings: all of it, or a stage of it (`stages`), or all but stages (none)."""
+    """The smallest thing to split at: all events of a tick, one of its stages, or all but stages.
+
+    `stages` is as in `EventRange`. Only events without a stage can be split by id.
+    """
 
     before: Mark
     after: Mark
@@ -88,52 +93,56 @@ class _Unit(NamedTuple):
     stages: tuple[int, ...] | None = None
 
     def event(self, number: int) -> int:
-        """Return about the id of one of the events, counted from 0."""
+        """Return the estimated id of the event with this number, counted from 0."""
         ids = self.after.seq - self.before.seq
         return self.before.seq + 1 + number * ids // self.events
 
     def event_range(self, low: int | None, high: int | None) -> EventRange:
-        """Return the events with ids between two."""
+        """Return the range of the events with low <= id < high."""
         return EventRange(self.before.tick, self.after.tick, low, high, self.stages)
 
 
 def _units(marks: Sequence[Mark], committed: Iterable[CommittedStage]) -> Iterator[_Unit]:
-    given: dict[int, list[CommittedStage]] = defaultdict(list)
+    by_tick: dict[int, list[CommittedStage]] = defaultdict(list)
     staged: dict[int, int] = defaultdict(int)
     for stage in committed:
-        given[stage.tick].append(stage)
+        by_tick[stage.tick].append(stage)
         if stage.counted is not None:
             staged[stage.counted] += stage.events
     plain = _not_staged(marks, staged)
     for (before, after), events in zip(pairwise(marks), plain, strict=True):
-        if after.tick not in given:
+        if after.tick not in by_tick:
             yield _Unit(before, after, events)
             continue
         yield _Unit(before, after, events, ())
-        for stage in given[after.tick]:
+        for stage in by_tick[after.tick]:
             yield _Unit(before, after, stage.events, (stage.stage,))
 
 
 def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
-    """Return how many ids each tick brings, without the newest ones by the end of each stage."""
+    """Return the estimated number of events without a stage, for each tick after the first.
+
+    `staged` is the number of staged ids that were taken before a tick. They are subtracted from
+    that tick and, if it has too few, from the ticks before it.
+    """
     plain: list[int] = []
-    some: list[int] = []  # places with ids that are left
+    nonzero: list[int] = []  # indexes of `plain` that are not 0
     for place, (before, after) in enumerate(pairwise(marks)):
         plain.append(max(0, after.seq - before.seq))
         if plain[place]:
-            some.append(place)
+            nonzero.append(place)
         wanted = staged.get(after.tick, 0)
-        while wanted and some:
-            taken = min(wanted, plain[some[-1]])
+        while wanted and nonzero:
+            taken = min(wanted, plain[nonzero[-1]])
             wanted -= taken
-            plain[some[-1]] -= taken
-            if not plain[some[-1]]:
-                some.pop()
+            plain[nonzero[-1]] -= taken
+            if not plain[nonzero[-1]]:
+                nonzero.pop()
     return plain
 
 
 class _Cut(NamedTuple):
-    """A place in a range: before a unit, or in it, before an event."""
+    """A cut before the unit at index `place` or, inside it, before the event with an id."""
 
     place: int
     event: int = BEFORE_ALL
@@ -150,7 +159,7 @@ def _cuts(units: Sequence[_Unit], sums: Sequence[int], count: int) -> list[_Cut]
 
 
 def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) -> tuple[_Cut, int]:
-    """Return the cut that is best for so many events before it, and how many these are."""
+    """Return the best cut after about `wanted` events, and the number of events before it."""
     place = max(bisect_left(sums, wanted), 1)
     unit = units[place - 1]
     before, after = wanted - sums[place - 1], sums[place] - wanted
@@ -161,7 +170,7 @@ def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) 
 
 
 def _ranges(units: Sequence[_Unit], start: _Cut, end: _Cut) -> Iterator[EventRange]:
-    """Yield the slices between two cuts: a rest of a tick, whole ticks, a beginning of a tick."""
+    """Yield the ranges between two cuts: the rest of a tick, whole ticks, the start of a tick."""
     whole: list[_Unit] = []
     places = range(start.place, end.place + (end.event != BEFORE_ALL))
     for _tick, found in groupby(places, lambda place: units[place].after):

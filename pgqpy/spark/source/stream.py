@@ -1,4 +1,4 @@
-"""Read a queue as a stream: a pair of ticks is a micro-batch."""
+"""The reader of `spark.readStream`: the events between two ticks are a micro-batch."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from pgqpy.spark.source.options import ReadOptions
     from pgqpy.spark.source.subscription import Subscription
 
-LOOK_INTERVAL = 1.0  # seconds between looks for a tick that no notification announced
+LOOK_INTERVAL = 1.0  # seconds between queries for a new tick while no notification arrives
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the driver for as long as the query, and keeps a connection there.
+    """Reads micro-batches. One instance lives in the driver and keeps a connection for the query.
 
-    Spark also makes one to plan each micro-batch, and pickles it for the executors: that one never
-    connects. A micro-batch is committed when Spark plans the next one, so the subscription trails
-    by one: what may be read again is still there.
+    Spark makes further instances to plan a micro-batch and pickles them for the executors. These
+    never connect. Spark commits a micro-batch when it plans the next one. So the subscription stays
+    one micro-batch behind, and keeps the events that Spark may read again.
     """
 
     def __init__(self, options: ReadOptions, projection: Projection) -> None:
@@ -48,9 +48,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _forget(self) -> None:
         self._subscription: Subscription | None = None
         self._initial: Offset | None = None
-        self._begun = False  # an offset is in Spark's log
+        self._begun = False  # Spark has written an offset to its log
         self._stop_at: int | None = None
-        self._last: Offset | None = None  # tick of the queue that we know of
+        self._last: Offset | None = None  # the queue's last tick, as known
         self._look_at = 0.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -62,37 +62,38 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def subscription(self) -> Subscription:
-        """The subscription, and the connection to it."""
-        from pgqpy.spark.source.subscription import Subscription  # noqa: PLC0415  # executors need none
+        """The subscription, which holds the connection."""
+        from pgqpy.spark.source.subscription import Subscription  # noqa: PLC0415  # not needed in executors
 
         if self._subscription is None:
             self._subscription = Subscription(self.options)
         return self._subscription
 
     def initialOffset(self) -> dict[str, int | str]:  # noqa: N802  # Spark's name
-        """Return where a new query starts. Spark asks twice, and "latest" may have moved on."""
+        """Return where a new query starts: the same offset for both of Spark's calls."""
         if self._initial is None:
             self._initial = self.subscription.begin()
         return self._initial.to_spark()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
-        """Note the last tick of now: this run ends there.
+        """Remember the current last tick, where this run ends.
 
-        Spark asks before it says where the query stands, which the subscription has to know.
+        Spark calls this before it passes the query's offset. The subscription must not connect
+        before it knows that offset, so this method uses a connection of its own.
         """
         options = self.options
         with connect_planner(options.database, options.queue) as client:
             self._stop_at = find_queue(client, options.queue).last_tick
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802  # Spark's name
-        """Return a limit in any case: ReadAllAvailable then means Trigger.Once.
+        """Return a row limit always, so that ReadAllAvailable can only mean Trigger.Once.
 
-        maxTicksPerTrigger is ours to keep, Spark has one limit only.
+        Spark has one limit only. `_limits` adds maxTicksPerTrigger.
         """
         return ReadMaxRows(self.options.max_events or MAX_BIGINT)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802  # Spark's name
-        """Return where the next micro-batch ends, and pin it there before Spark writes it down."""
+        """Return the end of the next micro-batch, pinned before Spark writes it to its log."""
         at = parse_offset(start)
         once = isinstance(limit, ReadAllAvailable)
         if self._is_first(at) and not once:
@@ -105,13 +106,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.subscription.next(at, most, self._limits(limit)).to_spark()
 
     def reportLatestOffset(self) -> dict[str, int | str] | None:  # noqa: N802  # Spark's name
-        """Tell how far the queue is, as known."""
+        """Return the queue's last tick, as known, for Spark's metrics."""
         return None if self._last is None else self._last.to_spark()
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
-        """Cut a micro-batch."""
+        """Split a micro-batch into partitions."""
         first, last = parse_offset(start), parse_offset(end)
         self._begun = True
         self.subscription.resume(first)
@@ -124,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
 
     def commit(self, end: Mapping[str, Any]) -> None:
-        """Let go of what Spark will not read again."""
+        """Advance the subscription past events that Spark will not read again."""
         done = parse_offset(end)
         self.subscription.resume(done)
         self.subscription.advance(done)
@@ -135,11 +136,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._subscription.close()
 
     def _is_first(self, at: Offset) -> bool:
-        """Say whether this is a new query's first micro-batch, which has to be an empty one.
+        """Return whether this is the first micro-batch of a new query, which must be empty.
 
-        A pin is the trace of a query that has a checkpoint. Were one set before Spark has written
-        its first offset, a driver killed in between would leave what a deleted checkpoint leaves.
-        So what is written first is the subscription's own tick, which needs no pin.
+        A pin is evidence of a query with a checkpoint. If a pin were set before Spark wrote its
+        first offset, a driver that was killed in between would look like a deleted checkpoint. So
+        the first offset is the subscription's own tick, which needs no pin.
         """
         return at == self._initial and not self._begun
 

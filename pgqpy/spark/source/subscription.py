@@ -1,4 +1,4 @@
-"""The stream's subscription: where it starts, what it keeps, when it moves on."""
+"""The subscription of a stream: its start, its pinned ticks, its advance."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.spark")
 
-ATTEMPTS = 5  # a tick may be thinned out between a look and its pin
+ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
 
 
 class Subscription:
-    """One consumer of one queue, on behalf of one query."""
+    """The consumer that a query uses, and the connection to its queue."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
@@ -34,8 +34,8 @@ class Subscription:
         self._connection = DriverConnection(
             options.database, options.queue, options.consumer, self._attach
         )
-        self._start: int | None = None  # where to register, if the subscription is missing
-        self._known = False
+        self._start: int | None = None  # tick to register a missing consumer at; None: the last
+        self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class Subscription:
         self._connection.close()
 
     def notified(self) -> bool:
-        """Say whether a tick was announced; no SQL."""
+        """Return whether a tick was notified. Runs no SQL."""
         return self._connection.notified()
 
     def last(self) -> Offset:
@@ -51,7 +51,7 @@ class Subscription:
         return self._offset(self._connection.call(self._find).last_tick)
 
     def begin(self) -> Offset:
-        """Return where a new query starts, with the subscription there.
+        """Move the subscription to the start of a new query, and return that offset.
 
         Raises:
             What `bounds.resolve_bound` raises; ConsumerRunning; SubscriptionMoved: another query
@@ -67,11 +67,14 @@ class Subscription:
         return self._offset(tick)
 
     def resume(self, at: Offset) -> None:
-        """Go on at an offset: the first time, compare what the checkpoint says with the queue.
+        """Continue at an offset. The first call compares the checkpoint with the queue.
 
         Raises:
-            QueueNotFound: it is gone, or another one has its name; TickNotFound, RangeExpired,
-            SubscriptionMoved; ConsumerRunning; InvalidArgument: another consumer's checkpoint.
+            QueueNotFound: the queue was dropped, or dropped and created again.
+            TickNotFound, RangeExpired: events after the offset cannot be read.
+            SubscriptionMoved: the consumer was moved past the offset.
+            ConsumerRunning: another program runs the consumer.
+            InvalidArgument: the checkpoint belongs to another consumer.
         """
         self._start = at.tick
         if self._known:
@@ -87,7 +90,7 @@ class Subscription:
         self._known = True
 
     def next(self, at: Offset, most: int, limits: Limits) -> Offset:
-        """Choose where the micro-batch after `at` ends, and pin it; `at` if there is no tick."""
+        """Return the end of the micro-batch after `at`, pinned; `at` if there is no later tick."""
         for _ in range(ATTEMPTS - 1):
             with suppress(TickNotFound):
                 return self._connection.call(lambda client: self._pinned(client, at, most, limits))
@@ -98,13 +101,13 @@ class Subscription:
         return self._connection.call(lambda client: self._planned(client, start, end, projection))
 
     def advance(self, end: Offset) -> None:
-        """Move on to a tick, as Spark has done with what came before it."""
+        """Advance the subscription to a tick; Spark does not need earlier events any more."""
         self._connection.call(lambda client: self._advanced(client, end.tick))
 
-    # What follows runs over one connection, and may run again over the next.
+    # The methods below may be repeated on a new connection.
 
     def _attach(self, client: Client) -> None:
-        """Register the consumer if it is not. Done before the lock, which is the subscription's."""
+        """Register the consumer if it is missing: the lock, taken next, needs a subscription."""
         queue = self._find(client)
         if lookups.find_position(client, self._name, self._consumer) is not None:
             return
@@ -172,7 +175,7 @@ class Subscription:
     def _pinned(self, client: Client, at: Offset, most: int, limits: Limits) -> Offset:
         queue = self._find(client)
         start = at.tick
-        if not self._options.fail_on_data_loss:  # what came before the subscription may be gone
+        if not self._options.fail_on_data_loss:  # events before the position may be missing
             start = max(start, self._position(client).tick)
         end = lookups.find_end(client, queue, start, most, limits)
         if end is not None:

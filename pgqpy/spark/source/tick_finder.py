@@ -1,4 +1,4 @@
-"""Which tick was the first to see an event: the column tick_id. Pure."""
+"""The column tick_id: the first tick whose snapshot sees an event. Without I/O."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 
 class Snapshot(NamedTuple):
-    """A txid_snapshot: what is below xmax and not in progress is seen."""
+    """A txid_snapshot: it sees transactions below xmax that were not in progress."""
 
     xmax: int
     in_progress: frozenset[int]
 
     def sees(self, txid: int) -> bool:
-        """Say whether a transaction had ended."""
+        """Return whether a transaction had ended."""
         return txid < self.xmax and txid not in self.in_progress
 
 
 def parse_snapshot(text: str) -> Snapshot:
-    """Read `xmin:xmax:xid,xid,…`."""
+    """Parse `xmin:xmax:xid,xid,…`."""
     _xmin, xmax, xids = text.split(":")
     return Snapshot(int(xmax), frozenset(int(xid) for xid in xids.split(",") if xid))
 
 
 class TickFinder(NamedTuple):
-    """Finds the first tick of a range that sees a transaction. Small enough to go to executors.
+    """Finds the first tick of a range that sees a transaction. Small enough to send to executors.
 
-    Nearly every transaction is seen by the first tick whose xmax is beyond it. Those in progress at
-    that tick are `late`: for each the tick is known.
+    Nearly every transaction is seen by the first tick whose xmax is above it. Transactions that
+    were in progress at that tick are listed in `late`, each with its tick.
     """
 
     ticks: tuple[int, ...]
@@ -42,7 +42,7 @@ class TickFinder(NamedTuple):
 
     @classmethod
     def between(cls, ticks: Sequence[tuple[int, str]]) -> TickFinder:
-        """Take (tick_id, snapshot as text), ordered; the first is where the range starts."""
+        """Make a finder from (tick_id, snapshot as text), in order, from the range's start on."""
         snapshots = [(tick, parse_snapshot(text)) for tick, text in ticks]
         return cls(
             tuple(tick for tick, _ in snapshots[1:]),
@@ -51,7 +51,7 @@ class TickFinder(NamedTuple):
         )
 
     def find(self, txids: Any) -> NDArray[np.int64]:
-        """Return the tick of each transaction; those after the last tick get the last tick."""
+        """Return the tick of each transaction; the last tick for those that no tick sees."""
         ticks = np.asarray(self.ticks, dtype=np.int64)
         wanted = np.asarray(txids, dtype=np.int64)
         places = np.searchsorted(np.asarray(self.xmaxs, dtype=np.int64), wanted, side="right")
