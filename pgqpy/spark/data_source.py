@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from pgqpy.spark.connect import connect_planner
-from pgqpy.spark.sink.writers import batch_writer, stream_writer
+from pgqpy.spark.sink.options import refuse_overwrite
+from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
 from pgqpy.spark.source.batch import BatchReader, FilteringReader
 from pgqpy.spark.source.columns import projection_of, whole_schema
 from pgqpy.spark.source.lookups import find_queue
@@ -55,8 +56,10 @@ class PgqDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # as Spark calls it
         """Make the writer of `df.write`."""
-        return batch_writer(self.options, schema, overwrite)
+        refuse_overwrite(overwrite=overwrite)
+        return BatchWriter(self.options, schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802  # as Spark calls it
         """Make the writer of `df.writeStream`."""
-        return stream_writer(self.options, schema, overwrite)
+        refuse_overwrite(overwrite=overwrite)
+        return StreamWriter(self.options, schema)

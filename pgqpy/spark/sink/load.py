@@ -123,7 +123,9 @@ def _stage(client: Client, queue: str, write_id: WriteId) -> int | None:
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
     limit = _per_tx_limit(client, options.queue)
     table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own method copies as text
-    statement = _statement(table, ", ".join(names))
+    statement = sql.SQL("copy {} ({}) from stdin with (format binary)").format(
+        sql.SQL(table), sql.SQL(", ").join(map(sql.Identifier, names))
+    )
     with _translate_errors(options.queue), client.connection.cursor().copy(statement) as copy:
         copy.write(binary_copy.START)
         for octets in rows:
@@ -131,11 +133,6 @@ def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Row
                 raise _over_limit(options.queue, limit)
             copy.write(octets)
         copy.write(binary_copy.END)
-
-
-def _statement(table: str, columns: str) -> sql.Composed:
-    statement = sql.SQL("copy {} ({}) from stdin with (format binary)")
-    return statement.format(sql.SQL(table), sql.SQL(columns))
 
 
 def _per_tx_limit(client: Client, queue: str) -> int | None:

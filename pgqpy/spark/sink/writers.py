@@ -28,7 +28,7 @@ from pgqpy.spark.connect import with_retries
 from pgqpy.spark.sink.columns import check_packable, event_columns
 from pgqpy.spark.sink.fingerprint import combine
 from pgqpy.spark.sink.load import NOTHING, Attempt, WriteId, connected, load
-from pgqpy.spark.sink.options import refuse_overwrite, sink_options
+from pgqpy.spark.sink.options import sink_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -94,30 +94,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
         """Drop the stages of the query, if a message names it."""
         task_messages = _task_messages(messages)
         drop_stages(self.options, task_messages[0].write_id if task_messages else None)
-
-
-def batch_writer(
-    options: Mapping[str, str],
-    schema: StructType,
-    overwrite: bool,  # noqa: FBT001  # as Spark calls it
-) -> BatchWriter:
-    """Make the writer of `df.write.format("pgq")`.
-
-    Raises:
-        InvalidArgument: an option or a column is invalid.
-    """
-    refuse_overwrite(overwrite=overwrite)
-    return BatchWriter(options, schema)
-
-
-def stream_writer(
-    options: Mapping[str, str],
-    schema: StructType,
-    overwrite: bool,  # noqa: FBT001  # as Spark calls it
-) -> StreamWriter:
-    """Make the writer of `df.writeStream.format("pgq")`; raises as `batch_writer`."""
-    refuse_overwrite(overwrite=overwrite)
-    return StreamWriter(options, schema)
 
 
 def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:

@@ -19,8 +19,7 @@ from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.source import lookups
 from pgqpy.spark.source.bounds import resolve_bound
-from pgqpy.spark.source.partition import EventPartition
-from pgqpy.spark.source.partitions import plan_partitions
+from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
@@ -129,28 +130,19 @@ def batch_options(spark_options: Mapping[str, str]) -> ReadOptions:
 
 
 def _one_of(
-    options: Mapping[str, str], readers: Mapping[str, Callable[[str], Bound]]
+    options: Mapping[str, str], parsers: Mapping[str, Callable[[str, str], Bound]]
 ) -> Bound | None:
-    names = [name for name in readers if name.lower() in options]
+    names = [name for name in parsers if name.lower() in options]
     if len(names) > 1:
         raise InvalidArgument(
             f"options {' and '.join(names)} exclude each other: give one of them",
             parameter=names[0],
         )
-    return next(
-        (readers[name](options[name.lower()])._replace(option=name) for name in names), None
-    )
+    bounds = (parsers[name](name, options[name.lower()])._replace(option=name) for name in names)
+    return next(bounds, None)
 
 
-def _starting_offsets(text: str) -> Bound:
-    return _offsets("startingOffsets", text, ("subscription", "earliest", "latest"))
-
-
-def _ending_offsets(text: str) -> Bound:
-    return _offsets("endingOffsets", text, ("latest",))
-
-
-def _offsets(option: str, text: str, words: tuple[str, ...]) -> Bound:
+def _offsets(words: tuple[str, ...], option: str, text: str) -> Bound:
     word = text.strip().lower()
     if word in words:
         return Bound(word)  # type: ignore[arg-type]  # one of the words
@@ -160,46 +152,34 @@ def _offsets(option: str, text: str, words: tuple[str, ...]) -> Bound:
     return Bound("tick", tick)
 
 
-def _starting_tick(text: str) -> Bound:
-    return Bound("tick", _whole("startingTick", text, 0))
+def _tick(option: str, text: str) -> Bound:
+    return Bound("tick", _whole(option, text, 0))
 
 
-def _ending_tick(text: str) -> Bound:
-    return Bound("tick", _whole("endingTick", text, 0))
-
-
-def _starting_timestamp(text: str) -> Bound:
-    return Bound("time", time=_time("startingTimestamp", text))
-
-
-def _ending_timestamp(text: str) -> Bound:
-    return Bound("time", time=_time("endingTimestamp", text))
-
-
-STARTS = {
-    "startingOffsets": _starting_offsets,
-    "startingTick": _starting_tick,
-    "startingTimestamp": _starting_timestamp,
-}
-ENDS = {
-    "endingOffsets": _ending_offsets,
-    "endingTick": _ending_tick,
-    "endingTimestamp": _ending_timestamp,
-}
-
-
-def _time(option: str, text: str) -> datetime:
+def _time(option: str, text: str) -> Bound:
     """Parse milliseconds since 1970, as for Kafka, or ISO 8601 with an offset from UTC."""
     wanted = "milliseconds since 1970, or like 2026-11-21T15:00:00Z with its offset from UTC"
     try:
         if re.fullmatch(r"[0-9]+", text.strip()):
-            return datetime.fromtimestamp(int(text) / 1000, timezone.utc)
+            return Bound("time", time=datetime.fromtimestamp(int(text) / 1000, timezone.utc))
         found = datetime.fromisoformat(re.sub(r"[zZ]$", "+00:00", text.strip()))
     except (ValueError, OverflowError, OSError):
         raise _wrong(option, wanted, text) from None
     if found.tzinfo is None:
         raise _wrong(option, wanted, text)
-    return found
+    return Bound("time", time=found)
+
+
+STARTS = {
+    "startingOffsets": partial(_offsets, ("subscription", "earliest", "latest")),
+    "startingTick": _tick,
+    "startingTimestamp": _time,
+}
+ENDS = {
+    "endingOffsets": partial(_offsets, ("latest",)),
+    "endingTick": _tick,
+    "endingTimestamp": _time,
+}
 
 
 def _count(options: Mapping[str, str], name: str, *, most: int = MAX_BIGINT) -> int | None:

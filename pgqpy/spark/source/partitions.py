@@ -1,12 +1,13 @@
-"""Planning of partitions: splits a range of ticks and asks the server for the queries."""
+"""Partitions, what an executor reads in one task, and their planning in the driver."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from psycopg import sql
+from pyspark.sql.datasource import InputPartition
 
-from pgqpy.spark.source.partition import EventPartition
 from pgqpy.spark.source.splitting import CommittedStage, Mark, split_range
 from pgqpy.spark.source.tick_finder import TickFinder, parse_snapshot
 
@@ -20,6 +21,27 @@ if TYPE_CHECKING:
     from pgqpy.spark.source.splitting import EventRange
 
 ID = sql.Identifier("ev_id")
+
+
+@dataclass(kw_only=True, repr=False, eq=False)
+class EventPartition(InputPartition):
+    """A query over one or more ranges of ticks.
+
+    The query contains the snapshots, so it selects the same events even if the ticks are removed
+    between planning and reading. It cannot detect a rotation: for that the reader checks
+    `from_tick`.
+    """
+
+    queue: str
+    queue_id: int
+    table: str  # parent of the event tables, quoted
+    from_tick: int
+    to_tick: int
+    query: str
+    finder: TickFinder | None = None
+
+    def __repr__(self) -> str:
+        return f"EventPartition({self.queue!r}, {self.from_tick}, {self.to_tick})"
 
 
 def plan_partitions(

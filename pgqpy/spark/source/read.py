@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pgqpy.spark.database import Database
     from pgqpy.spark.source.columns import Projection
-    from pgqpy.spark.source.partition import EventPartition
+    from pgqpy.spark.source.partitions import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import (
 from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.source.lookups import Limits, find_queue
 from pgqpy.spark.source.offsets import MAX_BIGINT, Offset, parse_offset
-from pgqpy.spark.source.partition import EventPartition
+from pgqpy.spark.source.partitions import EventPartition
 from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.lookups import Limits, Position, Queue
     from pgqpy.spark.source.options import Bound, ReadOptions
-    from pgqpy.spark.source.partition import EventPartition
+    from pgqpy.spark.source.partitions import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -115,9 +115,7 @@ class Subscription:
         if start is None:
             client.register_consumer(self._name, self._consumer)
             return
-        option = "the checkpoint's offset"
-        loss = self._options.fail_on_data_loss
-        tick = bounds.retained_tick(client, queue, start, option, fail_on_data_loss=loss)
+        tick = self._retained_tick(client, queue, start)
         client.register_consumer_at(self._name, self._consumer, tick)
         logger.warning(
             "consumer %s of queue %s was unregistered: registered it again at tick %d",
@@ -189,9 +187,7 @@ class Subscription:
         with lookups.locked_queue(client, self._name) as queue:
             first = start.tick
             if first < queue.low_tick:
-                loss = self._options.fail_on_data_loss
-                option = "the checkpoint's offset"
-                first = bounds.retained_tick(client, queue, first, option, fail_on_data_loss=loss)
+                first = self._retained_tick(client, queue, first)
             if first >= end.tick:
                 return []
             return plan_partitions(
@@ -205,9 +201,8 @@ class Subscription:
 
     def _compare(self, client: Client, start: Offset) -> None:
         queue = self._find(client)
-        option = "the checkpoint's offset"
         if start.tick > queue.last_tick:
-            bounds.retained_tick(client, queue, start.tick, option, fail_on_data_loss=True)
+            self._retained_tick(client, queue, start.tick)  # raises
         position = self._position(client)
         if position.tick > start.tick and self._options.fail_on_data_loss:
             raise self._refused(
@@ -217,6 +212,10 @@ class Subscription:
                 f"{self._consumer!r}, {start.tick})",
                 position,
             )
+
+    def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
+        option, loss = "the checkpoint's offset", self._options.fail_on_data_loss
+        return bounds.retained_tick(client, queue, tick, option, fail_on_data_loss=loss)
 
     def _offset(self, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up

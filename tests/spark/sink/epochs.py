@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from pgqpy.spark.sink.writers import EPOCH, QUERY, TaskMessage, stream_writer
+from pgqpy.spark.sink.writers import EPOCH, QUERY, StreamWriter, TaskMessage
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
@@ -33,18 +33,18 @@ class Epoch:
 
     def write(self, found: Any) -> TaskMessage:
         """Write batches of Arrow."""
-        writer = pickle.loads(pickle.dumps(stream_writer(self.options, SCHEMA, overwrite=False)))
+        writer = pickle.loads(pickle.dumps(StreamWriter(self.options, SCHEMA)))
         context = TaskContext._getOrCreate()
         context._localProperties = {QUERY: self.query, EPOCH: str(self.number)}
         return pickle.loads(pickle.dumps(writer.write(iter(found))))
 
     def commit(self, *messages: TaskMessage | None) -> None:
         """Commit, by a writer that is made for it."""
-        stream_writer(self.options, SCHEMA, overwrite=False).commit(messages, self.number)
+        StreamWriter(self.options, SCHEMA).commit(messages, self.number)
 
     def abort(self, *messages: TaskMessage | None) -> None:
         """Abort, by a writer that is made for it."""
-        stream_writer(self.options, SCHEMA, overwrite=False).abort(messages, self.number)
+        StreamWriter(self.options, SCHEMA).abort(messages, self.number)
 
 
 def leave_task() -> None:

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.sink.columns import event_columns
 from pgqpy.spark.sink.options import refuse_overwrite, sink_options
-from pgqpy.spark.sink.writers import batch_writer
+from pgqpy.spark.sink.writers import BatchWriter
 
 TYPE, DATA = ("type", "string"), ("data", "string")
 
@@ -103,7 +103,7 @@ VARIANT, YEAR = VariantType(), YearMonthIntervalType(0, 0)
 def test_types_that_json_lacks_are_refused_by_the_column(kind, says):
     schema = StructType().add("ok", "date").add("c", kind)
     with pytest.raises(InvalidArgument) as caught:
-        batch_writer({"queue": "q", "eventType": "t"}, schema, overwrite=False)
+        BatchWriter({"queue": "q", "eventType": "t"}, schema)
     assert says in str(caught.value)
 
 

@@ -8,7 +8,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import InsertDisabled, InvalidEvent, QueueNotFound, TransactionLimitExceeded
-from pgqpy.spark.sink.writers import batch_writer
+from pgqpy.spark.sink.writers import BatchWriter
 from tests.spark.sink.epochs import ARROW, SCHEMA
 
 MODES = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
@@ -28,7 +28,7 @@ def test_all_fields_arrive(options, connection, mode):
     schema = StructType()
     for name in names:
         schema = schema.add(name, "string")
-    writer = batch_writer(options | {"mode": mode}, schema, overwrite=False)
+    writer = BatchWriter(options | {"mode": mode}, schema)
     rows = [["4", None, "t", "1", None], [None, "d", "u", None, "2"]]
     columns = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
     batch = pa.record_batch(columns, names=list(names))
@@ -45,7 +45,7 @@ def test_all_fields_arrive(options, connection, mode):
 def test_large_batches_keep_their_order(options, stored, mode):
     schema = StructType().add("data", "string")
     more = {"mode": mode, "eventType": "t"}
-    writer = batch_writer(options | more, schema, overwrite=False)
+    writer = BatchWriter(options | more, schema)
     datas = [str(number).zfill(number % 3000 + 10) for number in range(10_000)]
     message = writer.write(iter([pa.record_batch([pa.array(datas)], names=["data"])]))
     writer.commit([message])
@@ -75,7 +75,7 @@ def test_a_row_that_cannot_be_stored_is_an_error_and_none_is(epoch, stored, mode
 def test_text_that_is_no_utf_8_is_an_error(epoch, options, stored, mode):
     octets = pa.array([b"ok", b"\xff\xfe"]).view(pa.string())
     batch = pa.record_batch([pa.array(["t", "t"]), octets], names=["type", "data"])
-    writer = batch_writer(options | {"mode": mode}, SCHEMA, overwrite=False)
+    writer = BatchWriter(options | {"mode": mode}, SCHEMA)
     with pytest.raises(InvalidEvent, match="decode it first"):
         writer.write(iter([batch]))
     assert stored() == []

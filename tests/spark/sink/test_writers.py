@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing, StageLost
 from pgqpy.spark import connect as connecting
-from pgqpy.spark.sink.writers import TaskMessage, batch_writer
+from pgqpy.spark.sink.writers import BatchWriter, TaskMessage
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
 from tests.support.waiting import eventually
 
@@ -158,7 +158,7 @@ def test_an_abort_without_a_server_says_so_and_goes_on(epoch, caplog, monkeypatc
 
 
 def test_a_batch_write_is_given_away_by_one_transaction(options, delivered, connection):
-    writer = batch_writer(options, SCHEMA, overwrite=False)
+    writer = BatchWriter(options, SCHEMA)
     messages = [writer.write(iter(batches("a", "b"))), writer.write(iter(batches("c")))]
     assert delivered() == []
     pickle.loads(pickle.dumps(writer)).commit(messages)
@@ -169,13 +169,13 @@ def test_a_batch_write_is_given_away_by_one_transaction(options, delivered, conn
 
 def test_two_batch_writes_are_two(options, stored):
     for _ in range(2):
-        writer = batch_writer(options, SCHEMA, overwrite=False)
+        writer = BatchWriter(options, SCHEMA)
         writer.commit([writer.write(iter(batches("a")))])
     assert stored() == ["a", "a"]
 
 
 def test_an_aborted_batch_write_leaves_nothing(options, stored, connection):
-    writer = batch_writer(options, SCHEMA, overwrite=False)
+    writer = BatchWriter(options, SCHEMA)
     writer.write(iter(batches("a")))
     pickle.loads(pickle.dumps(writer)).abort([None])
     assert stored() == []
@@ -185,7 +185,7 @@ def test_an_aborted_batch_write_leaves_nothing(options, stored, connection):
 def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
     options, stored, connection, connect
 ):
-    writer = batch_writer(options, SCHEMA, overwrite=False)
+    writer = BatchWriter(options, SCHEMA)
     assert writer.write_id is not None
     task = connect(autocommit=False)
     task.execute("select pgq.open_stage('q', %s, null)", [writer.write_id.writer])
@@ -214,7 +214,7 @@ def test_at_least_once_stages_nothing_and_has_a_transaction_for_each_task(
     one = epoch(1, mode="at_least_once")
     one.commit(one.task("a"), one.task("b"))
     one.commit(one.task("b"))
-    writer = batch_writer(options | {"mode": "at_least_once"}, SCHEMA, overwrite=False)
+    writer = BatchWriter(options | {"mode": "at_least_once"}, SCHEMA)
     writer.commit([writer.write(iter(batches("c", None)))])
     writer.abort([])
     one.abort()
