@@ -72,5 +72,5 @@ def spark_interval(text: str) -> str:
     """Return an interval in Spark's notation: "10s" is "10 seconds". ValueError if invalid."""
     found = INTERVAL.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no interval: write 500ms, 10s, 5min or 1h")
+        raise ValueError(f"{text!r} is not an interval: write 500ms, 10s, 5min or 1h")
     return f"{found[1]} {UNITS[found[2]]}"

@@ -104,9 +104,9 @@ def _problem(field: StructField) -> Column:
 def _check_names(names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise _refused(f"column {name} is there twice")
+            raise _refused(f"column {name} appears twice")
         if name in RESERVED:
-            raise _refused(f"column {name} is the pipeline's own: name another")
+            raise _refused(f"column {name} is the pipeline's own: choose another name")
 
 
 def _refused(why: str) -> InvalidArgument:

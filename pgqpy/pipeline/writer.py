@@ -137,5 +137,5 @@ def _name(events: DataFrame, batch_id: int) -> str:
     """
     query = events.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
     if query is None:
-        raise MicroBatchFailed("Spark does not tell which query this is")
+        raise MicroBatchFailed("this Spark passes no query id to foreachBatch")
     return f"q{query[:8]}-{batch_id:08d}"

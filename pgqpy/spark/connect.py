@@ -84,7 +84,7 @@ def error_and_delay(state: RetryCallState) -> tuple[BaseException | None, float]
 
 def _log_retry(state: RetryCallState) -> None:
     error, delay = error_and_delay(state)
-    logger.info("no connection, again in %.1f s: %s", delay, error)
+    logger.info("no connection, trying again in %.1f s: %s", delay, error)
 
 
 def _diagnosis(database: Database) -> ConnectionFailed | None:

@@ -57,7 +57,8 @@ def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
     done = _log(spark, checkpoint, "commits")
     if not planned:
         raise InvalidArgument(
-            f"{checkpoint!r} is no checkpoint of a streaming query: name its checkpointLocation",
+            f"{checkpoint!r} is not the checkpoint of a streaming query: "
+            "name its checkpointLocation",
             parameter="checkpoint",
         )
     lines = planned.get(max(done), "").splitlines()[HEADER:] if done else []

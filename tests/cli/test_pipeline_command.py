@@ -23,7 +23,7 @@ RUN = ("pipeline", "run", "--queue", "orders")
         ([], ["--to is missing"]),
         (["--to", "lake", "--format", "console"], ["--format console", "remove --to"]),
         (["--to", "lake", "--once", "--every", "5s"], ["--once and --every"]),
-        (["--to", "lake", "--every", "soon"], ["'soon' is no interval", "10s"]),
+        (["--to", "lake", "--every", "soon"], ["'soon' is not an interval", "10s"]),
         (["--to", "lake", "--max-events", "0"], ["--max-events"]),
     ],
 )

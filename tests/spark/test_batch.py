@@ -77,7 +77,9 @@ def test_a_moment_before_what_rotation_left_is_an_error(feed, client, caplog):
     feed.rotate()
     feed.insert("b")
     long_ago = hours_ago(24).isoformat()
-    with pytest.raises(RangeExpired, match=r"startingTimestamp: .* lies before what rotation"):
+    with pytest.raises(
+        RangeExpired, match=r"startingTimestamp: .* is older than the events that rotation kept"
+    ):
         feed.batch(startingTimestamp=long_ago).partitions()
     lenient = feed.batch(startingTimestamp=long_ago, failOnDataLoss="false")
     assert datas(read(lenient)) == ["b"]

@@ -83,7 +83,7 @@ def test_the_columns_of_the_event_stand_around_those_of_its_data(events: Any) ->
         ("id INT,, x INT", "','"),
         ("INT", "each column and its type"),
         ("", "each column and its type"),
-        ("id INT, ID STRING", "id is there twice"),
+        ("id INT, ID STRING", "id appears twice"),
         ("ev_id INT", "ev_id is the pipeline's own"),
         ("Ev_Date DATE", "ev_date is the pipeline's own"),
         ("id INT, _Corrupt STRING", "_corrupt is the pipeline's own"),

@@ -74,7 +74,7 @@ def test_a_range_that_rotation_took_is_an_error(feed, way):
     with pytest.raises(RangeExpired) as caught:
         rows_of(reader, partitions)
     assert caught.value.tick_id == 1
-    assert f"tick {caught.value.first_tick} is the first that is left" in str(caught.value)
+    assert f"tick {caught.value.first_tick} is the first that can be read" in str(caught.value)
     assert "failOnDataLoss" in str(caught.value)
 
 
@@ -84,7 +84,7 @@ def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, way, caplog):
     partitions = reader.partitions()
     feed.rotate()
     assert rows_of(reader, partitions) == []
-    assert "reading what is left" in caplog.text
+    assert "skipping the removed events" in caplog.text
 
 
 def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client, way):

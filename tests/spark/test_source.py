@@ -225,7 +225,7 @@ def test_finish_refuses_a_query_that_runs(spark, query, feed, checkpoint):
     started.processAllAvailable()
     with pytest.raises(ConsumerRunning):
         finish(spark, checkpoint, dsn=feed.dsn)
-    with pytest.raises(InvalidArgument, match="is no checkpoint"):
+    with pytest.raises(InvalidArgument, match="is not the checkpoint"):
         finish(spark, checkpoint + "/sources", dsn=feed.dsn)
 
 

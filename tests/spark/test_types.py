@@ -190,7 +190,7 @@ def test_a_schema_that_events_do_not_have_is_refused(schema, words):
 
 
 def test_a_column_named_twice_is_refused_by_its_name():
-    with pytest.raises(InvalidArgument, match="column ev_id is there twice"):
+    with pytest.raises(InvalidArgument, match="column ev_id appears twice"):
         projection_of(StructType().add("ev_id", "long").add("ev_id", "long"))
 
 

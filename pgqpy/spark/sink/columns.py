@@ -71,8 +71,8 @@ def check_packable(name: str, kind: DataType) -> None:
             whole = "" if part is kind else f" contains {part.simpleString()}, which"
             raise _refused(
                 name,
-                f"column {name} is {kind.simpleString()},{whole or ' which'} JSON has nothing "
-                "for: make text of it, by cast or to_json, or drop it",
+                f"column {name} is {kind.simpleString()},{whole or ' which'} has no JSON form: "
+                "cast it to string, convert it with to_json, or drop it",
             )
 
 

@@ -61,7 +61,7 @@ def _check(name: str, column: pa.Array) -> None:
         )
     if _has_nul(column):
         raise InvalidEvent(
-            f"{name} contains a NUL in a row, which PostgreSQL's text cannot hold: take it out, "
+            f"{name} contains a NUL in a row, which PostgreSQL cannot store in text: remove it, "
             "or send base64",
             field=name,
         )

@@ -48,7 +48,7 @@ def texts(name: str, column: pa.Array) -> pa.Array:
         if matches(column.type):
             return pc.fill_null(write(name, column), NULL)
     raise InvalidArgument(
-        f"column {name} is {column.type}, which JSON has nothing for: cast it to string",
+        f"column {name} is {column.type}, which has no JSON form: cast it to string",
         parameter=name,
     )
 
@@ -67,7 +67,7 @@ def _string(name: str, column: pa.Array) -> pa.Array:
 def _escaped(name: str, column: pa.Array) -> pa.Array:
     if pc.any(pc.match_substring(column, "\0")).as_py():
         raise InvalidEvent(
-            f"column {name} contains a NUL, which PostgreSQL's text cannot hold: take it out",
+            f"column {name} contains a NUL, which PostgreSQL cannot store in text: remove it",
             field=name,
         )
     for character, escape in ESCAPES.items():  # the backslash is the first

@@ -143,7 +143,7 @@ def _per_tx_limit(client: Client, queue: str) -> int | None:
 
 def _over_limit(queue: str, limit: int) -> TransactionLimitExceeded:
     return TransactionLimitExceeded(
-        f"queue {queue} takes {limit} events from one transaction, and this task has more: "
+        f"queue {queue} accepts {limit} events per transaction, and this task has more: "
         "repartition into more tasks, or raise the queue's per_tx_limit",
         queue=queue,
     )

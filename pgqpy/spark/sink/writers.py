@@ -166,7 +166,7 @@ def _stream_write_id() -> WriteId:
     query = context.getLocalProperty(QUERY) if context else None
     epoch = context.getLocalProperty(EPOCH) if context else None
     if not query or epoch is None:
-        raise PgqError("Spark does not tell a task its query and epoch: write with foreachBatch")
+        raise PgqError("this Spark passes no query id and epoch to tasks: write with foreachBatch")
     return WriteId(query, int(epoch))
 
 

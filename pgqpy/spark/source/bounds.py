@@ -42,7 +42,7 @@ def retained_tick(
     """Return `tick` if it and all events after it still exist; else as `resolve_bound`."""
     if tick > queue.last_tick:
         raise TickNotFound(
-            f"{option}: tick {tick} is in the future, the last of queue {queue.name!r} is "
+            f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
             f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
             queue=queue.name,
             tick_id=tick,
@@ -55,8 +55,8 @@ def retained_tick(
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
         raise TickNotFound(
-            f"{option}: queue {queue.name!r} has no tick {tick}, of older ticks it keeps one a "
-            f"second: name {near}",
+            f"{option}: queue {queue.name!r} has no tick {tick}, because compaction keeps one tick "
+            f"per second: name {near}",
             queue=queue.name,
             tick_id=tick,
         )
@@ -69,7 +69,7 @@ def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
     now = client.connection.execute("select %s > now()", [time]).fetchone()
     if now is not None and now[0]:
         raise InvalidArgument(
-            f"{bound.option}: {time.isoformat()} is in the future: name a moment up to now",
+            f"{bound.option}: {time.isoformat()} is in the future: use a time that has passed",
             parameter=bound.option,
         )
     tick = lookups.tick_at(client, queue, time)
@@ -83,13 +83,13 @@ def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
 
 def _earliest_instead(queue: Queue, tick: int | None, what: str, *, fail_on_data_loss: bool) -> int:
     problem = (
-        f"{what} lies before what rotation has left of queue {queue.name!r}, "
+        f"{what} is older than the events that rotation kept in queue {queue.name!r}, "
         f"ticks {queue.first_tick} to {queue.last_tick}"
     )
     if fail_on_data_loss:
         raise RangeExpired(
-            f'{problem}: start at the earliest (startingOffsets "earliest"), or set failOnDataLoss '
-            "to false",
+            f'{problem}: start at the earliest tick (startingOffsets "earliest"), or set '
+            "failOnDataLoss to false",
             queue=queue.name,
             tick_id=tick,
             first_tick=queue.first_tick,

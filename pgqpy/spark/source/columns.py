@@ -79,14 +79,14 @@ def projection_of(schema: StructType) -> Projection:
     for field in schema.fields:
         if schema.names.count(field.name) > 1:
             raise InvalidArgument(
-                f"schema: column {field.name} is there twice: name it once",
+                f"schema: column {field.name} appears twice: name it once",
                 parameter="schema",
             )
         wanted = TYPES.get(field.name)
         if wanted is None:
             raise InvalidArgument(
                 f"schema: events have no column {field.name!r}, only {', '.join(TYPES)}: "
-                "parse what is in ev_data with from_json",
+                "parse ev_data with from_json",
                 parameter="schema",
             )
         if not field.nullable and field.name not in NEVER_NULL:

@@ -79,7 +79,11 @@ class DriverConnection:
     def _log_and_close(self, state: RetryCallState) -> None:
         error, delay = error_and_delay(state)
         logger.warning(
-            "queue %s, consumer %s: %s: again in %.1f s", self._queue, self._consumer, error, delay
+            "queue %s, consumer %s: %s: trying again in %.1f s",
+            self._queue,
+            self._consumer,
+            error,
+            delay,
         )
         self.close()
 

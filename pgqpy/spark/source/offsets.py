@@ -38,7 +38,7 @@ def parse_offset(written: Mapping[str, Any]) -> Offset:
         return Offset(str(written["consumer"]), int(written["queue_id"]), int(written["tick"]))
     except (KeyError, TypeError, ValueError):
         raise InvalidArgument(
-            f"the checkpoint holds {dict(written)!r}, which is no offset of a queue: "
+            f"the checkpoint holds {dict(written)!r}, which is not an offset of a queue: "
             "another source wrote it, so give this query a checkpointLocation of its own",
             parameter="checkpointLocation",
         ) from None

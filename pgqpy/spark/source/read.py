@@ -116,23 +116,23 @@ def _lock_and_check(reader: Reader, partition: EventPartition, *, fail_on_data_l
     if first <= partition.from_tick:
         return
     problem = (
-        f"events after tick {partition.from_tick} of queue {partition.queue!r} were rotated away, "
-        f"while or before they were read: tick {first} is the first that is left"
+        f"rotation removed events after tick {partition.from_tick} of queue {partition.queue!r} "
+        f"before they were read: tick {first} is the first that can be read"
     )
     if fail_on_data_loss:
         raise RangeExpired(
-            f"{problem}: start there (startingOffsets), or set failOnDataLoss to false to read "
-            "what is left",
+            f"{problem}: start there (startingOffsets), or set failOnDataLoss to false to skip "
+            "the removed events",
             queue=partition.queue,
             tick_id=partition.from_tick,
             first_tick=first,
         )
-    logger.warning("%s: reading what is left, as failOnDataLoss is false", problem)
+    logger.warning("%s: skipping the removed events, as failOnDataLoss is false", problem)
 
 
 def _dropped(partition: EventPartition) -> QueueNotFound:
     return QueueNotFound(
-        f"queue {partition.queue!r} (option queue) was dropped while it was read: "
+        f"queue {partition.queue!r} (option queue) was dropped during the read: "
         "create it again, and start a query with a new checkpointLocation",
         queue=partition.queue,
     )

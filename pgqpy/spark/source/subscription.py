@@ -136,7 +136,7 @@ class Subscription:
         if found is None:
             raise QueueNotFound(
                 f"queue {self._name!r} (option queue) or its consumer {self._consumer!r} "
-                "was dropped under the running query",
+                "was dropped while the query was running",
                 queue=self._name,
                 consumer=self._consumer,
             )
@@ -206,8 +206,8 @@ class Subscription:
         position = self._position(client)
         if position.tick > start.tick and self._options.fail_on_data_loss:
             raise self._refused(
-                f"stands at tick {position.tick}, beyond the checkpoint's tick {start.tick}: "
-                "somebody else used it. Give each query a consumer of its own (option consumer); "
+                f"is at tick {position.tick}, beyond the checkpoint's tick {start.tick}: "
+                "another program used it. Give each query a consumer of its own (option consumer); "
                 f"to go on from the checkpoint, register_consumer_at({self._name!r}, "
                 f"{self._consumer!r}, {start.tick})",
                 position,
@@ -232,7 +232,7 @@ class Subscription:
     def _recreated(self) -> QueueNotFound:
         return QueueNotFound(
             f"queue {self._name!r} (option queue) was dropped and created again since the "
-            "checkpoint was written: its ticks mean nothing now, start with a new "
+            "checkpoint was written, so the checkpoint is not valid: start with a new "
             "checkpointLocation",
             queue=self._name,
         )

@@ -93,11 +93,14 @@ VARIANT, YEAR = VariantType(), YearMonthIntervalType(0, 0)
 @pytest.mark.parametrize(
     ("kind", "says"),
     [
-        (VARIANT, "column c is variant, which JSON has nothing for: make text of it"),
-        (YEAR, "column c is interval year, which JSON has nothing for"),
-        (ArrayType(YEAR), "array<interval year>, contains interval year, which JSON"),
-        (MapType(StringType(), StructType().add("v", VARIANT)), "contains variant, which JSON"),
-        (DayTimeIntervalType(), "interval day to second, which JSON"),
+        (VARIANT, "column c is variant, which has no JSON form: cast it"),
+        (YEAR, "column c is interval year, which has no JSON form"),
+        (ArrayType(YEAR), "array<interval year>, contains interval year, which has no JSON"),
+        (
+            MapType(StringType(), StructType().add("v", VARIANT)),
+            "contains variant, which has no JSON",
+        ),
+        (DayTimeIntervalType(), "interval day to second, which has no JSON"),
     ],
 )
 def test_types_that_json_lacks_are_refused_by_the_column(kind, says):
