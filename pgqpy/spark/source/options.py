@@ -170,12 +170,12 @@ def _time(option: str, text: str) -> Bound:
     return Bound("time", time=found)
 
 
-STARTS = {
+STARTS: Mapping[str, Callable[[str, str], Bound]] = {
     "startingOffsets": partial(_offsets, ("subscription", "earliest", "latest")),
     "startingTick": _tick,
     "startingTimestamp": _time,
 }
-ENDS = {
+ENDS: Mapping[str, Callable[[str, str], Bound]] = {
     "endingOffsets": partial(_offsets, ("latest",)),
     "endingTick": _tick,
     "endingTimestamp": _time,
