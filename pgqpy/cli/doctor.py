@@ -42,7 +42,7 @@ def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_js
     """
     from pgqpy.doctor import examine
 
-    with target.connection() as connection:
+    with target.connection(only_looks=True) as connection:
         limit = timedelta(seconds=long_transaction)
         findings = list(examine(connection, long_transaction=limit))
     if as_json:

@@ -25,7 +25,8 @@ REMEDIES = {
     "SchemaTooNew": "pip install --upgrade pgqpy",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
-    "LockNotAvailable": "another session holds the lock: pgqpy doctor names long transactions",
+    "LockNotAvailable": "another session holds a lock: end its transaction, "
+    "which pg_stat_activity shows, or run the command again",
     "TooManyConnections": "wait for a free connection, or raise max_connections",
     "ReadOnlySqlTransaction": "on a standby: connect to the primary; else "
     "default_transaction_read_only is on: alter role … set default_transaction_read_only = off",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
+LOCK_TIMEOUT = "3s"  # of commands that only look
 COMMAND_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -29,9 +30,10 @@ class Target:
     dsn: str = ""
 
     @contextmanager
-    def client(self, *, any_owner: bool = False) -> Iterator[Client]:
+    def client(self, *, any_owner: bool = False, only_looks: bool = False) -> Iterator[Client]:
         """Open a client in autocommit mode; close it at the end of the block.
 
+        With `only_looks`, a statement fails that waits for a lock for more than LOCK_TIMEOUT.
         Raises SchemaNotTrusted if another role owns the schema pgq, unless `any_owner` is set.
         """
         from pgqpy import ConnectionFailed
@@ -44,12 +46,15 @@ class Target:
                 raise click.UsageError(str(exc)) from exc
             raise
         with client:
+            if only_looks:
+                timeout = "select set_config('lock_timeout', %s, false)"
+                client.connection.execute(timeout, [LOCK_TIMEOUT])
             yield client
 
     @contextmanager
-    def connection(self) -> Iterator[Connection[Any]]:
+    def connection(self, *, only_looks: bool = False) -> Iterator[Connection[Any]]:
         """Open a connection whoever owns the schema pgq: the command checks the owner itself."""
-        with self.client(any_owner=True) as client:
+        with self.client(any_owner=True, only_looks=only_looks) as client:
             yield client.connection
 
 
