@@ -17,7 +17,8 @@ MANIFEST = "install.sql"
 PREFLIGHT = "setup/preflight.sql"
 
 _INCLUDE = re.compile(r"\\ir\s+(\S+)\s*")
-_MIGRATION = re.compile(r"tables/(\d+)[^/]*\.sql")
+_STEP = re.compile(r"steps/(\d+)[^/]*\.sql")
+INITIAL = 1  # the version that the files in tables/ make
 
 
 class Piece(NamedTuple):
@@ -28,9 +29,9 @@ class Piece(NamedTuple):
     line: int  # of its first line in that file, from 1
 
     @property
-    def migration(self) -> int | None:
-        """The schema version that this file creates; None if it is not in ``tables/``."""
-        match = _MIGRATION.fullmatch(self.file)
+    def step(self) -> int | None:
+        """The version of the tables after this file; None if it is no numbered step."""
+        match = _STEP.fullmatch(self.file)
         return int(match[1]) if match else None
 
 
@@ -69,8 +70,8 @@ def execute_sql() -> str:
 
 @cache
 def shipped_version() -> int:
-    """Return the version of this package's schema: the last file's number in ``tables/``."""
-    return max((piece.migration or 0 for piece in pieces()), default=0)
+    """Return the version of this package's schema: the number of its last step."""
+    return max((piece.step or INITIAL for piece in pieces()), default=INITIAL)
 
 
 def place(position: str | None) -> str:

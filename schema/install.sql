@@ -1,6 +1,6 @@
 -- The engine of pgqpy, whole: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema print` read this file.
--- It may be run any number of times, by several sessions at once: one transaction under one lock. What keeps state
--- (tables/) is applied once, by number; the rest is put in place anew each time.
+-- It may be run any number of times, by several sessions at once: one transaction under one lock. Tables are made
+-- once; functions and rights are replaced each time.
 \set ON_ERROR_STOP on
 begin isolation level read committed;
 set local client_min_messages = warning;
@@ -11,20 +11,23 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir setup/beside.sql
 \ir setup/roles.sql
 
--- State, in numbered steps
-\ir tables/001_queue.sql
-\ir tables/002_tick.sql
-\ir tables/003_subscription.sql
-\ir tables/004_event.sql
-\ir tables/005_retry.sql
-\ir tables/006_dead.sql
-\ir tables/007_recent.sql
+-- State 1: a file per table, run once. A release that changes it adds steps/002_name.sql after the
+-- view, a DO block that returns from version 2 on and ends with: update pgq.installation set version = 2
+\ir tables/installation.sql
+\ir tables/queue.sql
+\ir tables/tick.sql
+\ir tables/tick_recent.sql
+\ir tables/compaction.sql
+\ir tables/consumer.sql
+\ir tables/registration.sql
+\ir tables/position.sql
+\ir tables/event_template.sql
+\ir tables/retry_queue.sql
+\ir tables/dead_event.sql
+\ir tables/ledger.sql
+\ir tables/stage.sql
+insert into pgq.installation (version) select 1 where not exists (select from pgq.installation);
 \ir views/subscription.sql
-\ir tables/008_pins.sql
-\ir tables/009_sink.sql
-\ir tables/010_stage.sql
-\ir tables/011_share.sql
-\ir setup/retire.sql
 
 -- What the rest is made of
 \ir functions/internal/set_rights.sql

@@ -28,7 +28,7 @@ logger = logging.getLogger("pgqpy.spark")
 
 RETRY_TIMEOUT = 30.0  # seconds; time for a server to restart
 FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
-SCHEMA_VERSION = 11  # the first with all functions that this package calls
+SCHEMA_VERSION = 1  # the first with all functions that this package calls
 
 
 def with_retries(

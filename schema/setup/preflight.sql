@@ -12,7 +12,7 @@
 -- Writes: create schema, where there is none.
 do $preflight$
 declare
-    shipped constant int := 11;  -- the highest number in tables/
+    shipped constant int := 1;  -- the highest number in steps/; 1 without steps
     installed int;
     me constant oid := (select oid from pg_catalog.pg_roles where rolname = current_user);
     s record;

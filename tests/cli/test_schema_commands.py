@@ -43,7 +43,6 @@ def test_print_prints_what_psql_takes(bare_run: Run) -> None:
 
 def test_old_schema_is_reported_and_upgraded(run: Run, connection: Connection) -> None:
     version = manifest.shipped_version()
-    # Every migration can stand what the last one made: this only takes the number back.
     connection.execute("update pgq.installation set version = version - 1")
     try:
         status = run("schema", "status")

@@ -6,13 +6,16 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from pgqpy import install, manifest
 from pgqpy.testing import EmbeddedServer
+
+if TYPE_CHECKING:
+    import pytest
 
 Connection = psycopg.Connection[Any]
 Connect = Callable[..., Connection]
@@ -65,13 +68,34 @@ def at_once(*connections: Connection) -> list[BaseException]:
     return problems
 
 
-def install_older(connection: Connection, version: int) -> None:
-    """Apply only the first migrations, as the release that ended with this version did."""
-    wanted = [
-        piece.text
-        for piece in manifest.server_pieces()
-        if piece.file in {"setup/preflight.sql", "setup/roles.sql"}
-        or (piece.migration or version + 1) <= version
-    ]
-    with connection.transaction():
-        connection.execute("".join(wanted).encode())
+def make_release(monkeypatch: pytest.MonkeyPatch, *steps: str) -> None:
+    """Ship these statements from now on, each as one more step after the shipped version."""
+    shipped = max(piece.step or manifest.INITIAL for piece in manifest.pieces())
+    last = shipped + len(steps)
+    constant = "shipped constant int := {};"
+    release = []
+    for piece in manifest.pieces():
+        if piece.file == "functions/internal/set_rights.sql":  # the first file after the steps
+            release += [_make_step(shipped + n, step) for n, step in enumerate(steps, start=1)]
+        text = piece.text
+        if piece.file == manifest.PREFLIGHT:
+            text = text.replace(constant.format(shipped), constant.format(last))
+            assert text != piece.text
+        release.append(piece._replace(text=text))
+    monkeypatch.setattr(manifest, "pieces", lambda: iter(release))
+    monkeypatch.setattr("pgqpy.install.shipped_version", lambda: last)
+
+
+def _make_step(version: int, statement: str) -> manifest.Piece:
+    text = f"""
+        do $step$
+        begin
+            if (select version from pgq.installation) >= {version} then
+                return;
+            end if;
+            {statement};
+            update pgq.installation set version = {version};
+        end
+        $step$;
+    """
+    return manifest.Piece(f"steps/{version:03}_made_up.sql", text, 1)

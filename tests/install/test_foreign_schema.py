@@ -36,7 +36,7 @@ TRAP = """
         if (select rolsuper from pg_roles where rolname = current_user) then
             alter role test_guest superuser;
         end if;
-        return 11;
+        return 1;
     end $$"""
 
 
@@ -94,18 +94,18 @@ def test_an_empty_schema_in_which_others_create_is_refused(
 @pytest.mark.parametrize(
     "forgery",
     [
-        ["create table pgq.installation as select 11 as version, now() as installed_at"],
+        ["create table pgq.installation as select 1 as version, now() as installed_at"],
         [TRAP.format("pgq.trap"), "create view pgq.installation as select pgq.trap() as version"],
         [
             TRAP.format("pgq.trap"),
-            "create table pgq.installation as select 11 as version",
+            "create table pgq.installation as select 1 as version",
             "create view pgq.queue as select pgq.trap() as queue_id",
         ],
         [
             "create type pgq.versions as range (subtype = int)",
             TRAP.replace("()", "(pgq.versions)").format("pgq.highest"),
             "create cast (pgq.versions as int) with function pgq.highest as implicit",
-            "create table pgq.installation as select pgq.versions(1, 12) as version",
+            "create table pgq.installation as select pgq.versions(1, 2) as version",
         ],
     ],
     ids=["table", "view", "queues", "cast"],
@@ -124,7 +124,7 @@ def test_the_doctor_calls_nothing_of_a_strangers_schema_as_a_superuser(
 ) -> None:
     for statement in (
         "create schema pgq",
-        "create table pgq.installation as select 11 as version",
+        "create table pgq.installation as select 1 as version",
         "create table pgq.queue (queue_id int, queue_name text)",
         "create table pgq.tick (tick_queue int)",
         TRAP.format("public.spring"),

@@ -17,13 +17,11 @@ from tests.install.support import (
     Connect,
     Connection,
     at_once,
-    install_older,
+    make_release,
     psql,
     works,
 )
 from tests.support.waiting import eventually
-
-OLDER = range(1, manifest.shipped_version())
 
 
 def test_fresh_install_works(admin: Connection) -> None:
@@ -135,38 +133,55 @@ def test_the_printed_file_is_one_for_psql(
     assert catalogue(admin) == fresh_catalogue
 
 
-def test_functions_of_older_versions_go(admin: Connection, fresh_catalogue: list[str]) -> None:
-    install.install(admin)
-    body = "returns bigint language sql as 'select 1::bigint'"
-    for old in ("event_7_insert(bigint)", "build_queue_insert(int)", "build_insert_path()"):
-        admin.execute(f"create function pgq.{old} {body}".encode())
-    install.install(admin)
-    assert catalogue(admin) == fresh_catalogue
+STEPS = (
+    "alter table pgq.position add column made_up int",
+    "create table pgq.made_up as select count(*) from pgq.position",
+)
 
 
-@pytest.mark.parametrize("version", OLDER)
-def test_upgraded_equals_fresh(admin: Connection, fresh_catalogue: list[str], version: int) -> None:
-    install_older(admin, version)
+def test_numbered_steps_run_once_each_in_their_order(
+    cluster: EmbeddedServer,
+    other_database: str,
+    admin: Connection,
+    connect: Connect,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = install.install(admin)
+    make_release(monkeypatch, STEPS[0])
     assert install.status(admin).state == "old"
-    assert install.upgrade(admin) == manifest.shipped_version()
-    assert catalogue(admin) == fresh_catalogue
+    assert install.upgrade(admin) == first + 1
+    make_release(monkeypatch, STEPS[1])
+    assert install.upgrade(admin) == install.upgrade(admin) == first + 2
+    fresh = connect(cluster.dsn(other_database))
+    assert install.install(fresh) == first + 2
+    assert catalogue(admin) == catalogue(fresh)
 
 
-def test_upgrade_keeps_every_tick_and_position(admin: Connection) -> None:
+def test_upgrade_keeps_every_tick_and_position(
+    admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = b"""
         select t.*, pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active
           from pgq.tick t cross join pgq.position order by tick_id, pos_no"""
-    install_older(admin, 6)
-    admin.execute("""
-        insert into pgq.queue (queue_name) values ('q');
-        insert into pgq.tick (tick_queue, tick_id, tick_event_seq)
-        select 1, n, n from generate_series(1, 5) n;
-        insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch)
-        values (1, 1, 2, null, null), (1, 2, 2, 3, 7)""")
+    install.install(admin)
+    assert works(admin)
+    admin.execute("select pgq.tick_queue('q')")
     before = admin.execute(kept).fetchall()
-    assert len(before) == 10
+    assert len(before) == 6
+    make_release(monkeypatch, STEPS[0])
     install.upgrade(admin)
     assert admin.execute(kept).fetchall() == before
+
+
+def test_step_that_fails_leaves_the_version_before(
+    admin: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = install.install(admin)
+    before = catalogue(admin)
+    make_release(monkeypatch, STEPS[0], "perform 1 / 0")
+    with pytest.raises(install.InstallFailed, match="division by zero"):
+        install.upgrade(admin)
+    assert (install.status(admin).installed, catalogue(admin)) == (version, before)
 
 
 def test_installed_in_a_database_whose_defaults_are_strange(

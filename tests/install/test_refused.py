@@ -112,10 +112,10 @@ def test_error_of_the_server_names_file_and_line(
     admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = list(manifest.pieces())
-    broken = manifest.Piece("tables/001_queue.sql", "-- first line\nselect nonsense;\n", 1)
+    broken = manifest.Piece("tables/queue.sql", "-- first line\nselect nonsense;\n", 1)
     changed = [broken if piece.file == broken.file else piece for piece in pieces]
     monkeypatch.setattr(manifest, "pieces", lambda: iter(changed))
-    with pytest.raises(install.InstallFailed, match=r"^schema/tables/001_queue\.sql:2: ") as caught:
+    with pytest.raises(install.InstallFailed, match=r"^schema/tables/queue\.sql:2: ") as caught:
         install.install(admin)
     assert isinstance(caught.value.__cause__, psycopg.errors.UndefinedColumn)
     assert install.status(admin).state == "missing"

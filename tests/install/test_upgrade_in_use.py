@@ -1,4 +1,4 @@
-"""Steps of the schema beside sessions that use the queues: they wait for it, nobody deadlocks."""
+"""Installations and upgrades wait for sessions that use the queues, without deadlocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy import install, manifest
-from tests.install.support import install_older
+from tests.install.support import make_release
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 READ_POSITION = "select count(*) from pgq.position"
 READ_VIEW = "select count(*) from pgq.subscription"
+STEP = manifest.INITIAL + 1  # what the made-up step brings the database to
 LOCK_QUEUES = "select pg_advisory_xact_lock(7366513, 2)"  # as create_queue and drop_queue
 
 
@@ -31,11 +32,12 @@ def session(
 
 
 @pytest.fixture
-def sessions(admin: Connection, session: Callable[[], Connection]) -> list[Connection]:
-    """Three sessions of a database at version 7, with the view that it had."""
-    install_older(admin, 7)
-    (view,) = [each for each in manifest.server_pieces() if each.file == "views/subscription.sql"]
-    admin.execute(view.text.encode())
+def sessions(
+    admin: Connection, session: Callable[[], Connection], monkeypatch: pytest.MonkeyPatch
+) -> list[Connection]:
+    """Three sessions of a database that is one step behind."""
+    install.install(admin)
+    make_release(monkeypatch, "alter table pgq.position add column made_up int")
     return [session() for _ in range(3)]
 
 
@@ -57,7 +59,7 @@ def test_who_asks_for_positions_meanwhile_waits_for_the_upgrade(
     asked = _ask(background, asker, READ_VIEW)
     wait_until_blocked(admin, _pid(asker))
     consumer.execute("commit")
-    assert upgrade.result(timeout=30) == manifest.shipped_version()
+    assert upgrade.result(timeout=30) == STEP
     assert asked.result(timeout=30) == (0,)
 
 
@@ -70,45 +72,7 @@ def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
     wait_until_blocked(admin, _pid(upgrader))
     assert _ask(background, maker, READ_POSITION).result(timeout=30) == (0,)
     maker.execute("commit")
-    assert upgrade.result(timeout=30) == manifest.shipped_version()
-
-
-def test_upgrade_waits_for_an_open_stage_which_goes_on(
-    admin: Connection, session: Callable[[], Connection], background: ThreadPoolExecutor
-) -> None:
-    install_older(admin, 10)
-    stage = "insert into pgq.stage (stage_queue, stage_txid, stage_writer) values (1, {}, 'w')"
-    task, upgrader = session(), session()
-    task.execute(f"begin; {stage.format(1)}".encode())  # as open_stage of version 10
-    upgrade = background.submit(install.install, upgrader)
-    wait_until_blocked(admin, _pid(upgrader))
-    task.execute(stage.format(2).encode())
-    assert _ask(background, task, READ_POSITION).result(timeout=30) == (0,)
-    task.execute("commit")
-    assert upgrade.result(timeout=30) == manifest.shipped_version()
-    found = admin.execute("select stage_txid, stage_events from pgq.stage order by 1").fetchall()
-    assert found == [(1, None), (2, None)]
-
-
-def test_who_commits_a_stage_of_version_9_meanwhile_does_not_deadlock(
-    admin: Connection, session: Callable[[], Connection], background: ThreadPoolExecutor
-) -> None:
-    install_older(admin, 9)
-    for number in (1, 2):
-        admin.execute(f"create table pgq.stage_{number} (attempt uuid)".encode())
-    task, committer, upgrader = session(), session(), session()
-    task.execute("begin; insert into pgq.stage_2 values (gen_random_uuid())")
-    committer.execute("begin; select count(*) from pgq.stage")  # as commit_stage of version 9
-    upgrade = background.submit(install.install, upgrader)
-    wait_until_blocked(admin, _pid(upgrader))
-    try:
-        assert _ask(background, committer, "select count(*) from pgq.stage_1").result(timeout=10)
-    finally:
-        task.execute("commit")
-    committer.execute("commit")
-    assert upgrade.result(timeout=30) == manifest.shipped_version()
-    found = admin.execute("select relname from pg_class where relname ~ '^stage_[0-9]+$'")
-    assert found.fetchall() == []
+    assert upgrade.result(timeout=30) == STEP
 
 
 ROTATE = """

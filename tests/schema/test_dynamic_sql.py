@@ -24,7 +24,6 @@ PLAIN = {
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "set_rights": "the server's own text of an object, which quotes what needs it",
-    "retire.sql": "the server's own text of a function, which quotes what needs it",
 }
 # What is executed without format(), and where it comes from.
 RUNS = {

@@ -8,6 +8,7 @@ from contextlib import suppress
 import psycopg
 import pytest
 
+from pgqpy.manifest import shipped_version
 from tests.support.tree import ROOT
 
 SCHEMA = ROOT / "schema"
@@ -114,9 +115,17 @@ def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
         assert "-- Writes: " in text or "writes: as" in text, path
 
 
-def test_preflight_knows_the_last_migration():
-    last = max(int(path.name[:3]) for path in SCHEMA.glob("tables/*.sql"))
-    assert f"shipped constant int := {last};" in (SCHEMA / "setup/preflight.sql").read_text()
+def test_preflight_knows_the_shipped_version():
+    shipped = f"shipped constant int := {shipped_version()};"
+    assert shipped in (SCHEMA / "setup/preflight.sql").read_text()
+
+
+def test_every_table_has_a_file_of_its_name(rows):
+    found = rows(
+        "select regexp_replace(relname, '_0$', '') from pg_class c"
+        " join pg_namespace n on n.oid = relnamespace where nspname = 'pgq' and relkind = 'r'"
+    )
+    assert {name for (name,) in found} == {path.stem for path in SCHEMA.glob("tables/*.sql")}
 
 
 @pytest.mark.parametrize(

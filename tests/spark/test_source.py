@@ -160,8 +160,8 @@ def test_what_is_wrong_with_a_range_is_said_by_the_action(frame, feed):
 def test_a_database_without_the_schema_or_with_an_older_one(frame, empty_dsn, connect, client):
     with pytest.raises(PySparkException, match="run pgqpy schema install"):
         frame(dsn=empty_dsn)
-    client.connection.execute("update pgq.installation set version = 7")
-    needs = f"is version 7, Spark needs {SCHEMA_VERSION} or later"
+    client.connection.execute("update pgq.installation set version = 0")
+    needs = f"is version 0, Spark needs {SCHEMA_VERSION} or later"
     with pytest.raises(PySparkException, match=needs):
         frame()
 

@@ -1,6 +1,6 @@
 -- Function: pgq.schema_version()
 --
--- The number of the engine's state: the last migration in tables/. PGQ has no such function.
+-- The version of the installed tables. PGQ has no such function.
 --
 -- Raises: PQ014 the tables are there without their rows.
 -- Writes: nothing.

@@ -202,7 +202,7 @@ def test_a_task_that_ends_after_its_batch_write_was_aborted_keeps_no_table(
 def test_a_schema_without_such_stages_is_refused_before_anything_is_inserted(
     epoch, stored, connection
 ):
-    connection.execute("update pgq.installation set version = 9")
+    connection.execute("update pgq.installation set version = 0")
     with pytest.raises(SchemaMissing, match="pgqpy schema upgrade"):
         epoch(1).task("a")
     assert stored() == []

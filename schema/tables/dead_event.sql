@@ -1,0 +1,12 @@
+-- Table: pgq.dead_event. Events that the subscription ev_owner gave up on, with the reason. PGQ has
+-- no such table.
+do $$ begin if not exists (select from pgq.installation) then
+create table pgq.dead_event (
+    dead_time timestamptz not null default now(),
+    dead_reason text not null,
+    ev_queue int not null,
+    like pgq.event_template,
+    primary key (ev_owner, ev_id)
+);
+comment on table pgq.dead_event is 'Events that a consumer gave up on, with the reason; revive_dead_events puts them back.';
+end if; end $$;

@@ -1,0 +1,17 @@
+-- Table: pgq.ledger. The last epoch that each writer of stages committed: see commit_stage.
+--
+-- A writer that may repeat an epoch, such as a Spark query, commits each epoch once. PGQ has no
+-- such table.
+do $$ begin if not exists (select from pgq.installation) then
+create table pgq.ledger (
+    ledger_queue int not null,
+    ledger_writer text not null,
+    ledger_epoch bigint,  -- null: the writer writes once
+    ledger_fingerprint bigint,  -- of the epoch's events; null: unknown
+    ledger_time timestamptz not null default now(),
+    ledger_role text not null  -- see check_writer
+        default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    primary key (ledger_queue, ledger_writer)
+) with (fillfactor = 50);  -- room to update a row within its page
+comment on table pgq.ledger is 'What each writer has committed, so that nothing is committed twice.';
+end if; end $$;

@@ -1,0 +1,48 @@
+-- Table: pgq.queue. One row for each queue: its settings and the state of its rotation.
+--
+-- The columns up to queue_extra_maint are PGQ's (pgq-contract 1.1).
+do $$ begin if not exists (select from pgq.installation) then
+create table pgq.queue (
+    queue_id serial primary key,
+    queue_name text not null unique,
+    queue_ntables int not null default 3,
+    queue_cur_table int not null default 0,
+    queue_rotation_period interval not null default '2 hours',
+    queue_switch_step1 bigint not null default txid_current(),
+    queue_switch_step2 bigint default txid_current(),
+    queue_switch_time timestamptz not null default now(),
+    queue_external_ticker boolean not null default false,
+    queue_disable_insert boolean not null default false,
+    queue_ticker_paused boolean not null default false,
+    queue_ticker_max_count int not null default 500,
+    queue_ticker_max_lag interval not null default '3 seconds',
+    queue_ticker_idle_period interval not null default '1 minute',
+    queue_per_tx_limit int,
+    -- computed: neither a role nor a mistake can make them name another queue's tables
+    queue_data_pfx text not null
+        generated always as ('pgq.event_' || queue_id::text) stored,
+    queue_event_seq text not null
+        generated always as ('pgq.event_' || queue_id::text || '_id_seq') stored,
+    queue_tick_seq text not null
+        generated always as ('pgq.event_' || queue_id::text || '_tick_seq') stored,
+    queue_extra_maint text[],
+    queue_switch_tick bigint not null default 0,  -- the last tick at the last rotation
+    queue_low_tick bigint not null default 0,  -- after this tick, no event was truncated
+    -- the cluster whose transaction ids ticks and events hold; null where the server hides it
+    queue_system_id bigint,
+    constraint ntables check (queue_ntables between 2 and 64),
+    -- An infinite or larger interval overflows timestamps, here and in clients that list queues.
+    constraint rotation_period check (queue_rotation_period between '0' and '100 years'),
+    constraint ticker_max_count check (queue_ticker_max_count > 0),
+    constraint ticker_max_lag check (queue_ticker_max_lag between '0' and '100 years'),
+    constraint ticker_idle_period check (queue_ticker_idle_period between '0' and '100 years'),
+    constraint per_tx_limit check (queue_per_tx_limit >= 0)
+);
+-- set_queue_config shows these when it refuses a value
+comment on constraint rotation_period on pgq.queue is 'an interval from 0 to 100 years';
+comment on constraint ticker_max_count on pgq.queue is 'a whole number from 1 to 2147483647';
+comment on constraint ticker_max_lag on pgq.queue is 'an interval from 0 to 100 years';
+comment on constraint ticker_idle_period on pgq.queue is 'an interval from 0 to 100 years';
+comment on constraint per_tx_limit on pgq.queue is 'a whole number from 0 to 2147483647, or empty: no limit';
+comment on table pgq.queue is 'One row per queue: its settings and the names of its tables and sequences.';
+end if; end $$;

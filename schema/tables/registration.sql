@@ -1,0 +1,12 @@
+-- Table: pgq.registration. The subscriptions: which consumer reads which queue.
+--
+-- Whoever moves a subscription's position locks its row here, never the position: see position.sql.
+do $$ begin if not exists (select from pgq.installation) then
+create table pgq.registration (
+    sub_id serial primary key,
+    sub_queue int not null references pgq.queue,
+    sub_consumer int not null references pgq.consumer,
+    unique (sub_queue, sub_consumer)
+);
+comment on table pgq.registration is 'Which consumer subscribes to which queue. Its row lock serialises the owners of a position.';
+end if; end $$;

@@ -1,0 +1,24 @@
+-- Table: pgq.stage. A stage is a transaction whose events wait until commit_stage: see open_stage.
+--
+-- The tasks of a writer insert into the queue in parallel, as any producer does. A row here hides
+-- the events of its transaction; commit_stage writes down which transaction releases them. So each
+-- event is written once. If the tasks filled tables of their own and one session copied these, it
+-- would be written twice.
+--
+-- A row stays as long as the queue's tables hold events of its transaction: see maint_stages.
+do $$ begin if not exists (select from pgq.installation) then
+create table pgq.stage (
+    stage_queue int not null,
+    stage_txid bigint not null,
+    stage_writer text not null,
+    stage_epoch bigint,
+    stage_time timestamptz not null default now(),
+    stage_commit bigint,  -- the transaction that released the events; null: they wait; 0: dropped
+    stage_role text not null  -- see check_writer
+        default coalesce(nullif(current_setting('role'), 'none'), session_user),
+    stage_events bigint,  -- an estimate for parallel readers; null before commit_stage
+    primary key (stage_queue, stage_txid)
+);
+create index stage_commit_idx on pgq.stage (stage_queue, stage_commit);
+comment on table pgq.stage is 'Transactions whose events wait until commit_stage, and those whose events waited, as long as they are there.';
+end if; end $$;
