@@ -8,11 +8,11 @@ set local search_path = pg_catalog;
 do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 \ir setup/preflight.sql
-\ir setup/beside.sql
+\ir setup/wait_for_maintenance.sql
 \ir setup/roles.sql
 
--- State 1: a file per table, run once. A release that changes it adds steps/002_name.sql after the
--- view, a DO block that returns from version 2 on and ends with: update pgq.installation set version = 2
+-- Tables and views, version 1. A release that changes them adds steps/002_name.sql at the end: a DO
+-- block that returns from version 2 on, and sets pgq.installation.version to 2.
 \ir tables/installation.sql
 \ir tables/queue.sql
 \ir tables/tick.sql
@@ -26,11 +26,16 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/dead_event.sql
 \ir tables/ledger.sql
 \ir tables/stage.sql
-insert into pgq.installation (version) select 1 where not exists (select from pgq.installation);
+\ir views/current_position.sql
 \ir views/subscription.sql
+insert into pgq.installation (version) select 1 where not exists (select from pgq.installation);
 
 -- What the rest is made of
 \ir functions/internal/set_rights.sql
+\ir functions/internal/event_table.sql
+\ir functions/internal/raise_queue_not_found.sql
+\ir functions/internal/raise_wrong_isolation.sql
+\ir functions/internal/find_queue.sql
 \ir functions/internal/quote_fqname.sql
 \ir functions/internal/seq_getval.sql
 \ir functions/internal/seq_setval.sql
@@ -40,7 +45,6 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/internal/system_identifier.sql
 \ir functions/internal/find_subscription.sql
 \ir functions/internal/check_snapshot.sql
-\ir functions/internal/refuse_isolation.sql
 \ir functions/internal/slowest_tick.sql
 \ir functions/internal/tick_sees_table.sql
 \ir functions/internal/used_ticks.sql
@@ -54,12 +58,12 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/internal/build_insert_event.sql
 \ir functions/internal/build_insert_path.sql
 \ir functions/internal/create_event_table.sql
-\ir functions/internal/grow_queue.sql
+\ir functions/internal/add_event_tables.sql
 \ir functions/internal/is_extra_maint.sql
 \ir functions/internal/check_extra_maint.sql
 \ir functions/internal/lock_queue.sql
 \ir functions/admin/grant_perms.sql
-\ir functions/internal/follow_disable.sql
+\ir functions/internal/update_insert_rights.sql
 \ir functions/admin/tune_storage.sql
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
@@ -73,7 +77,7 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/produce/current_event_table.sql
 
 -- Producers of many events, by tasks side by side: in once
-\ir functions/internal/lock_current.sql
+\ir functions/internal/lock_current_table.sql
 \ir functions/internal/check_writer.sql
 \ir functions/produce/open_stage.sql
 \ir functions/produce/commit_stage.sql
@@ -82,7 +86,7 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 -- The ticker: ticks, retries, rotation
 \ir functions/internal/check_tick_order.sql
 \ir functions/internal/check_restored.sql
-\ir functions/internal/may_look_at.sql
+\ir functions/internal/try_lock_against_drop.sql
 \ir functions/internal/insert_tick.sql
 \ir functions/internal/tick_wanted.sql
 \ir functions/internal/tick_is_due.sql
@@ -112,7 +116,7 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
 \ir functions/internal/move_position.sql
-\ir functions/internal/check_newest.sql
+\ir functions/internal/check_newest_position.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
@@ -137,12 +141,12 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 -- Readers of ranges: any ticks, and a subscription that keeps them
 \ir functions/internal/check_range.sql
 \ir functions/internal/find_range.sql
-\ir functions/internal/lock_events.sql
+\ir functions/internal/lock_event_tables.sql
 \ir functions/consume/tick_event_sql.sql
 \ir functions/consume/get_tick_stages.sql
 \ir functions/consume/get_tick_events.sql
 \ir functions/internal/lock_subscription.sql
-\ir functions/internal/refuse_moved.sql
+\ir functions/internal/raise_subscription_moved.sql
 \ir functions/consume/pin_range.sql
 \ir functions/consume/advance_subscription.sql
 

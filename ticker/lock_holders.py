@@ -32,7 +32,7 @@ LOCK_AS_TICKER = "select pg_try_advisory_lock(7366513, 0)"
 DUE = "select pgq.ticker_due(%s, %s)"
 # Every tick is written to this table first.
 LAST_TICK = "select max(tick_time)::text from pgq.tick_recent"
-# See pgq.may_look_at: drop_queue takes the lock, and any other session can.
+# See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
 SKIPPED: LiteralString = f"""
     select q.queue_name, q.queue_id, h.pid, h.role, h.application, h.address, h.start, h.prepared
     from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object

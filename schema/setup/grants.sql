@@ -31,15 +31,16 @@ begin
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
         ('', '
-            build_insert_event build_insert_group build_insert_leaf build_insert_path
-            build_insert_tree check_extra_maint check_insert check_name check_newest check_range
-            check_restored check_snapshot check_tick_order check_writer compact_positions compact_ticks
-            create_event_table due_retries find_batch find_batch_events find_range find_subscription
-            follow_disable grow_queue insert_row insert_tick is_extra_maint lock_batch lock_current lock_events
-            lock_for_compaction lock_queue lock_subscription may_look_at move_position range_sql
-            read_sequence subtract_ids
-            refuse_isolation refuse_moved set_rights slowest_tick system_identifier tick_is_due
-            tick_sees_table tick_wanted used_ticks')
+            add_event_tables build_insert_event build_insert_group build_insert_leaf
+            build_insert_path build_insert_tree check_extra_maint check_insert check_name
+            check_newest_position check_range check_restored check_snapshot check_tick_order
+            check_writer compact_positions compact_ticks create_event_table due_retries
+            event_table find_batch find_batch_events find_queue find_range find_subscription
+            insert_row insert_tick is_extra_maint lock_batch lock_current_table lock_event_tables
+            lock_for_compaction lock_queue lock_subscription move_position raise_queue_not_found
+            raise_subscription_moved raise_wrong_isolation range_sql read_sequence set_rights
+            slowest_tick subtract_ids system_identifier tick_is_due tick_sees_table tick_wanted
+            try_lock_against_drop update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
@@ -57,7 +58,7 @@ begin
         ('installation tick tick_recent consumer registration position subscription', '{public select}'::text[]),
         ('event_template', '{pgq_reader select}'),
         ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
-        ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
+        ('current_position batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(select 'pgq_admin update queue_' || setting from unnest(array[
             'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit', 'ticker_paused', 'ticker_max_count',
             'ticker_max_lag', 'ticker_idle_period']) setting))

@@ -46,9 +46,9 @@ MUTATIONS = {
     ),
     "search the current table only": Mutation(
         "range_sql",
-        "'event_' || i_queue_id)",
-        "'event_' || i_queue_id || '_' || (select queue_cur_table from pgq.queue"
-        " where queue_id = i_queue_id))",
+        "pgq.event_table(i_queue_id))",
+        "pgq.event_table(i_queue_id, (select queue_cur_table from pgq.queue"
+        " where queue_id = i_queue_id)))",
         g1.test_copy_into_a_table_learned_before_rotations,
     ),
     "forget who was in progress": Mutation(
@@ -92,8 +92,8 @@ MUTATIONS = {
     ),
     "trim the position itself": Mutation(
         "maint_positions",
-        "old.pos_no < newest.current",
-        "old.pos_no <= newest.current",
+        "old.pos_no < newest.pos_no",
+        "old.pos_no <= newest.pos_no",
         partial(g5.test_old_snapshot_from_before_maint_positions_moves_nothing, isolation=RR),
     ),
     "open a batch without the lock": Mutation(

@@ -35,7 +35,7 @@ def spanning(first: str, then: str) -> partial[None]:
 
 MUTATIONS = {
     "look at a queue that is being dropped": Mutation(
-        "may_look_at",
+        "try_lock_against_drop",
         "pg_try_advisory_xact_lock_shared(7366515, i_queue_id)",
         "true",
         impatient(

@@ -18,7 +18,7 @@ from tests.guarantees.sessions import RC, RR
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-LOCK = "perform pgq.lock_events(i_queue_name);"
+LOCK = "perform pgq.lock_event_tables(i_queue_name);"
 FIND = "select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);"
 MUTATIONS = {
     "thin pinned ticks out": Mutation(
@@ -71,7 +71,7 @@ MUTATIONS = {
     ),
     "believe an old snapshot": Mutation(
         "lock_subscription",
-        "perform pgq.check_newest(p);",
+        "perform pgq.check_newest_position(p);",
         "",
         partial(
             owner.test_old_snapshot_is_not_told_that_nothing_has_to_be_done,
@@ -105,7 +105,7 @@ MUTATIONS = {
         ),
     ),
     "read a truncated table with an old snapshot": Mutation(
-        "lock_events",
+        "lock_event_tables",
         "relfilenode <> pg_relation_filenode(oid)",
         "false",
         partial(rotation.test_snapshot_from_before_a_rotation_is_refused, isolation=RR),

@@ -200,8 +200,8 @@ MUTATIONS = {
     ),
     "forget it when the current table has none of it": Mutation(
         "maint_stages",
-        "'event_' || q.queue_id)\n                using",
-        "'event_' || q.queue_id || '_' || q.queue_cur_table)\n                using",
+        "pgq.event_table(q.queue_id))\n                using",
+        "pgq.event_table(q.queue_id, q.queue_cur_table))\n                using",
         rotation.test_what_waited_in_two_tables_is_remembered_until_both_are_emptied,
     ),
     "forget nothing": Mutation(
@@ -254,19 +254,19 @@ MUTATIONS = {
     ),
     "commit beside a repair": Mutation(
         "commit_stage",
-        "perform pgq.lock_current(q);",
+        "perform pgq.lock_current_table(q);",
         "",
         partial(locks.test_commit_in_the_middle_of_its_call_is_waited_for, whole=locks.REPAIR),
     ),
     "commit beside a drop": Mutation(
         "commit_stage",
-        "perform pgq.lock_current(q);",
+        "perform pgq.lock_current_table(q);",
         "",
         partial(locks.test_commit_in_the_middle_of_its_call_is_waited_for, whole=DROP_QUEUE),
     ),
     "give up beside a drop": Mutation(
         "drop_stage",
-        "perform pgq.lock_current(q);",
+        "perform pgq.lock_current_table(q);",
         "",
         no_deadlock(locks.CALLS["drop"], locks.CALLS["commit"]),
     ),

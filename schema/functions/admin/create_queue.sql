@@ -23,9 +23,9 @@ begin
     values (v_id, i_queue_name, pgq.system_identifier())
     on conflict (queue_name) do nothing  -- an older snapshot does not show it, so this is 40001
     returning * into q;
-    execute format('create sequence pgq.%I', 'event_' || v_id || '_tick_seq');
-    execute format('create sequence pgq.%I', 'event_' || v_id || '_id_seq');
-    execute format('create table pgq.%I () inherits (pgq.event_template)', 'event_' || v_id);
+    execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_tick_seq');
+    execute format('create sequence pgq.%I', pgq.event_table(v_id) || '_id_seq');
+    execute format('create table pgq.%I () inherits (pgq.event_template)', pgq.event_table(v_id));
     for i in 0 .. q.queue_ntables - 1 loop
         perform pgq.create_event_table(q, i);
     end loop;

@@ -10,7 +10,7 @@
 -- events locks a registration or an event table, a writer of the ledger or of stages an event table.
 --
 -- Returns: 1. The form without x_force returns null for null.
--- Raises: PQ001 No such event queue; PQ008 consumers still attached; 2BP01 other objects depend on
+-- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on
 --   the queue's tables or sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
@@ -35,9 +35,6 @@ begin
                 hint = 'unregister them, or drop with force';
         end if;
     end loop;
-    if q.queue_id is null then
-        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
-    end if;
     perform pgq.unregister_consumer(x_queue_name, c.co_name)
        from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
       where r.sub_queue = q.queue_id;

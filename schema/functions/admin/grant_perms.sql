@@ -6,7 +6,7 @@
 -- nothing asks a COPY whether it may.
 --
 -- Returns: 1.
--- Raises: PQ001 Queue not found.
+-- Raises: PQ001.
 -- Writes: row lock pgq.queue; revoke, grant.
 create or replace function pgq.grant_perms(x_queue_name text)
 returns int language plpgsql
@@ -17,7 +17,7 @@ declare
 begin
     select * into q from pgq.queue where queue_name = x_queue_name for no key update;
     if not found then
-        raise exception 'Queue not found' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
+        perform pgq.raise_queue_not_found(x_queue_name);
     end if;
     if not q.queue_disable_insert then
         v_load := array(select 'pgq_writer insert ' || c

@@ -27,12 +27,9 @@ declare
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.refuse_isolation('a repair');
+        perform pgq.raise_wrong_isolation('a repair');
     end if;
     q := pgq.lock_queue(i_queue_name);
-    if q.queue_id is null then
-        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
-    end if;
 
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id), max(t.tick_event_seq)
       into v_ticks, v_snapshots, v_last_seq
@@ -52,13 +49,13 @@ begin
                     else (select count(*) from unnest($1) t where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t)) end as unseen
           from pgq.%2$I e left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, 'event_' || q.queue_id)
+         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id;
-    execute format('truncate pgq.%I', 'event_' || q.queue_id);
+    execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
         select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-          from pg_temp.pgq_repair order by ev_id$sql$, 'event_' || q.queue_id || '_0');
+          from pg_temp.pgq_repair order by ev_id$sql$, pgq.event_table(q.queue_id, 0));
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
 

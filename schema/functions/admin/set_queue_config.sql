@@ -5,7 +5,7 @@
 -- (an array of functions that take the queue's name).
 --
 -- Returns: 1.
--- Raises: PQ009 NULL or a value that can't be; PQ001 No such event queue; PQ010 unknown parameter, by its name.
+-- Raises: PQ009 NULL or a value that can't be; PQ001; PQ010 unknown parameter, by its name.
 -- Writes: update pgq.queue; for ntables the advisory lock of create_queue, create table and function.
 create or replace function pgq.set_queue_config(x_queue_name text, x_param_name text, x_param_value text)
 returns int language plpgsql
@@ -21,14 +21,14 @@ begin
     perform pg_advisory_xact_lock(7366513, 2);
     perform from pgq.queue where queue_name = x_queue_name for update;
     if not found then
-        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
+        perform pgq.raise_queue_not_found(x_queue_name);
     end if;
     if x_param_name <> all (v_known) then
         raise exception 'cannot change parameter "%"', x_param_name using errcode = 'PQ010',
             hint = 'parameters: ' || array_to_string(v_known, ', ');
     end if;
     if x_param_name = 'ntables' then
-        perform pgq.grow_queue(x_queue_name, x_param_value);
+        perform pgq.add_event_tables(x_queue_name, x_param_value);
         return 1;
     elsif x_param_name = 'extra_maint' then
         perform pgq.check_extra_maint(x_param_value);

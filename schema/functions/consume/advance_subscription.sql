@@ -18,7 +18,7 @@ begin
     perform pgq.check_range(i_from_tick, i_to_tick);
     p := pgq.lock_subscription(i_queue_name, i_consumer_name);
     if p.pos_batch is not null or p.pos_last_tick not in (i_from_tick, i_to_tick) then
-        perform pgq.refuse_moved(i_queue_name, i_consumer_name, p, i_from_tick);
+        perform pgq.raise_subscription_moved(i_queue_name, i_consumer_name, p, i_from_tick);
     elsif p.pos_last_tick = i_to_tick then
         return 0;
     end if;

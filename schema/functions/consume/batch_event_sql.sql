@@ -4,11 +4,11 @@
 --
 -- In READ COMMITTED the batch is open when the query is made, so nothing of it is gone. A
 -- transaction with an older snapshot may take it for open after somebody else finished it and
--- rotation truncated its tables: see lock_events.
+-- rotation truncated its tables: see lock_event_tables.
 --
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice).
--- Raises: PQ003 batch not found; 40001 as check_snapshot, lock_events.
--- Writes: as check_snapshot; as lock_events, but in READ COMMITTED.
+-- Raises: PQ003 batch not found; 40001 as check_snapshot, lock_event_tables.
+-- Writes: as check_snapshot; as lock_event_tables, but in READ COMMITTED.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -20,7 +20,7 @@ begin
         raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.lock_events(b.queue_name);
+        perform pgq.lock_event_tables(b.queue_name);
     end if;
     return pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null) || ' order by 1, 3';
 end

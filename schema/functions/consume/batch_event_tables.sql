@@ -10,7 +10,7 @@ returns setof text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return query
-    select pgq.quote_fqname(q.queue_data_pfx || '_' || n)
+    select format('pgq.%I', pgq.event_table(q.queue_id, n))
       from pgq.find_batch(x_batch_id) b
       join pgq.queue q on q.queue_id = b.queue_id
      cross join generate_series(0, q.queue_ntables - 1) n;

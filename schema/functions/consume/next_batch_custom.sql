@@ -31,12 +31,11 @@ begin
         perform pgq.check_snapshot();
     end if;
     loop
-        select s.sub_id, s.sub_queue, p.*, t.tick_time, t.tick_event_seq, t.tick_id
+        select p.*, t.tick_time, t.tick_event_seq, t.tick_id
           into r
           from pgq.queue q
           join pgq.consumer c on c.co_name = i_consumer_name
-          join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
-         cross join lateral (select * from pgq.position where pos_sub = s.sub_id order by pos_no desc limit 1) p
+          join pgq.current_position p on p.sub_queue = q.queue_id and p.sub_consumer = c.co_id
           left join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) t on true
          where q.queue_name = i_queue_name;
         if not found then

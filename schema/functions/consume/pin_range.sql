@@ -24,7 +24,7 @@ begin
     end if;
     p := pgq.lock_subscription(i_queue_name, i_consumer_name);
     if p.pos_batch is not null or p.pos_last_tick > i_from_tick then
-        perform pgq.refuse_moved(i_queue_name, i_consumer_name, p, i_from_tick);
+        perform pgq.raise_subscription_moved(i_queue_name, i_consumer_name, p, i_from_tick);
     end if;
     perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     v_pins := array_remove(array[i_from_tick, i_to_tick], p.pos_last_tick);

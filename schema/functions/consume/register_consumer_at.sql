@@ -12,7 +12,7 @@
 -- knows that tick yet: it is corrected.
 --
 -- Returns: 1 new, 0 was subscribed.
--- Raises: PQ001 Event queue not created yet; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
+-- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
 --   REPEATABLE READ, the queue rotated, somebody else moved the position, or as check_snapshot.
 -- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer, pgq.registration,
 --   pgq.position; update pgq.tick, if it is this transaction's own; as check_snapshot.
@@ -29,8 +29,7 @@ begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
     select * into q from pgq.queue where queue_name = x_queue_name for key share;
     if not found then
-        raise exception 'Event queue not created yet' using errcode = 'PQ001', detail = format('queue %s', x_queue_name),
-            hint = format('select pgq.create_queue(%L)', x_queue_name);
+        perform pgq.raise_queue_not_found(x_queue_name);
     end if;
     perform pgq.check_snapshot();
     if v_tick is null then
@@ -68,7 +67,7 @@ begin
         end if;
     end loop;
     if v_new = 1 or x_tick_pos is not null then
-        perform pgq.move_position(v_sub, coalesce((select max(pos_no) from pgq.position where pos_sub = v_sub), 0), v_tick, null, null);
+        perform pgq.move_position(v_sub, coalesce((select pos_no from pgq.current_position where sub_id = v_sub), 0), v_tick, null, null);
     end if;
     return v_new;
 end

@@ -9,15 +9,15 @@
 -- Parameters: i_stages: only the events of these of the range's stages; none: only those of no stage; null: all. The parts
 --   make the whole: see get_tick_stages.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
--- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001 as lock_events, check_snapshot.
--- Writes: as lock_events, check_snapshot.
+-- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001 as lock_event_tables, check_snapshot.
+-- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
 begin
-    perform pgq.lock_events(i_queue_name);
+    perform pgq.lock_event_tables(i_queue_name);
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages);
 end

@@ -16,11 +16,7 @@ declare
     q pgq.queue;
 begin
     perform pgq.check_snapshot();
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if not found then
-        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
-            hint = format('select pgq.create_queue(%L)', i_queue_name);
-    end if;
+    q := pgq.find_queue(i_queue_name);
     return query
     select t.tick_id, t.tick_time, t.tick_snapshot, t.tick_event_seq, t.tick_event_seq - lag(t.tick_event_seq) over (order by t.tick_id)
       from pgq.tick t

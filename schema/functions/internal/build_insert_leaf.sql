@@ -19,7 +19,7 @@ returns text language sql stable as $$
         E'if v_table = %1$s then\n'
         'insert into pgq.%2$I (ev_id, ev_time, ev_txid, %4$s) values (nextval(%3$L::regclass), now(), v_txid, %4$s);\n'
         'return currval(%3$L::regclass);\nend if;\n',
-        n, 'event_' || q.queue_id || '_' || n, q.queue_event_seq, i_columns), '' order by n))
+        n, pgq.event_table(q.queue_id, n), q.queue_event_seq, i_columns), '' order by n))
       from generate_series(0, q.queue_ntables - 1) n
 $$;
 comment on function pgq.build_insert_leaf(pgq.queue, text) is 'The text that inserts an event into one queue.';

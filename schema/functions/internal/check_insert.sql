@@ -16,8 +16,7 @@ begin
     if i_queue_name is null then
         raise exception 'Queue name must not be NULL' using errcode = 'PQ009';
     elsif i_queue_id is null then
-        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
-            hint = format('select pgq.create_queue(%L)', i_queue_name);
+        perform pgq.raise_queue_not_found(i_queue_name);
     elsif i_disabled and current_setting('session_replication_role') <> 'replica' then
         raise exception 'Insert into queue disallowed' using errcode = 'PQ006', detail = format('queue %s', i_queue_name),
             hint = format('select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name);

@@ -48,7 +48,7 @@ begin
                 select 1 from pgq.stage, now
                  where stage_queue = $3 and stage_txid <> own and not txid_visible_in_snapshot(stage_txid, snapshot))
             select exists (select from strange) or txid_visible_in_snapshot(txid_current(), $2)$sql$,
-            'event_' || q.queue_id) into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
+            pgq.event_table(q.queue_id)) into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
         if not v_damaged then
             update pgq.queue set queue_system_id = v_system where queue_id = q.queue_id;
         end if;

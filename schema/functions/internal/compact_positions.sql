@@ -14,8 +14,8 @@ declare
 begin
     perform pgq.lock_for_compaction('pgq.position');
     v_newest := array(
-        select p from pgq.registration r
-         cross join lateral (select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p);
+        select (sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins)::pgq.position
+          from pgq.current_position);
     truncate pgq.position;
     insert into pgq.position select * from unnest(v_newest);
     return true;

@@ -6,9 +6,9 @@
 create or replace function pgq.create_event_table(q pgq.queue, i_number int)
 returns void language plpgsql as $$
 declare
-    v_table text := 'event_' || q.queue_id || '_' || i_number;
+    v_table constant text := pgq.event_table(q.queue_id, i_number);
 begin
-    execute format('create table pgq.%I () inherits (pgq.%I)', v_table, 'event_' || q.queue_id);
+    execute format('create table pgq.%I () inherits (pgq.%I)', v_table, pgq.event_table(q.queue_id));
     execute format('alter table pgq.%I alter ev_id set default nextval(%L)', v_table, q.queue_event_seq);
     execute format('create index %I on pgq.%I (ev_txid)', v_table || '_txid_idx', v_table);
 end

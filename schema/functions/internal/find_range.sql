@@ -1,7 +1,7 @@
 -- Function: pgq.find_range(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
 --
 -- The two ticks of a range of which nothing is gone. queue_low_tick is the first tick after which no event was
--- truncated. Who wants to read the events locks their tables first: see lock_events.
+-- truncated. Who wants to read the events locks their tables first: see lock_event_tables.
 --
 -- Returns: one row.
 -- Raises: PQ001; PQ005 a tick was never there, was thinned out, or is still to come; PQ009 as check_range; PQ016 events of
@@ -21,11 +21,7 @@ declare
 begin
     perform pgq.check_range(i_from_tick, i_to_tick);
     perform pgq.check_snapshot();
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if not found then
-        raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
-            hint = format('select pgq.create_queue(%L)', i_queue_name);
-    end if;
+    q := pgq.find_queue(i_queue_name);
     queue_id := q.queue_id;
     select tick_snapshot into from_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_from_tick limit 1;
     select tick_snapshot into to_snapshot from pgq.tick where tick_queue = q.queue_id and tick_id = i_to_tick limit 1;

@@ -18,7 +18,7 @@ declare
     v_id bigint;
 begin
     select * into q from pgq.queue where queue_id = i_queue_id;
-    v_table := 'event_' || q.queue_id || '_' || q.queue_cur_table;
+    v_table := pgq.event_table(q.queue_id, q.queue_cur_table);
     if to_regclass(format('pgq.%I', v_table)) is null then
         raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue number %s was dropped', i_queue_id);
     end if;

@@ -29,7 +29,7 @@ declare
     last pgq.tick;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.refuse_isolation('a tick');
+        perform pgq.raise_wrong_isolation('a tick');
     end if;
     select * into q from pgq.queue where queue_id = i_queue_id for no key update;
     if not found then

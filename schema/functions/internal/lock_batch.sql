@@ -4,12 +4,12 @@
 -- events of it aside or to unregister its consumer waits, and finds it closed.
 --
 -- The lock comes first and the look after it, so in READ COMMITTED the look is fresh. In REPEATABLE READ it is as old as
--- the snapshot, and a batch that somebody finished since looks open: see check_newest.
+-- the snapshot, and a batch that somebody finished since looks open: see check_newest_position.
 --
 -- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
 -- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
--- Writes: row lock pgq.registration; as check_snapshot, check_newest.
+-- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql as $$
 declare
@@ -25,7 +25,7 @@ begin
      where c.pos_batch = x_batch_id
        and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
     if found and not x_moves then
-        perform pgq.check_newest(p);
+        perform pgq.check_newest_position(p);
     end if;
     return p;
 end

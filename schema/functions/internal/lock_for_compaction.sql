@@ -17,7 +17,7 @@ declare
     v_mark text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.refuse_isolation('a compaction');
+        perform pgq.raise_wrong_isolation('a compaction');
     end if;
     select relname into v_mark from pg_class
      where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';

@@ -11,13 +11,13 @@
 -- all the waits together take less than deadlock_timeout (1 second), so that nobody who waits for
 -- us is taken for a deadlock.
 --
--- Whoever waits for a sequence keeps the lock of may_look_at meanwhile. Reading a sequence locks it
+-- Whoever waits for a sequence keeps the lock of try_lock_against_drop meanwhile. Reading a sequence locks it
 -- (ROW EXCLUSIVE), and behind our request in its lock queue a ticker would wait as long as we do,
--- with the events of all other queues. No ticker waits for the lock of may_look_at.
+-- with the events of all other queues. No ticker waits for the lock of try_lock_against_drop.
 --
--- Returns: the queue; all null when there is none.
--- Raises: 55P03 by the caller's lock_timeout.
--- Writes: advisory locks of create_queue and may_look_at; row locks pgq.queue, pgq.registration,
+-- Returns: the queue.
+-- Raises: PQ001; 55P03 by the caller's lock_timeout.
+-- Writes: advisory locks of create_queue and try_lock_against_drop; row locks pgq.queue, pgq.registration,
 --   pgq.consumer; ACCESS EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE lock on the
 --   sequences.
 create or replace function pgq.lock_queue(i_queue_name text)
@@ -28,7 +28,6 @@ declare
     v_timeout constant text := current_setting('lock_timeout');
     v_lock text := c_whole;  -- what is waited for, then what is tried
     v_waits boolean;
-    q pgq.queue;
 begin
     loop
         begin
@@ -56,8 +55,7 @@ begin
                 execute v_lock;
             end loop;
             perform set_config('lock_timeout', v_timeout, true);
-            select * into q from pgq.queue where queue_name = i_queue_name;
-            return q;
+            return pgq.find_queue(i_queue_name);
         exception
             when lock_not_available then
                 if v_waits then

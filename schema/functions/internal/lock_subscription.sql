@@ -4,8 +4,8 @@
 -- comes first and the look after it, as in lock_batch.
 --
 -- Returns: the newest position.
--- Raises: PQ002 Not subscriber to queue; 40001 as check_snapshot, check_newest.
--- Writes: row lock pgq.registration; as check_snapshot, check_newest.
+-- Raises: PQ002 Not subscriber to queue; 40001 as check_snapshot, check_newest_position.
+-- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_subscription(i_queue_name text, i_consumer_name text)
 returns pgq.position language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
@@ -15,11 +15,12 @@ declare
 begin
     perform from pgq.registration where sub_id = v_sub for no key update;
     perform pgq.check_snapshot();
-    select * into p from pgq.position where pos_sub = v_sub order by pos_no desc limit 1;
+    select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins into p
+      from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002';
     end if;
-    perform pgq.check_newest(p);
+    perform pgq.check_newest_position(p);
     return p;
 end
 $$;

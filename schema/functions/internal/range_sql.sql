@@ -36,7 +36,7 @@ declare
     v_given bigint[];
     v_givers bigint[];
     v_columns constant text := ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows constant text := format('pgq.%I', 'event_' || i_queue_id) || ' where ' || case when i_sub_id is null
+    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id)) || ' where ' || case when i_sub_id is null
         then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
     v_own constant text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows || case when v_staged = '{}' then ''
         else format(' and (ev_owner is not null or ev_txid <> all (%L))', v_staged) end;

@@ -18,7 +18,7 @@ declare
     v_unseen boolean;
 begin
     execute format('select exists (select from pgq.%1$I where ev_txid >= $1) or exists (select from pgq.%1$I where ev_txid = any ($2))',
-            'event_' || i_queue_id || '_' || i_table)
+            pgq.event_table(i_queue_id, i_table))
         into v_unseen using txid_snapshot_xmax(v_snapshot), array(
             select txid_snapshot_xip(v_snapshot)
             union all

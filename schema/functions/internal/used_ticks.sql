@@ -7,8 +7,7 @@
 -- Writes: nothing.
 create or replace function pgq.used_ticks(out queue_id int, out tick_id bigint)
 returns setof record language sql as $$
-    select r.sub_queue, unnest(array[p.pos_last_tick, p.pos_next_tick] || p.pos_pins)
-      from pgq.registration r
-     cross join lateral (select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
+    select p.sub_queue, unnest(array[p.pos_last_tick, p.pos_next_tick] || p.pos_pins)
+      from pgq.current_position p
 $$;
 comment on function pgq.used_ticks() is 'The ticks that subscriptions refer to.';

@@ -17,9 +17,8 @@ begin
         return 0;
     end if;
     delete from pgq.position old
-     using (select r.sub_id, (select max(pos_no) from pgq.position where pos_sub = r.sub_id) as current
-              from pgq.registration r) newest
-     where old.pos_sub = newest.sub_id and old.pos_no < newest.current;
+     using pgq.current_position newest
+     where old.pos_sub = newest.sub_id and old.pos_no < newest.pos_no;
     delete from pgq.position where pos_sub not in (select sub_id from pgq.registration);
     return 0;
 end

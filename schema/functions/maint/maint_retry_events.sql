@@ -65,7 +65,7 @@ begin
                     returning *)
                 insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
                 select ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-                  from due order by ev_id$sql$, concat('event_', q.queue_id, '_', q.queue_cur_table))
+                  from due order by ev_id$sql$, pgq.event_table(q.queue_id, q.queue_cur_table))
                 using q.queue_id, v_from, v_xmax, v_xip, c_limit;
             get diagnostics v_moved = row_count;
             if v_moved > 0 then

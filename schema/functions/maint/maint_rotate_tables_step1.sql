@@ -30,11 +30,11 @@ declare
     v_table text;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.refuse_isolation('a rotation');
+        perform pgq.raise_wrong_isolation('a rotation');
     end if;
     select * into q from pgq.queue where queue_name = i_queue_name for update;
     if not found then
-        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+        perform pgq.raise_queue_not_found(i_queue_name);
     elsif q.queue_switch_step2 is null
             or q.queue_switch_time + q.queue_rotation_period >= now() and q.queue_switch_time <= clock_timestamp() then
         return 0;
@@ -47,7 +47,7 @@ begin
         raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest using errcode = 'PQ015';
     end if;
     v_next := (q.queue_cur_table + 1) % q.queue_ntables;
-    v_table := 'event_' || q.queue_id || '_' || v_next;
+    v_table := pgq.event_table(q.queue_id, v_next);
     begin
         execute format('lock table pgq.%I in access exclusive mode nowait', v_table);
     exception when lock_not_available then

@@ -21,14 +21,14 @@ begin
         select * from pgq.queue where queue_id in (select stage_queue from pgq.stage) order by queue_id
     loop
         begin
-            execute format('lock table pgq.%I in access share mode nowait', 'event_' || q.queue_id);
+            execute format('lock table pgq.%I in access share mode nowait', pgq.event_table(q.queue_id));
             execute format($sql$
                 delete from pgq.stage
                  where stage_queue = $1 and stage_commit is not null
                    and stage_txid < coalesce((select min(ev_txid) from pgq.%I), 9223372036854775807)
                    and (stage_commit = 0 or txid_visible_in_snapshot(stage_commit,
                             (select tick_snapshot from pgq.tick where tick_queue = $1 and tick_id >= $2 order by tick_id limit 1)))$sql$,
-                'event_' || q.queue_id)
+                pgq.event_table(q.queue_id))
                 using q.queue_id, q.queue_low_tick;
         exception when undefined_table or lock_not_available then
             continue;  -- dropped meanwhile, or the next turn will do

@@ -33,7 +33,7 @@ begin
         select * into q from pgq.queue where queue_name = i_queue_name for update;
     end if;
     if not found then
-        raise exception 'No such event queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
+        perform pgq.raise_queue_not_found(i_queue_name);
     end if;
     v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
     delete from pgq.tick

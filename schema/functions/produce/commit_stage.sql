@@ -40,7 +40,7 @@ begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, false, null, 0);
     perform pgq.check_restored(q);
-    perform pgq.lock_current(q);
+    perform pgq.lock_current_table(q);
     insert into pgq.ledger as l (ledger_queue, ledger_writer, ledger_epoch, ledger_fingerprint)
     values (q.queue_id, i_writer, i_epoch, i_fingerprint)
     on conflict (ledger_queue, ledger_writer) do update

@@ -5,21 +5,18 @@
 -- a queue, and a table is truncated only when everything in it was consumed.
 --
 -- Returns: the qualified, quoted name.
--- Raises: PQ001 Event queue not found; PQ006 Writing to queue disabled.
+-- Raises: PQ001; PQ006 Writing to queue disabled.
 -- Writes: nothing.
 create or replace function pgq.current_event_table(x_queue_name text)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    q pgq.queue;
+    q constant pgq.queue := pgq.find_queue(x_queue_name);
 begin
-    select * into q from pgq.queue where queue_name = x_queue_name;
-    if not found then
-        raise exception 'Event queue not found' using errcode = 'PQ001', detail = format('queue %s', x_queue_name);
-    elsif q.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
+    if q.queue_disable_insert and current_setting('session_replication_role') <> 'replica' then
         raise exception 'Writing to queue disabled' using errcode = 'PQ006', detail = format('queue %s', x_queue_name);
     end if;
-    return pgq.quote_fqname(q.queue_data_pfx || '_' || q.queue_cur_table);
+    return format('pgq.%I', pgq.event_table(q.queue_id, q.queue_cur_table));
 end
 $$;
 comment on function pgq.current_event_table(text) is 'The table that a COPY writes into.';

@@ -18,7 +18,7 @@ begin
         return 0;
     end if;
     perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
-    perform pgq.lock_current(q);
+    perform pgq.lock_current_table(q);
     update pgq.stage set stage_commit = 0
      where stage_queue = q.queue_id and stage_writer = i_writer and stage_commit is null;
     get diagnostics v_count = row_count;

@@ -33,7 +33,7 @@ begin
             select * from unnest($1, $2, $3, $4, $5, $6) with ordinality u (t, d, e1, e2, e3, e4, n) order by n)
         insert into pgq.%I (ev_id, ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
         select nextval(%L::regclass), now(), t, d, e1, e2, e3, e4 from ordered
-        returning ev_id$sql$, 'event_' || q.queue_id || '_' || q.queue_cur_table, q.queue_event_seq)
+        returning ev_id$sql$, pgq.event_table(q.queue_id, q.queue_cur_table), q.queue_event_seq)
         using ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s;
 end
 $$;

@@ -3,23 +3,20 @@
 -- Ticks a queue if PGQ's rule wants it (see tick_is_due).
 --
 -- Returns: the tick's id; null when it is not time yet, or the queue is being dropped.
--- Raises: PQ001 no such queue; PQ011 external tick source, or paused; as insert_tick.
+-- Raises: PQ001; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not time yet.
 create or replace function pgq.ticker(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    q pgq.queue;
+    q constant pgq.queue := pgq.find_queue(i_queue_name);
 begin
-    select * into q from pgq.queue where queue_name = i_queue_name;
-    if not found then
-        raise exception 'no such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name);
-    elsif q.queue_external_ticker then
+    if q.queue_external_ticker then
         raise exception 'This queue has external tick source.' using errcode = 'PQ011', detail = format('queue %s', i_queue_name);
     elsif q.queue_ticker_paused then
         raise exception 'Ticker has been paused for this queue' using errcode = 'PQ011', detail = format('queue %s', i_queue_name),
             hint = format('select pgq.set_queue_config(%L, ''ticker_paused'', ''false'')', i_queue_name);
-    elsif not pgq.may_look_at(q.queue_id) or not pgq.tick_is_due(q) then
+    elsif not pgq.try_lock_against_drop(q.queue_id) or not pgq.tick_is_due(q) then
         return null;
     end if;
     -- another ticker may have been faster: look again when the queue is ours
@@ -48,7 +45,7 @@ declare
     v_ticked bigint := 0;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform pgq.refuse_isolation('a tick');
+        perform pgq.raise_wrong_isolation('a tick');
     end if;
     for v_name in
         select queue_name from pgq.queue where not queue_external_ticker and not queue_ticker_paused order by queue_name

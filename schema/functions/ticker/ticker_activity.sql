@@ -8,7 +8,7 @@
 -- PL/pgSQL keeps the plan. A function in SQL is planned anew in every statement before PostgreSQL 18, which takes longer
 -- than looking at a few queues.
 --
--- Writes: as may_look_at; takes no xid.
+-- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_activity(
     i_first int, i_last int, i_queue_ids int[],
     out queue_id int, out queue_name text, out sequence regclass, out event_seq bigint)
@@ -24,7 +24,7 @@ begin
             select *, to_regclass(queue_event_seq) from pgq.queue
              where queue_id between i_first and i_last and queue_id <> all (i_queue_ids)) q
      cross join lateral (
-            select case when pgq.may_look_at(q.queue_id)
+            select case when pgq.try_lock_against_drop(q.queue_id)
                 then coalesce(pg_sequence_last_value(q.sequence), 0) end) looked (event_seq)
      where not q.queue_external_ticker and not q.queue_ticker_paused and looked.event_seq is not null;
 end

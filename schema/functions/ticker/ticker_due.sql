@@ -6,7 +6,7 @@
 -- One query for all, as a call of tick_is_due for each takes five times as long. If it fails, because of some queue, they
 -- are called after all, to find out which.
 --
--- Writes: as may_look_at; takes no xid.
+-- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_due(i_first int, i_last int)
 returns setof text language plpgsql
 security definer set search_path = pg_catalog, pg_temp
@@ -22,7 +22,7 @@ begin
                 select *, to_regclass(queue_event_seq) as seq
                   from pgq.queue
                  where queue_id between i_first and i_last and not queue_external_ticker and not queue_ticker_paused
-                   and pgq.may_look_at(queue_id)) looked
+                   and pgq.try_lock_against_drop(queue_id)) looked
          cross join lateral (
                 select coalesce(pg_sequence_last_value(seq), 0) - seqs[1] as new, v_now - times[1] as lag, times[1] - times[2] as gap
                   from (
@@ -41,7 +41,7 @@ begin
          where queue_id between i_first and i_last and not queue_external_ticker and not queue_ticker_paused
     loop
         begin
-            if pgq.may_look_at(q.queue_id) and pgq.tick_is_due(q) then
+            if pgq.try_lock_against_drop(q.queue_id) and pgq.tick_is_due(q) then
                 return next q.queue_name;
             end if;
         exception when others then

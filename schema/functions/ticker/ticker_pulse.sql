@@ -4,14 +4,14 @@
 -- i_excluded, or when a queue comes or goes: a ticker that finds it as it was need not look at each of them, which takes
 -- twice as long (see ticker_activity). A 64-bit hash, of which no two texts in a row are the same by chance.
 --
--- Writes: as may_look_at; takes no xid.
+-- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
     return (
         select count(*) || ' ' || coalesce(bit_xor(hashint8extended(
-                case when pgq.may_look_at(queue_id) then coalesce(pg_sequence_last_value(to_regclass(queue_event_seq)), 0) else -1 end,
+                case when pgq.try_lock_against_drop(queue_id) then coalesce(pg_sequence_last_value(to_regclass(queue_event_seq)), 0) else -1 end,
                 queue_id)), 0)
           from pgq.queue
          where queue_id between i_first and i_last and queue_id <> all (i_excluded)

@@ -4,7 +4,7 @@
 -- that it locks: see lock_for_compaction.
 --
 -- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.compaction_N.
-do $beside$
+do $wait$
 declare
     v_mark text;
 begin
@@ -21,4 +21,4 @@ begin
         end;
     end loop;
 end
-$beside$;
+$wait$;

@@ -1,10 +1,10 @@
--- Function: pgq.follow_disable()
+-- Function: pgq.update_insert_rights()
 --
 -- The trigger that takes the right to COPY from producers while a queue's disable_insert is set,
 -- and gives it back, whether set_queue_config or an UPDATE of the column sets it. See grant_perms.
 --
 -- Writes: as grant_perms.
-create or replace function pgq.follow_disable()
+create or replace function pgq.update_insert_rights()
 returns trigger language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -12,14 +12,14 @@ begin
     return null;
 end
 $$;
-comment on function pgq.follow_disable() is 'Takes the right to COPY from producers while disable_insert is set.';
+comment on function pgq.update_insert_rights() is 'Takes the right to COPY from producers while disable_insert is set.';
 
 do $trigger$  -- only where it is missing: making it locks pgq.queue
 begin
-    if not exists (select from pg_trigger where tgrelid = 'pgq.queue'::regclass and tgname = 'follow_disable') then
-        create trigger follow_disable after update of queue_disable_insert on pgq.queue
+    if not exists (select from pg_trigger where tgrelid = 'pgq.queue'::regclass and tgname = 'update_insert_rights') then
+        create trigger update_insert_rights after update of queue_disable_insert on pgq.queue
             for each row when (old.queue_disable_insert <> new.queue_disable_insert)
-            execute function pgq.follow_disable();
+            execute function pgq.update_insert_rights();
     end if;
 end
 $trigger$;

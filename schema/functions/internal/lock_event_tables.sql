@@ -1,4 +1,4 @@
--- Function: pgq.lock_events(i_queue_name text)
+-- Function: pgq.lock_event_tables(i_queue_name text)
 --
 -- Keeps rotation away from a queue's events until the transaction ends. A subscription holds back what it has not passed;
 -- who reads any other range may be overtaken, and a truncated table looks empty to every snapshot. So the lock comes first,
@@ -10,10 +10,10 @@
 --
 -- Raises: 40001 rotated since the snapshot; roll back and call again. 42P01 the queue was dropped meanwhile.
 -- Writes: ACCESS SHARE lock on the event tables.
-create or replace function pgq.lock_events(i_queue_name text)
+create or replace function pgq.lock_event_tables(i_queue_name text)
 returns void language plpgsql as $$
 declare
-    v_table text := (select 'event_' || queue_id from pgq.queue where queue_name = i_queue_name);
+    v_table text := (select pgq.event_table(queue_id) from pgq.queue where queue_name = i_queue_name);
 begin
     if v_table is null then
         return;
@@ -27,4 +27,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq.lock_events(text) is 'Keeps rotation away from a queue''s events until the transaction ends.';
+comment on function pgq.lock_event_tables(text) is 'Keeps rotation away from a queue''s events until the transaction ends.';

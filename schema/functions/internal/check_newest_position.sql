@@ -1,4 +1,4 @@
--- Function: pgq.check_newest(p pgq.position)
+-- Function: pgq.check_newest_position(p pgq.position)
 --
 -- Refuses a REPEATABLE READ or SERIALIZABLE transaction that takes an older position for the newest. The caller holds the
 -- registration's row lock, but its snapshot may be older than what the previous owner wrote. So the next pos_no is tried:
@@ -7,7 +7,7 @@
 --
 -- Raises: 40001, somebody else moved the position.
 -- Writes: insert and delete pgq.position, in those isolation levels.
-create or replace function pgq.check_newest(p pgq.position)
+create or replace function pgq.check_newest_position(p pgq.position)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -16,4 +16,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq.check_newest(pgq.position) is 'Refuses a transaction that does not see the newest position.';
+comment on function pgq.check_newest_position(pgq.position) is 'Refuses a transaction that does not see the newest position.';

@@ -1,11 +1,11 @@
--- Function: pgq.grow_queue(x_queue_name text, x_ntables text)
+-- Function: pgq.add_event_tables(x_queue_name text, x_ntables text)
 --
 -- Gives a queue more rotating tables. Fewer would mean moving events, so that is refused. The caller holds the
 -- advisory lock of create_queue and the queue's row lock.
 --
 -- Raises: PQ009.
 -- Writes: update pgq.queue; create table, create function.
-create or replace function pgq.grow_queue(x_queue_name text, x_ntables text)
+create or replace function pgq.add_event_tables(x_queue_name text, x_ntables text)
 returns void language plpgsql as $$
 declare
     q pgq.queue;
@@ -30,4 +30,4 @@ begin
     perform pgq.build_insert_path(q.queue_id);
 end
 $$;
-comment on function pgq.grow_queue(text, text) is 'Gives a queue more rotating tables.';
+comment on function pgq.add_event_tables(text, text) is 'Gives a queue more rotating tables.';

@@ -1,4 +1,4 @@
--- Function: pgq.refuse_isolation(i_what text)
+-- Function: pgq.raise_wrong_isolation(i_what text)
 --
 -- Says that a call needs READ COMMITTED. It takes a lock and then has to see what the holder before
 -- committed; in the higher levels the snapshot is older than the lock, and nothing shows what came
@@ -10,7 +10,7 @@
 -- Parameters: i_what: the subject of the message.
 -- Raises: PQ013, always.
 -- Writes: nothing.
-create or replace function pgq.refuse_isolation(i_what text)
+create or replace function pgq.raise_wrong_isolation(i_what text)
 returns void language plpgsql as $$
 begin
     raise exception using errcode = 'PQ013',
@@ -22,4 +22,4 @@ begin
                 session_user, current_database(), 'read committed') end;
 end
 $$;
-comment on function pgq.refuse_isolation(text) is 'Says that a call needs READ COMMITTED.';
+comment on function pgq.raise_wrong_isolation(text) is 'Says that a call needs READ COMMITTED.';
