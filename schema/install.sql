@@ -30,7 +30,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir views/subscription.sql
 insert into pgq.installation (version) select 1 where not exists (select from pgq.installation);
 
--- What the rest is made of
+-- Helpers of several groups
 \ir functions/internal/set_rights.sql
 \ir functions/internal/event_table.sql
 \ir functions/internal/raise_queue_not_found.sql
@@ -76,16 +76,8 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/produce/insert_events.sql
 \ir functions/produce/current_event_table.sql
 
--- Producers of many events, by tasks side by side: in once
-\ir functions/internal/lock_current_table.sql
-\ir functions/internal/check_writer.sql
-\ir functions/produce/open_stage.sql
-\ir functions/produce/commit_stage.sql
-\ir functions/produce/drop_stage.sql
-
 -- The ticker: ticks, retries, rotation
 \ir functions/internal/check_tick_order.sql
-\ir functions/internal/check_restored.sql
 \ir functions/internal/try_lock_against_drop.sql
 \ir functions/internal/insert_tick.sql
 \ir functions/internal/tick_wanted.sql
@@ -106,7 +98,6 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/maint/maint_ticks.sql
 \ir functions/maint/maint_recent_ticks.sql
 \ir functions/maint/maint_positions.sql
-\ir functions/maint/maint_stages.sql
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql
 
@@ -138,19 +129,29 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/finish_batch.sql
 
--- Readers of ranges: any ticks, and a subscription that keeps them
+-- Readers of tick ranges, with a subscription that keeps the ticks
 \ir functions/internal/check_range.sql
 \ir functions/internal/find_range.sql
 \ir functions/internal/lock_event_tables.sql
 \ir functions/consume/tick_event_sql.sql
-\ir functions/consume/get_tick_stages.sql
 \ir functions/consume/get_tick_events.sql
 \ir functions/internal/lock_subscription.sql
 \ir functions/internal/raise_subscription_moved.sql
 \ir functions/consume/pin_range.sql
 \ir functions/consume/advance_subscription.sql
 
--- Everybody: what is going on
+-- Stages: the events of many transactions, released together and once
+\ir functions/stages/check_writer.sql
+\ir functions/stages/check_restored.sql
+\ir functions/stages/lock_current_table.sql
+\ir functions/stages/open_stage.sql
+\ir functions/stages/commit_stage.sql
+\ir functions/stages/drop_stage.sql
+\ir functions/stages/find_range_stages.sql
+\ir functions/stages/get_tick_stages.sql
+\ir functions/stages/maint_stages.sql
+
+-- Everybody: the state of queues and consumers
 \ir functions/info/get_queue_info.sql
 \ir functions/info/get_consumer_info.sql
 \ir functions/info/get_consumer_counts.sql

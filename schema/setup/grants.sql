@@ -35,8 +35,8 @@ begin
             build_insert_path build_insert_tree check_extra_maint check_insert check_name
             check_newest_position check_range check_restored check_snapshot check_tick_order
             check_writer compact_positions compact_ticks create_event_table due_retries
-            event_table find_batch find_batch_events find_queue find_range find_subscription
-            insert_row insert_tick is_extra_maint lock_batch lock_current_table lock_event_tables
+            event_table find_batch find_batch_events find_queue find_range find_range_stages
+            find_subscription insert_row insert_tick is_extra_maint lock_batch lock_current_table lock_event_tables
             lock_for_compaction lock_queue lock_subscription move_position raise_queue_not_found
             raise_subscription_moved raise_wrong_isolation range_sql read_sequence set_rights
             slowest_tick subtract_ids system_identifier tick_is_due tick_sees_table tick_wanted

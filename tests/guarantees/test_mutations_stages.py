@@ -34,7 +34,7 @@ def no_deadlock(first: Any, then: Any) -> partial[None]:
 
 MUTATIONS = {
     "forget which stages a share is of": Mutation(
-        "range_sql", "and (i_stages is null or stage_txid = any (i_stages))", "", sharing
+        "find_range_stages", "and (i_stages is null or stage_txid = any (i_stages))", "", sharing
     ),
     "read what was not staged in each share": Mutation(
         "range_sql",
@@ -74,7 +74,7 @@ MUTATIONS = {
     ),
     "let a share be empty without a word": Mutation(
         "range_sql",
-        "i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_given), 0)",
+        "i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_released), 0)",
         "false",
         stages.test_share_of_a_stage_that_is_not_of_the_range_is_refused,
     ),
@@ -106,25 +106,25 @@ MUTATIONS = {
         ),
     ),
     "know only stages that began after the last tick": Mutation(
-        "range_sql",
-        " or stage_txid = any (v_late)",
+        "find_range_stages",
+        " or stage_txid = any (i_late)",
         "",
         stages.test_stage_in_progress_at_a_tick_waits_as_any_other,
     ),
     "never give staged events": Mutation(
         "range_sql",
-        "if v_given is not null then",
+        "if v_released is not null then",
         "if false then",
         stages.test_stage_committed_by_its_own_transaction_is_given_by_it,
     ),
     "forget who committed stages over a tick": Mutation(
-        "range_sql",
-        " or stage_commit = any (v_late)",
+        "find_range_stages",
+        " or stage_commit = any (i_late)",
         "",
         stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
     ),
     "give what is committed after the tick": Mutation(
-        "range_sql",
+        "find_range_stages",
         "and txid_visible_in_snapshot(stage_commit, i_next)",
         "",
         stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,

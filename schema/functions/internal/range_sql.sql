@@ -1,26 +1,28 @@
 -- Function: pgq.range_sql(i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int,
 --   i_stages bigint[])
 --
--- The query of the events that one tick's snapshot sees and an earlier one's does not.
+-- The query of the events that one tick's snapshot sees and an earlier tick's does not.
 --
--- "ev_txid >= xmin of the last tick" would be right and simple, but xmin stands still while any transaction is
--- open: each batch would read again everything since that transaction began. So the range goes from xmax to xmax, and the
--- transactions that were in progress at the last tick and had ended by the current one are listed: one index probe
--- each. Events of those that rolled back are invisible anyway (G2).
+-- "ev_txid >= xmin of the last tick" would be right and simple. But xmin stands still while any
+-- transaction is open, so each batch would read everything since that transaction began. Here the
+-- range goes from xmax to xmax. The transactions that were in progress at the last tick and had
+-- ended by the next one are listed, with one index probe each. Events of those that rolled back are
+-- invisible anyway (G2).
 --
--- All tables of the queue are read (through their parent): the one that a late writer used may be any of them, and an
--- index probe that finds nothing is cheap (G1).
+-- All tables of the queue are read, through their parent: a late writer may have used any of them,
+-- and an index probe that finds nothing is cheap (G1).
 --
--- Events of stages wait for the transaction that commits them (open_stage): they are left out where their own transaction
--- would have them, and come where that one is, under its id. The stages are listed in the text, so that it selects the same
--- whatever becomes of them. They are known: what the current tick sees is committed, and so is its row in pgq.stage.
--- OFFSET 0 makes it one index probe a stage: as a plain join, planned without statistics, a hundred stages read the whole
--- index.
+-- The events of a stage wait for the transaction that releases them: see open_stage. The query
+-- leaves them out where their own transaction would have them, and adds them where the releasing
+-- transaction is, under its id. The text lists the stages, so that it selects the same events
+-- whatever becomes of the stages. OFFSET 0 makes it one index probe a stage: as a plain join,
+-- planned without statistics, a hundred stages read the whole index.
 --
--- Parameters: i_sub_id: whose retried events belong to it; null: nobody's. i_stages: as in tick_event_sql.
+-- Parameters: i_sub_id: the subscription whose retried events are included; null: none.
+--   i_stages: as in tick_event_sql.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
--- Raises: PQ009 a stage is not given in this range: a part of it would be silently empty.
+-- Raises: PQ009 a stage was not released in this range; its part would be empty without a word.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
     i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
@@ -29,36 +31,38 @@ set enable_seqscan = off as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_last);
     v_end constant bigint := txid_snapshot_xmax(i_next);
-    v_late constant bigint[] := array(select x from txid_snapshot_xip(i_last) x where txid_visible_in_snapshot(x, i_next));
-    v_staged constant bigint[] := array(
-        select stage_txid from pgq.stage
-         where stage_queue = i_queue_id and (stage_txid >= v_first and stage_txid < v_end or stage_txid = any (v_late)));
-    v_given bigint[];
-    v_givers bigint[];
+    v_late constant bigint[] := array(
+        select x from txid_snapshot_xip(i_last) x where txid_visible_in_snapshot(x, i_next));
+    v_hidden bigint[] := '{}';
+    v_released bigint[];
+    v_released_by bigint[];
     v_columns constant text := ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
     v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id)) || ' where ' || case when i_sub_id is null
         then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
-    v_own constant text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows || case when v_staged = '{}' then ''
-        else format(' and (ev_owner is not null or ev_txid <> all (%L))', v_staged) end;
-    v_sql text := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
+    v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
+    v_sql text;
 begin
+    if exists (select from pgq.stage where stage_queue = i_queue_id) then
+        select * into v_hidden, v_released, v_released_by
+          from pgq.find_range_stages(i_queue_id, v_first, v_end, v_late, i_next, i_stages);
+    end if;
+    if v_hidden <> '{}' then
+        v_own := v_own || format(' and (ev_owner is not null or ev_txid <> all (%L))', v_hidden);
+    end if;
+    v_sql := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
     if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
         v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, %L::pg_catalog.txid_snapshot)', i_next);
     end if;
     if v_late <> '{}' then
         v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid = any (%L)', v_late);
     end if;
-    select array_agg(stage_txid), array_agg(stage_commit) into v_given, v_givers
-      from pgq.stage
-     where stage_queue = i_queue_id and (stage_commit >= v_first and stage_commit < v_end or stage_commit = any (v_late))
-       and txid_visible_in_snapshot(stage_commit, i_next) and (i_stages is null or stage_txid = any (i_stages));
-    if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_given), 0) then
-        raise exception 'not all of these stages were given in this range' using errcode = 'PQ009', detail = format('stages %s', i_stages),
+    if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_released), 0) then
+        raise exception 'not all of these stages were released in this range' using errcode = 'PQ009', detail = format('stages %s', i_stages),
             hint = 'name stages that pgq.get_tick_stages lists, each once';
     end if;
-    if v_given is not null then
+    if v_released is not null then
         v_sql := case when i_stages is null then v_sql || ' union all ' else '' end || 'select ev_id, ev_time, giver as ev_txid' || v_columns
-            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_given, v_givers)
+            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_released, v_released_by)
             || 'lateral (select * from ' || v_rows || ' and ev_owner is null and ev_txid = staged offset 0) e';
     end if;
     return v_sql;
