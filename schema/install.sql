@@ -1,6 +1,6 @@
--- The engine of pgqpy, whole: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema print` read this file.
--- It may be run any number of times, by several sessions at once: one transaction under one lock. Tables are made
--- once; functions and rights are replaced each time.
+-- The whole engine of pgqpy: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema
+-- print` read this file. It may run any number of times, in several sessions at once: it is one
+-- transaction under one lock. Tables are created once; functions and rights are replaced each time.
 \set ON_ERROR_STOP on
 begin isolation level read committed;
 set local client_min_messages = warning;
@@ -70,7 +70,7 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/admin/set_queue_config.sql
 \ir functions/admin/repair_queue.sql
 
--- Producers: events in
+-- Producers: inserting events
 \ir functions/produce/insert_event.sql
 \ir functions/produce/insert_event_raw.sql
 \ir functions/produce/insert_events.sql
@@ -101,7 +101,7 @@ insert into pgq.installation (version) select 1 where not exists (select from pg
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql
 
--- Consumers: batches out
+-- Consumers: reading batches
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/register_consumer.sql
 \ir functions/consume/unregister_consumer.sql

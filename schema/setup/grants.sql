@@ -1,10 +1,10 @@
--- The rights of each role (pgq-contract 1.9), set exactly: see set_rights. PUBLIC gets nothing that
--- shows a payload.
+-- The rights of each role (pgq-contract 1.9), set exactly: see set_rights. PUBLIC gets no right
+-- that shows a payload.
 --
--- Every function and every table of ours is listed here. What somebody else put into the schema keeps
--- its rights, a function of the same name with other parameters too: ours are those that this
--- transaction has written. By age, for psql may run each statement as a subtransaction, with an id of
--- its own.
+-- The lists name every function and table of the engine. Functions that another role put into the
+-- schema keep their rights, also those that share a name and differ in parameters. The engine's own
+-- are those that this transaction wrote. Their age tells, not their xmin: psql may run each
+-- statement in a subtransaction, with an id of its own.
 --
 -- Writes: as set_rights.
 do $functions$
@@ -65,7 +65,7 @@ begin
        ) listed (names, rights)
       cross join regexp_split_to_table(names, ' ') name
        join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relname = name;
-    perform pgq.set_rights('pg_class', oid, '{public select}')  -- a dump by another role than the owner locks it too
+    perform pgq.set_rights('pg_class', oid, '{public select}')  -- pg_dump locks it too, by any role
        from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
     perform pgq.grant_perms(queue_name) from pgq.queue order by queue_id;
 end

@@ -1,15 +1,16 @@
--- Refuses, before anything else is written, a database in which the engine can't be installed, and
--- makes the schema.
+-- Refuses a database in which the engine cannot be installed, before anything else is written, and
+-- creates the schema.
 --
--- The owner of a schema, and every role that may create in it, can put a function of its own where
--- ours is expected. It runs with the rights of its caller, and the installer calls it first. So the schema is either made
--- here, or it is the installer's own and holds nothing, or it is ours and everything in it is the
--- installer's own. Nothing of it is read before that is known.
+-- The owner of a schema, and every role that may create objects in it, can put a function where the
+-- engine's is expected. The installer calls functions of the schema, with its own rights. So one of
+-- three must hold: the schema is created here; it is the installer's own and empty; it is an
+-- installed engine and every object in it is the installer's own. No object in it is read before
+-- that is known.
 --
--- Raises PQ014: the server is older than PostgreSQL 14; the extension pgq is there; a schema pgq of
--- somebody else, or with objects of somebody else, is there; what is installed is newer than this
--- file.
--- Writes: create schema, where there is none.
+-- Raises: PQ014: the server is older than PostgreSQL 14; the extension pgq is installed; a schema
+--   pgq belongs to another role, or holds objects of another role; the installed version is newer
+--   than this file.
+-- Writes: create schema, if it is missing.
 do $preflight$
 declare
     shipped constant int := 1;  -- the highest number in steps/; 1 without steps
@@ -34,7 +35,7 @@ begin
      where n.nspname = 'pgq';
     if not found then
         begin
-            create schema pgq;  -- never "if not exists": it would accept one that somebody makes at this moment
+            create schema pgq;  -- never "if not exists": it would accept a schema that another role creates now
         exception when duplicate_schema or unique_violation then
             raise exception using errcode = 'PQ014', message = 'another session has just made a schema pgq',
                 hint = 'install again';

@@ -1,7 +1,7 @@
--- Makes the four roles of the engine, where they are missing.
+-- Creates the four roles of the engine that are missing.
 --
--- Raises PQ014 when a role is missing and the installer may not create it, with the statements for an
--- administrator.
+-- Raises: PQ014, a role is missing and the installer may not create roles; the hint has the
+--   statements for an administrator.
 -- Writes: roles of the cluster, membership of pgq_admin in pgq_reader and pgq_writer.
 do $roles$
 declare
@@ -22,7 +22,7 @@ begin
             begin
                 execute format('create role %I', parent);
             exception when duplicate_object or unique_violation then
-                null;  -- roles belong to the cluster: an install in another database was faster
+                null;  -- an installation in another database of the cluster was faster
             end;
         end loop;
     end if;

@@ -1,7 +1,7 @@
--- Waits for what an installation cannot run beside, and keeps it away until the end: queues that
--- are made, dropped or configured, and compactions. They change rows of pg_class that grants change
--- too, which PostgreSQL refuses as "tuple concurrently updated". A compaction renames the table
--- that it locks: see lock_for_compaction.
+-- Waits for sessions that create, drop or configure queues and for compactions, and keeps both away
+-- until the installation ends. They change rows of pg_class that grants change too, which
+-- PostgreSQL refuses as "tuple concurrently updated". A compaction renames the table that it locks:
+-- see lock_for_compaction.
 --
 -- Writes: advisory lock of create_queue; ACCESS EXCLUSIVE lock on pgq.compaction_N.
 do $wait$

@@ -1,17 +1,17 @@
 -- Function: pgq.drop_queue(x_queue_name text, x_force boolean)
 --
--- Drops a queue with its events. With x_force its consumers are unregistered first.
+-- Drops a queue with its events. With x_force it unregisters the queue's consumers first.
 --
--- What is not the queue's own stays: a view, or a table with a column of an event table's type,
--- that would go with the queue's tables is named, and nothing is dropped.
+-- A view, or a column of an event table's type, that depends on the queue's tables is not dropped:
+-- the error names it, and the queue stays.
 --
--- Open transactions that use the queue are waited for, without a deadlock: see lock_queue. While
--- its locks are held, no other session writes the rows deleted here: a writer of retried or dead
--- events locks a registration or an event table, a writer of the ledger or of stages an event table.
+-- It waits for open transactions that use the queue, without a deadlock: see lock_queue. While its
+-- locks are held, no other session writes the rows deleted here: a writer of retried or dead events
+-- locks a registration or an event table first, a writer of the ledger or of stages an event table.
 --
 -- Returns: 1. The form without x_force returns null for null.
--- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on
---   the queue's tables or sequences; 55P03 as lock_queue.
+-- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on the queue's tables or
+--   sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
 --   create function.
@@ -24,7 +24,7 @@ declare
     v_name text;
     v_dependents text;
 begin
-    for v_turn in 1 .. 2 loop  -- refuse before waiting for anybody; then look again, when nobody can register
+    for v_turn in 1 .. 2 loop  -- check before the locks; again with them
         if v_turn = 2 then
             q := pgq.lock_queue(x_queue_name);
         end if;

@@ -1,9 +1,9 @@
 -- Function: pgq.grant_perms(x_queue_name text)
 --
--- Gives the roles exactly their rights on a queue's sequences and tables. pgq_writer gets on the
--- rotating tables what a COPY needs: the columns that a producer may choose, and no other. So a
--- writer can't forge ev_txid or ev_owner. While disable_insert is set it has none of them, for
--- nothing asks a COPY whether it may.
+-- Gives the roles exactly their rights on a queue's sequences and tables. On the rotating tables
+-- pgq_writer gets what a COPY needs: INSERT on the columns that a producer may fill, and on no
+-- other. So a writer cannot forge ev_txid or ev_owner. While disable_insert is set, pgq_writer gets
+-- no INSERT, because a COPY checks no setting.
 --
 -- Returns: 1.
 -- Raises: PQ001.

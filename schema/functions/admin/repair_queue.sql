@@ -1,19 +1,23 @@
 -- Function: pgq.repair_queue(i_queue_name text)
 --
--- Makes a queue usable that was restored into a cluster with smaller transaction ids (PQ012). Every consumer goes on
--- where it was, and gets each event exactly once, also those that were inserted since the restore.
+-- Makes a queue usable that was restored into a cluster with smaller transaction ids (PQ012). Every
+-- consumer goes on where it was, and gets each event exactly once, also events that were inserted
+-- since the restore.
 --
--- A batch is decided by numbers only, so the old numbers are replaced by small ones that keep every decision. Let
--- K be the ticks that a subscription refers to (used_ticks), and the last one, in their order. Tick number j gets the
--- snapshot that sees everything below 3 + j; an event that n of these ticks do not see gets the txid 3 + n. (xids below 3
--- are PostgreSQL's own.) An event with an id beyond the last tick's was inserted since: no tick sees it. All other ticks
--- go. The rows are written anew into the first table, so that no dead row stays behind. Events that wait for
--- commit_stage go too: it says PQ018 when it comes. Beyond the last tick, events of a stage are told from those that were
--- inserted since by ev_time, which is the time of their transaction unless the producer chose another.
+-- Transaction ids decide which batch an event is in. So the old ids are replaced by small ones that
+-- keep every decision. Let K be the ticks that a subscription refers to (used_ticks), and the last
+-- tick, in their order. Tick number j gets the snapshot that sees every id below 3 + j. An event
+-- that n of these ticks do not see gets the txid 3 + n. (PostgreSQL itself uses the ids below 3.)
+-- An event with an id beyond the last tick's was inserted since, and no tick sees it. All other
+-- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
+--
+-- Events of stages that wait are deleted too: a later commit_stage raises PQ018. Beyond the last
+-- tick, ev_time tells events of a stage from events that were inserted since. It is the time of
+-- their transaction, unless the producer gave another.
 --
 -- Returns: the number of events kept.
--- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used up xids;
---   55P03 as lock_queue.
+-- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
+--   up xids; 55P03 as lock_queue.
 -- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
 --   delete pgq.tick; delete pgq.stage.
 create or replace function pgq.repair_queue(i_queue_name text)

@@ -1,12 +1,14 @@
 -- Function: pgq.set_queue_config(x_queue_name text, x_param_name text, x_param_value text)
 --
--- Sets one parameter of a queue: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
--- rotation_period, external_ticker (PGQ's), per_tx_limit (empty: none), disable_insert, ntables (only up), extra_maint
--- (an array of functions that take the queue's name).
+-- Sets one parameter of a queue. PGQ's: ticker_max_count, ticker_max_lag, ticker_idle_period,
+-- ticker_paused, rotation_period, external_ticker. Others: per_tx_limit (empty: none),
+-- disable_insert, ntables (only up), extra_maint (an array of functions that take the queue's
+-- name).
 --
 -- Returns: 1.
--- Raises: PQ009 NULL or a value that can't be; PQ001; PQ010 unknown parameter, by its name.
--- Writes: update pgq.queue; for ntables the advisory lock of create_queue, create table and function.
+-- Raises: PQ009 NULL or an invalid value; PQ001; PQ010 unknown parameter.
+-- Writes: update pgq.queue; for ntables the advisory lock of create_queue, create table and
+--   function.
 create or replace function pgq.set_queue_config(x_queue_name text, x_param_name text, x_param_value text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

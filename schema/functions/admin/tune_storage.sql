@@ -1,9 +1,9 @@
 -- Function: pgq.tune_storage(i_queue_name text)
 --
--- Sets the storage of a queue's event tables: full pages, because rows never change, and no autovacuum, because
--- TRUNCATE is what cleans them.
+-- Sets the storage of a queue's event tables: full pages, because rows never change, and no
+-- autovacuum, because TRUNCATE empties them.
 --
--- Returns: 1 done, 0 no such queue, null of null.
+-- Returns: 1 done, 0 no such queue, null for null.
 -- Writes: alter table.
 create or replace function pgq.tune_storage(i_queue_name text)
 returns int language plpgsql strict

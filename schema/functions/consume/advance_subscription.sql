@@ -1,12 +1,14 @@
--- Function: pgq.advance_subscription(i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
+-- Function: pgq.advance_subscription(i_queue_name text, i_consumer_name text, i_from_tick bigint,
+--   i_to_tick bigint)
 --
--- Moves a subscription from one tick to a later one, if it is at the first: what lies between was read by ticks
--- (get_tick_events), and will not be read again. Of two who start from the same tick one gets on, the other an error. Pins
--- beyond the new position stay.
+-- Moves a subscription from one tick to a later one, if it is at the first. The reader has read the
+-- events in between by ticks (get_tick_events) and will not read them again. Of two readers that
+-- start from the same tick, one succeeds and the other gets an error. Pins beyond the new position
+-- stay.
 --
--- Returns: 1 moved; 0 it is at i_to_tick already, as when it is said twice.
--- Raises: PQ002 not a subscriber; PQ005, PQ009 as find_range; PQ017 it is elsewhere, or has an open batch: somebody else
---   uses it; 40001 as lock_subscription.
+-- Returns: 1 moved; 0 it is at i_to_tick already, as after a repeated call.
+-- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ017 it is elsewhere, or has
+--   an open batch: another session uses it; 40001 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)

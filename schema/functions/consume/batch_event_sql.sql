@@ -1,14 +1,15 @@
 -- Function: pgq.batch_event_sql(x_batch_id bigint)
 --
--- The query of a batch: events that the current tick sees and the last tick does not. See range_sql.
+-- The query of a batch: the events that its end tick sees and its start tick does not see. See
+-- range_sql.
 --
--- In READ COMMITTED the batch is open when the query is made, so nothing of it is gone. A
--- transaction with an older snapshot may take it for open after somebody else finished it and
--- rotation truncated its tables: see lock_event_tables.
+-- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
+-- transaction with an older snapshot may still see a batch as open that another session finished,
+-- and whose tables were truncated since: see lock_event_tables.
 --
--- Returns: SQL text, ordered by ev_id (and by ev_txid, should an id be there twice).
+-- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice).
 -- Raises: PQ003 batch not found; 40001 as check_snapshot, lock_event_tables.
--- Writes: as check_snapshot; as lock_event_tables, but in READ COMMITTED.
+-- Writes: as check_snapshot; outside READ COMMITTED as lock_event_tables.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
 returns text language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

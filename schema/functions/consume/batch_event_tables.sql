@@ -1,6 +1,6 @@
 -- Function: pgq.batch_event_tables(x_batch_id bigint)
 --
--- The tables that hold a batch's events: all of the queue's.
+-- The tables that may hold a batch's events: all of the queue's rotating tables.
 --
 -- Returns: qualified, quoted names.
 -- Raises: PQ003 Cannot find data for batch; 40001 as check_snapshot.

@@ -1,8 +1,8 @@
 -- Function: pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
 --
--- Sets all events of an open batch aside, in one statement.
+-- Puts all events of an open batch into the retry queue, in one statement.
 --
--- Returns: how many were newly set aside.
+-- Returns: how many events were not in the retry queue before.
 -- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
@@ -27,4 +27,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.batch_retry(bigint, int) is 'Sets all events of an open batch aside.';
+comment on function pgq.batch_retry(bigint, int) is 'Puts all events of an open batch into the retry queue.';

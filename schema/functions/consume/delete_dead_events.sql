@@ -1,9 +1,9 @@
 -- Function: pgq.delete_dead_events(i_queue_name text, i_consumer_name text, i_event_ids bigint[])
 --
--- Deletes dead events for good. The registration is locked first, as by every other writer of what
--- belongs to it: drop_queue waits for that.
+-- Deletes dead events for good. It locks the registration first, as every writer of a
+-- subscription's rows does, so that drop_queue waits for it.
 --
--- Parameters: i_event_ids null: all of the consumer's.
+-- Parameters: i_event_ids: null: all of the consumer's.
 -- Returns: how many.
 -- Raises: PQ002 not a subscriber.
 -- Writes: key share lock pgq.registration; delete pgq.dead_event.

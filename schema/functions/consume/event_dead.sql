@@ -1,10 +1,14 @@
--- Function: pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[])
+-- Function: pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[],
+--   x_reasons text[])
 --
--- Gives up on events of an open batch: they are kept with the reason and not given again, until revived.
+-- Makes events of an open batch dead: they are kept with the reason, and not delivered again unless
+-- revive_dead_events is called.
 --
--- Parameters: ids, txids (as get_batch_events gave them) and reasons side by side, one event an index.
--- Returns: how many are newly dead.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as lock_batch.
+-- Parameters: ids and txids (as get_batch_events returned them) and reasons. The elements with the
+--   same index belong to one event.
+-- Returns: how many events were not dead before.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as
+--   lock_batch.
 -- Writes: as lock_batch; insert pgq.dead_event.
 create or replace function pgq.event_dead(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[])
 returns int language plpgsql
@@ -28,4 +32,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.event_dead(bigint, bigint[], bigint[], text[]) is 'Gives up on events of an open batch, keeping them with a reason.';
+comment on function pgq.event_dead(bigint, bigint[], bigint[], text[]) is 'Makes events of an open batch dead, and keeps them with a reason.';

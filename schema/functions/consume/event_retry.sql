@@ -1,12 +1,15 @@
--- Function: pgq.event_retry(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
+-- Function: pgq.event_retry(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[],
+--   x_retry_after interval[])
 --
--- Sets events of an open batch aside; each comes back to this consumer when its time has passed. The batch is locked,
--- so that nobody whose batch it is no longer can do that (G5), and no retried event outlives its subscription.
+-- Puts events of an open batch into the retry queue. Each is delivered to this consumer again when
+-- its delay has passed. The batch is locked, so that a session that has lost it gets an error (G5),
+-- and no retried event outlives its subscription.
 --
--- Parameters: ids, txids (as get_batch_events gave them) and delays side by side, one event an index.
--- Returns: how many were newly set aside.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a NULL
---   delay; 40001 as lock_batch.
+-- Parameters: ids and txids (as get_batch_events returned them) and delays. The elements with the
+--   same index belong to one event.
+-- Returns: how many events were not in the retry queue before.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
+--   NULL delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
@@ -33,14 +36,15 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is 'Sets events of an open batch aside for a while.';
+comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[]) is 'Puts events of an open batch into the retry queue.';
 
--- Function: pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz), and with seconds.
+-- Function: pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz), and
+--   with seconds
 --
--- Sets one event aside, in PGQ's form. It knows the id only, and no index has it, so it looks through the batch's
--- index range: many events at once go through the form with arrays.
+-- Puts one event into the retry queue, in PGQ's form. No index has the event's id, so the call
+-- reads the whole batch. For many events use the form with arrays.
 --
--- Returns: 1 set aside, 0 it was already.
+-- Returns: 1 done, 0 it was there already.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 a NULL time; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
@@ -57,11 +61,11 @@ begin
     return pgq.event_retry(x_batch_id, array[x_event_id], array[v_txid], array[x_retry_time - now()]);
 end
 $$;
-comment on function pgq.event_retry(bigint, bigint, timestamptz) is 'Sets one event aside until a time: 1 done, 0 already.';
+comment on function pgq.event_retry(bigint, bigint, timestamptz) is 'Puts one event into the retry queue until a time: 1 done, 0 already.';
 
 create or replace function pgq.event_retry(x_batch_id bigint, x_event_id bigint, x_retry_seconds int)
 returns int language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.event_retry(x_batch_id, x_event_id, now() + x_retry_seconds * interval '1 second')
 $$;
-comment on function pgq.event_retry(bigint, bigint, int) is 'Sets one event aside for some seconds: 1 done, 0 already.';
+comment on function pgq.event_retry(bigint, bigint, int) is 'Puts one event into the retry queue for some seconds: 1 done, 0 already.';

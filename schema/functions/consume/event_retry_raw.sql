@@ -1,13 +1,16 @@
--- Function: pgq.event_retry_raw(x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint,
---   x_ev_time timestamptz, x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1..4 text)
+-- Function: pgq.event_retry_raw(x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id
+--   bigint, x_ev_time timestamptz, x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1..4
+--   text)
 --
--- Puts an event of the caller's own making into the retry queue: a delayed event for one consumer. The registration
--- is locked against unregister_consumer, which would not see the event and leave it behind.
+-- Puts an event with all its fields given into the retry queue: a delayed event for one consumer.
+-- The registration is locked against unregister_consumer, which would not see the event and leave
+-- it behind.
 --
--- Parameters: x_ev_id null: a new id. x_ev_time null: now().
+-- Parameters: x_ev_id: null: a new id. x_ev_time: null: now().
 -- Returns: the event's id.
--- Raises: PQ002 consumer not registered; PQ009 x_retry_after is NULL.
--- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event sequence.
+-- Raises: PQ002 consumer not registered; PQ009 a NULL time.
+-- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event
+--   sequence.
 create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz, x_ev_retry int,
     x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text, x_ev_extra3 text, x_ev_extra4 text)
@@ -39,4 +42,4 @@ begin
 end
 $$;
 comment on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text)
-    is 'Puts an event of the caller''s making into the retry queue of one consumer.';
+    is 'Puts an event with all its fields given into the retry queue of one consumer.';

@@ -1,13 +1,13 @@
--- Function: pgq.find_tick_helper(i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time timestamptz,
---   i_prev_tick_seq bigint, i_min_count bigint, i_min_interval interval)
+-- Function: pgq.find_tick_helper(i_queue_id int, i_prev_tick_id bigint, i_prev_tick_time
+--   timestamptz, i_prev_tick_seq bigint, i_min_count bigint, i_min_interval interval)
 --
--- The tick that ends the batch after a tick. Without limits: the next one. With limits: the queue's
--- last tick, if it is far enough away by count or by time, so that many ticks become one batch;
--- where it overshoots a limit twofold, the first tick that meets one. Where the last tick is older
--- than the one before the batch, the clock was stepped back in between: the interval counts as
--- passed.
+-- The tick that ends the batch after a tick. Without limits it is the next tick. With limits it is
+-- the queue's last tick, if that meets the minimum of events or of time, so that many ticks become
+-- one batch. If the last tick exceeds a limit twofold, it is the first tick that meets a limit. If
+-- the last tick is older than the tick before the batch, the clock was stepped back in between:
+-- then the interval counts as passed.
 --
--- Returns: one row, all null when no tick will do.
+-- Returns: one row, all null when no tick meets a limit.
 -- Raises: 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.find_tick_helper(

@@ -1,12 +1,12 @@
 -- Function: pgq.finish_batch(x_batch_id bigint)
 --
--- Closes a batch: the consumer's position moves to the batch's end. In the transaction of the processing itself this
--- makes each event's effect happen once (G9).
+-- Finishes a batch: moves the consumer's position to the batch's end. Called in the transaction
+-- that processes the events, it makes each event's effect happen once (G9).
 --
--- The batch is locked first: whoever waited for it finds it closed (G5).
+-- The batch is locked first: a session that waited for the lock finds it closed (G5).
 --
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
--- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
+-- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_batch(x_batch_id bigint)
 returns int language plpgsql
@@ -22,4 +22,4 @@ begin
     return 1;
 end
 $$;
-comment on function pgq.finish_batch(bigint) is 'Closes a batch: 1 done, 0 it was not open.';
+comment on function pgq.finish_batch(bigint) is 'Finishes a batch: 1 done, 0 it was not open.';

@@ -1,16 +1,17 @@
--- Function: pgq.get_batch_cursor(i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text)
+-- Function: pgq.get_batch_cursor(i_batch_id bigint, i_cursor_name text, i_quick_limit int,
+--   i_extra_where text)
 --
--- Declares a cursor over a batch's events in the caller's transaction and returns the first of
--- them; FETCH gives the rest. So a batch of any size is read in bounded memory (G8).
+-- Declares a cursor over a batch's events in the caller's transaction and returns the first events;
+-- FETCH returns the rest. So a batch of any size is read in bounded memory (G8).
 --
--- The caller's search_path decides what i_extra_where means, and nothing else: all that is called
--- here is qualified. Else a function public.format(text, text) of somebody else would run with the
--- caller's rights.
+-- i_extra_where is raw SQL, and this overload runs with the caller's own rights, so that it reads
+-- no more than the caller may read. The caller's search_path decides what i_extra_where means. All
+-- other names here are qualified: else another role's function public.format(text, text) would run
+-- with the caller's rights.
 --
--- Parameters: i_quick_limit: how many rows at once; 0 or less: none. i_extra_where: an SQL
---   condition on the event's columns. It is raw SQL: this overload runs with the caller's own
---   rights, so that it can read no more than the caller.
--- Returns: rows as get_batch_events; none if an argument is NULL.
+-- Parameters: i_quick_limit: how many events to return; 0 or less: none. i_extra_where: an SQL
+--   condition on the event's columns.
+-- Returns: rows as get_batch_events; none if an argument but i_extra_where is NULL.
 -- Raises: PQ003 batch not found; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_batch_cursor(

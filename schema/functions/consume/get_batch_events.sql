@@ -1,10 +1,10 @@
 -- Function: pgq.get_batch_events(x_batch_id bigint)
 --
--- The events of an open batch, ordered by id. The same events each time it is asked (G3).
+-- The events of an open batch, ordered by id; the same events in each call (G3).
 --
--- The event tables are never analysed, so the planner knows nothing of them: sequential scans are ruled out, or a
--- large table would be read whole for a small batch. Ruling out makes a plan look dear, and dear plans are compiled by
--- JIT, which takes longer than the batch: that is off too.
+-- The event tables are never analysed, so the planner has no statistics of them. Sequential scans
+-- are ruled out: else a large table would be read whole for a small batch. That makes a plan look
+-- expensive, and JIT compiles expensive plans, which takes longer than the batch. So JIT is off.
 --
 -- Raises: PQ003 batch not found; 40001 as check_snapshot.
 -- Writes: as check_snapshot.

@@ -1,6 +1,6 @@
 -- Function: pgq.get_batch_info(x_batch_id bigint)
 --
--- What an open batch is: its queue, consumer, ticks and lag (now less the time of its end tick).
+-- An open batch's queue, consumer, ticks and lag (now minus the time of its end tick).
 --
 -- Returns: one row, all null when the batch is not open.
 -- Raises: 40001 as check_snapshot.
@@ -14,4 +14,4 @@ security definer set search_path = pg_catalog, pg_temp as $$
     select queue_name, consumer_name, last_time, next_time, last_tick, next_tick, now() - next_time, last_seq, next_seq
       from pgq.find_batch(x_batch_id)
 $$;
-comment on function pgq.get_batch_info(bigint) is 'What an open batch is.';
+comment on function pgq.get_batch_info(bigint) is 'The queue, consumer and ticks of an open batch.';

@@ -1,7 +1,7 @@
 -- Function: pgq.get_tick_events(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
 --
--- The events that came after one tick, up to another, ordered by id: see tick_event_sql. The settings are those of
--- get_batch_events.
+-- The events after one tick, up to another, ordered by id: see tick_event_sql. The settings are
+-- those of get_batch_events.
 --
 -- Raises, writes: as tick_event_sql.
 create or replace function pgq.get_tick_events(

@@ -1,20 +1,22 @@
--- Function: pgq.next_batch_custom(i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
---   i_min_interval interval)
+-- Function: pgq.next_batch_custom(i_queue_name text, i_consumer_name text, i_min_lag interval,
+--   i_min_count int, i_min_interval interval)
 --
--- Opens the consumer's next batch. One that is open already is returned again, unchanged, whatever the limits.
+-- Opens the consumer's next batch. If a batch is open already, it is returned again, whatever the
+-- limits.
 --
--- An idle consumer asks often, so the first look takes no lock and no xid. Only if there is something to open is the
--- registration locked and the position read again: two sessions that ask at once get the same batch, not two.
+-- An idle consumer calls often, so the first look takes no lock and no xid. Only if there is a
+-- batch to open, the registration is locked and the position read again: two sessions that call at
+-- once get the same batch.
 --
 -- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
 --
 -- Parameters: i_min_lag: only ticks at least this old. A tick that lies further than this in the
---   future counts as old enough: it was made before the clock was stepped back. i_min_count, i_min_interval: see
---   find_tick_helper.
--- Returns: one row; batch_id null when there is nothing yet. The event_seq columns are hints, never proof of an
---   empty batch.
--- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, somebody else was faster, or
---   as check_snapshot.
+--   future was made before the clock was stepped back, and counts as old enough. i_min_count,
+--   i_min_interval: see find_tick_helper.
+-- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
+--   estimates, never proof of an empty batch.
+-- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, another
+--   session was faster, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int, i_min_interval interval,
@@ -54,7 +56,7 @@ begin
               from pgq.tick where tick_queue = r.sub_queue and tick_id = r.pos_next_tick;
             return;
         end if;
-        if i_min_count is null and i_min_interval is null then  -- as the helper does; the call would cost more
+        if i_min_count is null and i_min_interval is null then  -- as find_tick_helper, without the cost of a call
             select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
               from pgq.tick where tick_queue = r.sub_queue and tick_id > r.tick_id order by tick_id limit 1;
         else

@@ -1,6 +1,6 @@
 -- Function: pgq.next_batch_info(i_queue_name text, i_consumer_name text)
 --
--- As next_batch, with the batch's ticks.
+-- Opens the consumer's next batch, as next_batch does, and returns its ticks too.
 --
 -- Returns, raises, writes: as next_batch_custom.
 create or replace function pgq.next_batch_info(
@@ -12,4 +12,4 @@ language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.next_batch_custom(i_queue_name, i_consumer_name, null, null, null)
 $$;
-comment on function pgq.next_batch_info(text, text) is 'Opens the consumer''s next batch and tells its ticks.';
+comment on function pgq.next_batch_info(text, text) is 'Opens the consumer''s next batch and returns its ticks.';

@@ -1,14 +1,18 @@
--- Function: pgq.pin_range(i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
+-- Function: pgq.pin_range(i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick
+--   bigint)
 --
--- Keeps what a subscription will read: from its position on nothing is rotated away, and the ticks of this range are not
--- thinned out. The pins of the range before go; so at most two ticks are pinned. Pin before writing the range down
--- anywhere: afterwards a tick may be gone.
+-- Keeps the ticks and the events of a range that a subscription will read. Rotation removes nothing
+-- after its position, and compact_ticks keeps the two ticks. The pins of the range before are
+-- dropped, so at most two ticks are pinned. Pin a range before you store it anywhere: without the
+-- pin a tick may be gone.
 --
--- It reads the ticks in the transaction that pins them, so compact_ticks waits for it, and sees the pins.
+-- It reads the ticks in the transaction that pins them, so compact_ticks waits for it, and sees the
+-- pins.
 --
 -- Returns: 1; 0 if these ticks are pinned already.
--- Raises: PQ002 not a subscriber; PQ005, PQ009 as find_range, or an empty range; PQ017 the subscription is beyond the range,
---   or has an open batch: somebody else uses it; 40001 as lock_subscription.
+-- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ009 an empty range; PQ017
+--   the subscription is beyond the range, or has an open batch: another session uses it; 40001 as
+--   lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.pin_range(i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
 returns int language plpgsql

@@ -1,7 +1,7 @@
 -- Function: pgq.register_consumer(x_queue_name text, x_consumer_id text)
 --
--- Subscribes a consumer: it sees the events that come after the queue's last tick. x_consumer_id is
--- its name; the parameter is called as in PGQ, for calls by parameter names.
+-- Subscribes a consumer: it gets the events after the queue's last tick. x_consumer_id is its name;
+-- the parameter is called as in PGQ, for calls by parameter names.
 --
 -- Returns, raises, writes: as register_consumer_at with a null tick.
 create or replace function pgq.register_consumer(x_queue_name text, x_consumer_id text)

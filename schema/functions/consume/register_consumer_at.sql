@@ -1,21 +1,23 @@
 -- Function: pgq.register_consumer_at(x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 --
--- Subscribes a consumer from a tick on, or moves one that is subscribed there; an open batch is dropped, retried
--- events stay. With a null tick: from the last tick, and a subscribed consumer stays where it is.
+-- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
+-- dropped; its retried events stay. With a null tick, a new consumer starts from the last tick, and
+-- a subscribed one stays where it is.
 --
--- The queue's row is share-locked: a rotation and maint_ticks lock it against that, so neither can count the consumers
--- while one is coming and then take away what this one starts from. The consumer's name is
--- locked against unregister_consumer, which takes unused names away.
+-- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
+-- count the consumers while one is coming, and then remove what that one starts from. The
+-- consumer's name is locked against unregister_consumer, which deletes unused names.
 --
--- A snapshot does not list the transaction that takes it among those in progress. So a tick that this very transaction
--- made may take the transaction's own xid for done, and what it inserts from here on would count as seen. Nobody else
--- knows that tick yet: it is corrected.
+-- A snapshot does not list the transaction that takes it among those in progress. So a tick that
+-- this transaction made may see the transaction's own xid, and the events that it inserts from now
+-- on would count as seen. No other session sees that tick yet, so it is corrected here.
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
---   REPEATABLE READ, the queue rotated, somebody else moved the position, or as check_snapshot.
--- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer, pgq.registration,
---   pgq.position; update pgq.tick, if it is this transaction's own; as check_snapshot.
+--   REPEATABLE READ, the queue rotated, another session moved the position, or as check_snapshot.
+-- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer,
+--   pgq.registration, pgq.position; update pgq.tick, if it is this transaction's own; as
+--   check_snapshot.
 create or replace function pgq.register_consumer_at(x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
@@ -51,7 +53,7 @@ begin
      where tick_queue = q.queue_id and tick_id = v_tick
        and txid_current() >= txid_snapshot_xmin(tick_snapshot) and txid_visible_in_snapshot(txid_current(), tick_snapshot);
     loop
-        -- the registration before the name, as unregister_consumer
+        -- lock the registration before the name, as unregister_consumer does
         select s.sub_id into v_sub
           from pgq.registration s
           join pgq.consumer c on c.co_id = s.sub_consumer

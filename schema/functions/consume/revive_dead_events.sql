@@ -1,9 +1,9 @@
 -- Function: pgq.revive_dead_events(i_queue_name text, i_consumer_name text, i_event_ids bigint[])
 --
--- Puts dead events back through the retry queue, due now, with their count of retries begun anew. The registration is
+-- Moves dead events into the retry queue, due now, with a new count of retries. The registration is
 -- locked as in event_retry_raw.
 --
--- Parameters: i_event_ids null: all of the consumer's.
+-- Parameters: i_event_ids: null: all of the consumer's.
 -- Returns: how many.
 -- Raises: PQ002 not a subscriber.
 -- Writes: key share lock pgq.registration; delete pgq.dead_event; insert pgq.retry_queue.

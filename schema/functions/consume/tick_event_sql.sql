@@ -1,15 +1,18 @@
--- Function: pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[])
+-- Function: pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages
+--   bigint[])
 --
--- The query of the events that came after one tick, up to another: those of the batches in between, but for retried
--- events, which belong to one consumer. No subscription is needed. The set is the same whenever it is asked for.
+-- The query of the events after one tick, up to another: the events of the batches in between,
+-- without retried events, which belong to one consumer. It needs no subscription. It selects the
+-- same events whenever it is built.
 --
--- Run the text in the transaction that asked for it: only so long is rotation kept away. And as get_batch_events does for
--- itself: set local enable_seqscan = off, jit = off.
+-- Run the query in the transaction that called this function: it keeps rotation away only so long.
+-- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off.
 --
--- Parameters: i_stages: only the events of these of the range's stages; none: only those of no stage; null: all. The parts
---   make the whole: see get_tick_stages.
+-- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
+--   only the events of no stage; null: all. The parts make the whole: see get_tick_stages.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
--- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001 as lock_event_tables, check_snapshot.
+-- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001
+--   as lock_event_tables, check_snapshot.
 -- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
 returns text language plpgsql

@@ -1,10 +1,12 @@
 -- Function: pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 --
--- Ends a subscription; its position, its retried and its dead events go with it. The consumer's name goes when no other
--- subscription needs it: its row is locked before that is looked at, against a register_consumer elsewhere.
+-- Ends a subscription: deletes its position, its retried and its dead events. The consumer's name
+-- is deleted when no other subscription uses it. Its row is locked before that check, against a
+-- register_consumer on another queue.
 --
 -- Returns: 1 removed, 0 was not subscribed.
--- Writes: row lock and delete pgq.registration, pgq.consumer; delete pgq.position, pgq.retry_queue, pgq.dead_event.
+-- Writes: row lock and delete pgq.registration, pgq.consumer; delete pgq.position, pgq.retry_queue,
+--   pgq.dead_event.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,8 +1,8 @@
 -- Function: pgq.get_consumer_counts(i_limit int)
 --
--- How many events of each consumer are set aside: retry_events in the retry queue, dead_events
--- given up. Counting stops at i_limit for each number, so it stays cheap with a million of them. No
--- payloads: everybody may call it.
+-- How many events each consumer has in the retry queue (retry_events) and among the dead events
+-- (dead_events). Counting stops at i_limit for each number, so that a million events cost little.
+-- It shows no payloads, so everybody may call it.
 --
 -- Parameters: i_limit: count up to this many; null: all.
 -- Returns: a row for each subscription.

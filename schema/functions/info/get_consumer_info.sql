@@ -1,8 +1,10 @@
--- Function: pgq.get_consumer_info(i_queue_name text, i_consumer_name text), and with fewer arguments
+-- Function: pgq.get_consumer_info(i_queue_name text, i_consumer_name text), and with fewer
+--   arguments
 --
--- Where consumers are: lag is the age of the last finished tick, last_seen the time since the last call, pending_events
--- how many ids lie between that tick and the queue's last. No payloads: everybody may call it.
--- What cannot be told, because a tick is damaged, is null.
+-- The positions of consumers. lag: the age of the last finished tick. last_seen: the time since the
+-- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
+-- last one. A value that a damaged tick makes unknown is null. It shows no payloads, so everybody
+-- may call it.
 --
 -- Parameters: null: all.
 -- Raises: 40001 as check_snapshot.
@@ -25,7 +27,7 @@ security definer set search_path = pg_catalog, pg_temp as $$
        and (i_consumer_name is null or c.co_name = i_consumer_name)
      order by 1, 2
 $$;
-comment on function pgq.get_consumer_info(text, text) is 'Where a consumer is.';
+comment on function pgq.get_consumer_info(text, text) is 'The position of a consumer.';
 
 create or replace function pgq.get_consumer_info(
     i_queue_name text,
@@ -35,7 +37,7 @@ returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(i_queue_name, null)
 $$;
-comment on function pgq.get_consumer_info(text) is 'Where the consumers of a queue are.';
+comment on function pgq.get_consumer_info(text) is 'The positions of a queue''s consumers.';
 
 create or replace function pgq.get_consumer_info(
     out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
@@ -44,4 +46,4 @@ returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(null, null)
 $$;
-comment on function pgq.get_consumer_info() is 'Where all consumers are.';
+comment on function pgq.get_consumer_info() is 'The positions of all consumers.';

@@ -1,9 +1,9 @@
 -- Function: pgq.get_queue_info(i_queue_name text), and without arguments for all queues
 --
 -- Settings and state of queues: the age of the last tick, events a second over the last 20 ticks,
--- events since the last tick. No payloads: everybody may call it. What cannot be told of a queue,
--- because its ticks or its sequence are damaged or its sequence stays locked, is null: the other
--- queues are listed all the same (G7).
+-- events since the last tick. A value is null if a damaged tick, a damaged sequence or a sequence
+-- that stays locked makes it unknown, and the other queues are listed all the same (G7). It shows
+-- no payloads, so everybody may call it.
 --
 -- Returns: no row for an unknown queue.
 -- Raises: 40001 as check_snapshot.

@@ -1,10 +1,11 @@
 -- Function: pgq.get_tick_info(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
 --
--- The ticks of a queue from which on every event is still there. No payloads: everybody may call it.
+-- The ticks of a queue after which every event is still there. It shows no payloads, so everybody
+-- may call it.
 --
--- Parameters: i_from_tick, i_to_tick: the first and the last to list; null: all there are.
--- Returns: ordered by tick_id; events: how many event ids lie between the tick before in the list and this one, a hint as
---   all numbers of sequences are; null in the first row.
+-- Parameters: i_from_tick, i_to_tick: the first and the last tick to list; null: no limit.
+-- Returns: ordered by tick_id. events: how many event ids lie between the listed tick before and
+--   this one, an estimate; null in the first row.
 -- Raises: PQ001; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_info(
@@ -26,4 +27,4 @@ begin
      order by t.tick_id;
 end
 $$;
-comment on function pgq.get_tick_info(text, bigint, bigint) is 'The ticks of a queue from which on nothing is gone.';
+comment on function pgq.get_tick_info(text, bigint, bigint) is 'The ticks of a queue after which every event is there.';

@@ -1,6 +1,6 @@
 -- Function: pgq.upgrade_schema()
 --
--- PGQ's way to upgrade; here the installer does all of it.
+-- PGQ's function for upgrades. It does nothing here, because the installer upgrades.
 --
 -- Returns: 0, nothing to do.
 -- Writes: nothing.

@@ -1,6 +1,6 @@
 -- Function: pgq.version()
 --
--- The version of the PGQ contract that this engine keeps: what PGQ's own clients look at.
+-- The version of the PGQ contract that this engine keeps. PGQ's own clients check it.
 --
 -- Writes: nothing.
 create or replace function pgq.version()

@@ -1,7 +1,7 @@
 -- Function: pgq.add_event_tables(x_queue_name text, x_ntables text)
 --
--- Gives a queue more rotating tables. Fewer would mean moving events, so that is refused. The caller holds the
--- advisory lock of create_queue and the queue's row lock.
+-- Gives a queue more rotating tables. Fewer tables are refused, because events would have to move.
+-- The caller holds the advisory lock of create_queue and the queue's row lock.
 --
 -- Raises: PQ009.
 -- Writes: update pgq.queue; create table, create function.

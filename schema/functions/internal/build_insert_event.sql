@@ -1,9 +1,10 @@
 -- Function: pgq.build_insert_event(i_columns text, i_groups int[], i_anew bool)
 --
--- Generates the insert_event that fills these columns. When one queue has changed nothing is replaced that would be the
--- same: every session would have to read it again.
+-- Generates the insert_event that fills these columns. After the change of one queue, a body that
+-- stays the same is not replaced: every session would have to read the function again.
 --
--- Parameters: i_groups: the groups to call; null: all queues stand in the function itself. i_anew: replace in any case.
+-- Parameters: i_groups: the groups to call; null: insert_event serves all queues itself. i_anew:
+--   replace the function in any case.
 -- Writes: create function.
 create or replace function pgq.build_insert_event(i_columns text, i_groups int[], i_anew boolean)
 returns void language plpgsql as $$

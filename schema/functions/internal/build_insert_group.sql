@@ -1,6 +1,7 @@
 -- Function: pgq.build_insert_group(i_group int)
 --
--- Generates pgq.insert_group_N, which inserts an event into one of the queues whose ids divided by 64 are N.
+-- Generates pgq.insert_group_N, which inserts an event into one of 64 queues: those with queue_id /
+-- 64 = N.
 --
 -- Writes: create function; as set_rights.
 create or replace function pgq.build_insert_group(i_group int)

@@ -1,17 +1,20 @@
 -- Function: pgq.build_insert_leaf(q pgq.queue, i_columns text)
 --
--- The text that inserts an event into one queue: an INSERT in static SQL for each of its tables. PL/pgSQL plans static
--- SQL once a session; the same INSERT by EXECUTE is parsed and planned for each event and costs a third of the
--- throughput. Reading the id by currval costs a tenth of what RETURNING does.
+-- The source text that inserts an event into one queue: an INSERT in static SQL for each of its
+-- tables. PL/pgSQL plans static SQL once a session. The same INSERT by EXECUTE is parsed and
+-- planned for each event, which costs a third of the throughput. Reading the id by currval costs a
+-- tenth of what RETURNING costs.
 --
--- The xid is taken before the id: a ticker that sees the sequence move finds the transaction among those in
--- progress, and ticks again when it ends. The table is locked before the sequence, as a COPY does: drop_queue waits for
--- them in this order, and the other one would be a deadlock with it.
+-- The caller takes the xid before the id: so a ticker that sees the sequence move finds the
+-- transaction among those in progress, and ticks again when it ends. The INSERT locks the table
+-- before the sequence, as a COPY does. drop_queue waits for them in this order; with the other
+-- order the two would deadlock.
 --
--- It compares the queue once more, for equality: a session may run an older tree than the queue it looks for (see
--- build_insert_path), and must not fall into a neighbour's table.
+-- The text compares the queue's id once more, for equality. A session may run an older tree than
+-- the queue that it looks for (see build_insert_path), and must not write into another queue's
+-- table.
 --
--- Parameters: i_columns: those that the caller fills, by variables of the same names.
+-- Parameters: i_columns: the columns that the caller fills, from variables of the same names.
 -- Writes: nothing.
 create or replace function pgq.build_insert_leaf(q pgq.queue, i_columns text)
 returns text language sql stable as $$

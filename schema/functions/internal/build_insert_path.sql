@@ -1,22 +1,24 @@
 -- Function: pgq.build_insert_path(i_queue_id int)
 --
--- Generates the code that inserts events. The callers hold the advisory lock of create_queue and drop_queue.
+-- Generates the functions that insert events. The caller holds the advisory lock of create_queue.
 --
--- A few queues stand in insert_event itself: one function call less is a tenth of an event. Many would make the first
--- insert of a session slow, for PL/pgSQL reads a function whole when it is first called: 1,000 queues took 60 ms. So they
--- are spread over functions insert_group_N by their ids, 64 a group, and a session reads only what it writes to.
+-- With few queues, insert_event serves them all itself: a function call costs a tenth of an event.
+-- With many queues, the first insert of a session would be slow, because PL/pgSQL reads a function
+-- whole when it is first called: 1,000 queues took 60 ms. So the queues are spread over functions
+-- insert_group_N by their ids, 64 a group, and a session reads only the groups that it writes to.
 --
--- A session hears of a new version of a function when it next takes a lock that it does not hold yet. In the middle
--- of a transaction that may be never: the queue's row is there, and the tree that runs does not know it, or not its
--- newest table. Such an insert falls through the tree to insert_row, which goes by name. A group is never dropped, as
--- an older insert_event may still call it.
+-- A session learns of a new version of a function when it next takes a lock that it does not hold
+-- yet. In the middle of a transaction that may be never. Then the session sees the queue's row, but
+-- runs a tree without the queue, or without its newest table. Such an insert falls through the tree
+-- to insert_row, which finds the table by its name. A group is never dropped, because an older
+-- insert_event may still call it.
 --
 -- Parameters: i_queue_id: the queue that has changed; null: all may have.
 -- Writes: create function.
 create or replace function pgq.build_insert_path(i_queue_id int)
 returns void language plpgsql as $$
 declare
-    c_few constant int := 64;  -- queues that insert_event serves by itself
+    c_few constant int := 64;  -- queues that insert_event serves itself
     v_groups int[];
     v_known int[] := array(select substr(proname, 14)::int from pg_proc
                             where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_[0-9]+$');

@@ -1,8 +1,8 @@
 -- Function: pgq.check_extra_maint(x_functions text)
 --
 -- Refuses an extra_maint array that names a function which maintenance may not call: see
--- is_extra_maint. maint_operations asks again each time, for a function may be replaced or given to
--- somebody else.
+-- is_extra_maint. maint_operations checks again each time, because a function may be replaced or
+-- get another owner.
 --
 -- Raises: PQ009.
 -- Writes: nothing.

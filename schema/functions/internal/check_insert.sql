@@ -1,9 +1,13 @@
--- Function: pgq.check_insert(i_queue_name text, i_queue_id int, i_disabled bool, i_limit int, i_events int)
+-- Function: pgq.check_insert(i_queue_name text, i_queue_id int, i_disabled bool, i_limit int,
+--   i_events int)
 --
--- The rare cases of an insert: no such queue, a queue that may not be written, a queue with a limit of events a
--- transaction. The count lives in a setting local to the transaction (C keeps it in the backend's memory, so there a
--- rolled back savepoint still counts; here it does not).
+-- Handles the rare cases of an insert: a missing queue, a disabled queue, a queue with a limit of
+-- events for each transaction. A setting local to the transaction counts the events, so that a
+-- rollback to a savepoint takes its events off. (PGQ in C counts in the backend's memory, where
+-- they still count.)
 --
+-- Parameters: i_queue_id: null: the queue is missing. i_disabled, i_limit: the queue's settings.
+--   i_events: how many events the caller is about to insert.
 -- Raises: PQ001, PQ006, PQ007, PQ009.
 -- Writes: the setting pgq.tx_events_<queue id>.
 create or replace function pgq.check_insert(

@@ -1,8 +1,9 @@
 -- Function: pgq.check_name(i_kind text, i_name text, i_octets int)
 --
--- Refuses a name that can't be used: NULL, empty, with control characters, or longer than i_octets octets (not
--- characters: a LISTEN channel and an identifier are limited in octets).
+-- Refuses a name that is NULL, empty, longer than i_octets octets, or has control characters.
+-- Octets count, not characters, because a LISTEN channel and an identifier are limited in octets.
 --
+-- Parameters: i_kind: the kind of name, for messages.
 -- Raises: PQ009.
 -- Writes: nothing.
 create or replace function pgq.check_name(i_kind text, i_name text, i_octets int)

@@ -1,11 +1,13 @@
 -- Function: pgq.check_newest_position(p pgq.position)
 --
--- Refuses a REPEATABLE READ or SERIALIZABLE transaction that takes an older position for the newest. The caller holds the
--- registration's row lock, but its snapshot may be older than what the previous owner wrote. So the next pos_no is tried:
--- if it is taken, or the log was trimmed meanwhile, move_position raises. The trial is taken back at once; that costs a
--- dead row, in those isolation levels only. Who moves the position itself needs no trial.
+-- Refuses a REPEATABLE READ or SERIALIZABLE transaction that sees an older position as the newest
+-- one. The caller holds the registration's row lock, but its snapshot may be older than the
+-- position that the previous holder wrote. So this function appends the next position for trial: if
+-- its pos_no is taken, or the log was trimmed meanwhile, move_position raises. Then it deletes the
+-- trial row, which costs a dead row in those isolation levels only. A caller that moves the
+-- position itself needs no trial.
 --
--- Raises: 40001, somebody else moved the position.
+-- Raises: 40001, another session moved the position.
 -- Writes: insert and delete pgq.position, in those isolation levels.
 create or replace function pgq.check_newest_position(p pgq.position)
 returns void language plpgsql as $$

@@ -1,14 +1,17 @@
 -- Function: pgq.check_snapshot()
 --
--- Refuses a REPEATABLE READ or SERIALIZABLE transaction whose snapshot is older than a compaction. TRUNCATE is not like
--- DELETE: such a snapshot finds the table empty, and what was copied back is too new for it. "Not subscriber", or a batch
--- that is said not to be open, would be wrong then.
+-- Refuses a REPEATABLE READ or SERIALIZABLE transaction whose snapshot is older than a compaction.
+-- TRUNCATE differs from DELETE: such a snapshot finds the table empty, and the rows that were
+-- inserted again are too new for it. A caller would report "Not subscriber", or that a batch is not
+-- open, and be wrong.
 --
--- A truncated table has a new file. A query of pg_class shows the file that the snapshot knows, pg_relation_filenode
--- the one there is. The lock comes first: from then on to the end of the transaction nobody compacts.
+-- A truncated table has a new file. A query of pg_class shows the file as of the snapshot,
+-- pg_relation_filenode the present one. The lock comes first, so that no compaction follows until
+-- the transaction ends.
 --
--- READ COMMITTED needs nothing of this, for a statement takes its snapshot after its locks. That holds in a function too,
--- but for a STABLE one, which uses its caller's snapshot: what reads ticks or positions is VOLATILE.
+-- READ COMMITTED needs no check, because a statement takes its snapshot after its locks. That holds
+-- in functions too, but not in a STABLE one, which uses its caller's snapshot. So functions that
+-- read ticks or positions are VOLATILE.
 --
 -- Raises: 40001, compacted since the snapshot; roll back and call again.
 -- Writes: ACCESS SHARE lock pgq.position, pgq.tick_recent, in those isolation levels.

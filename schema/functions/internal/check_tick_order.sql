@@ -1,24 +1,26 @@
 -- Function: pgq.check_tick_order(q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
 --
--- Refuses a tick whose snapshot cannot follow the last tick's in one cluster. That happens when a
--- dump was restored into a cluster with smaller xids: new events would look long delivered, and be
--- lost or delivered twice without a word (G7).
+-- Refuses a tick whose snapshot cannot follow the last tick's snapshot in one cluster. That happens
+-- after a restore into a cluster with smaller xids: new events would look as if they were delivered
+-- long ago, and be lost or delivered twice without an error (G7).
 --
--- In one cluster xmin and xmax never fall, and a transaction that was over at the last tick is over
--- for good. So nothing that is in progress now is visible to the last tick. The transaction that
--- ticks is not listed as in progress; xmin covers it.
+-- In one cluster xmin and xmax never fall, and a transaction that had ended at the last tick has
+-- ended for good. So no transaction in progress now is visible to the last tick. The transaction
+-- that ticks is not listed as in progress; xmin covers it.
 --
--- A copy whose xids have meanwhile grown past the last tick looks fine by its snapshots. So once after a move to
--- another cluster (the system identifier tells) the rows are looked at. Damaged is a queue that has
---   an event with an id that the last tick had not reached but with a txid that it takes for seen:
---   written in between;
---   an event or a stage of a transaction that is still to come, or in progress here: of another
---   cluster;
---   an event with the id of a stage that began a minute or more before it: the stage came with the
---   dump, and would hide it;
---   or that is ticked by a transaction which the last tick takes for seen: so would be what it
---   inserts next.
--- A clean move (pg_upgrade, a restore where xids are larger) passes and goes on by itself.
+-- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
+-- move to another cluster, which the system identifier tells, this function reads the rows. The
+-- queue is damaged if one of these holds:
+--
+-- - An event has an id beyond the last tick's and a txid that the last tick sees: it was inserted
+--   in between.
+-- - The transaction of an event or stage has not begun here, or is in progress: it is of another
+--   cluster.
+-- - An event has the txid of a stage that began a minute or more before it: the stage came with
+--   the dump, and would hide the event.
+-- - The last tick sees the transaction that ticks: it would see what that inserts next.
+--
+-- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
 -- Raises: PQ012.
 -- Writes: update pgq.queue, once after a move.

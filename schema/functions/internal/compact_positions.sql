@@ -1,9 +1,10 @@
 -- Function: pgq.compact_positions()
 --
--- Empties the log of positions and writes the newest row of each subscription back: dead rows go too, whoever
--- may still see them. Only newest rows are ever looked for, so with the same pos_no and pos_batch everything goes on.
+-- Truncates the log of positions and inserts the newest row of each subscription again. That
+-- removes dead rows too, whatever snapshots are open. Everything goes on, because only newest rows
+-- are looked for, and they keep their pos_no and pos_batch.
 --
--- Returns: whether it was done; not while somebody reads or writes positions in an open transaction.
+-- Returns: true; false, and nothing was done, while an open transaction reads or writes positions.
 -- Raises: PQ013 as lock_for_compaction.
 -- Writes: as lock_for_compaction; truncate and insert pgq.position.
 create or replace function pgq.compact_positions()

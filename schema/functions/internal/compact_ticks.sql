@@ -1,16 +1,18 @@
 -- Function: pgq.compact_ticks()
 --
--- Empties the table of the latest ticks, and moves into pgq.tick those that are worth keeping: what a subscription
--- (used_ticks) or a queue refers to, and of the rest the last one of each second. A consumer that walks there later gets
--- batches of a second instead of milliseconds; each still has what came between its two ticks. A queue's last tick is the
--- last of its second. A queue that is ticked from elsewhere keeps all: others may know its ticks by their ids.
+-- Truncates the table of the latest ticks, and moves into pgq.tick those that are worth keeping:
+-- the ticks that a subscription (used_ticks) or a queue refers to, and the last tick of each
+-- second. A consumer that comes there later gets batches of a second instead of milliseconds,
+-- without a gap. A queue's last tick is the last of its second, so it stays. A queue with an
+-- external ticker keeps all, because other databases may know its ticks by their ids.
 --
--- Who opens a batch, registers or pins has read the ticks in the same transaction. The lock waits for it, and the look
--- after the lock sees its position.
+-- A session that opens a batch, registers or pins has read the ticks in the same transaction. The
+-- lock waits for it, and the query after the lock sees its position.
 --
--- Returns: whether it was done; not while somebody reads or writes ticks in an open transaction.
+-- Returns: true; false, and nothing was done, while an open transaction reads or writes ticks.
 -- Raises: PQ013 as lock_for_compaction.
--- Writes: as lock_for_compaction; truncate pgq.tick_recent; insert pgq.tick; key share lock pgq.queue.
+-- Writes: as lock_for_compaction; truncate pgq.tick_recent; insert pgq.tick; key share lock
+--   pgq.queue.
 create or replace function pgq.compact_ticks()
 returns boolean language plpgsql
 set lock_timeout = '50ms' as $$

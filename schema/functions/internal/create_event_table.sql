@@ -1,6 +1,6 @@
 -- Function: pgq.create_event_table(q pgq.queue, i_number int)
 --
--- Makes one of a queue's rotating tables.
+-- Creates one of a queue's rotating tables.
 --
 -- Writes: create table, create index.
 create or replace function pgq.create_event_table(q pgq.queue, i_number int)
@@ -13,4 +13,4 @@ begin
     execute format('create index %I on pgq.%I (ev_txid)', v_table || '_txid_idx', v_table);
 end
 $$;
-comment on function pgq.create_event_table(pgq.queue, int) is 'Makes one of a queue''s rotating tables.';
+comment on function pgq.create_event_table(pgq.queue, int) is 'Creates one of a queue''s rotating tables.';

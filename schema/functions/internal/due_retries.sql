@@ -1,18 +1,17 @@
 -- Function: pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
 --
--- The retried events that are due now and may not have been at an earlier look: those that became
--- due since i_from, and those due before that, if they were set aside by transactions that the look
--- did not see.
+-- The retried events that are due now and may not have been due at an earlier look: those that
+-- became due since i_from, and those due before, if transactions inserted them that the look did
+-- not see.
 --
--- The conditions on ev_retry_after and on ev_txid stand apart, each for its index. "+ interval '0'"
--- keeps the planner from taking the wrong one, which leads over every row deleted since xmin was
--- held back.
+-- The conditions on ev_retry_after and on ev_txid are separate queries, each for its index. "+
+-- interval '0'" keeps the planner from the wrong index, which holds every row deleted since xmin
+-- was held back.
 --
--- Parameters: i_from: the time of the look, -infinity: all; i_xmax, i_xip: the transactions from
---   i_xmax on, and i_xip, were not seen. STABLE, so that it is taken into the query that calls it.
---
+-- Parameters: i_from: the time of the look, -infinity: all. i_xmax, i_xip: the look did not see the
+--   transactions from i_xmax on, and those in i_xip.
 -- Returns: each row once.
--- Writes: nothing.
+-- Writes: nothing; it is STABLE, so that it is inlined into the query that calls it.
 create or replace function pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
 returns setof pgq.retry_queue language sql stable as $$
     select * from pgq.retry_queue where ev_retry_after >= i_from and ev_retry_after <= now()

@@ -1,13 +1,14 @@
 -- Function: pgq.find_batch(x_batch_id bigint)
 --
--- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is the newest of
--- its subscription; pos_no counts up by one, so a single probe tells.
+-- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is
+-- the newest of its subscription. pos_no counts up by one, so one index probe tells.
 --
--- The ticks are looked up one by one, which LIMIT makes sure of. As plain joins, planned without statistics, they took the
--- index by tick_queue alone and walked over all ticks of the queue, dead ones too. A sequential scan is ruled out: a plan
--- made while there were few ticks is kept when there are a million.
+-- The two ticks are looked up one by one, which LIMIT ensures. As plain joins, planned without
+-- statistics, they took the index by tick_queue alone and walked over all ticks of the queue, dead
+-- ones too. Sequential scans are ruled out, because a plan made with few ticks is kept when there
+-- are a million.
 --
--- Returns: one row, or none when the batch is not open (never was, finished, taken away).
+-- Returns: one row; no row when the batch is not open (never was, finished, taken away).
 -- Raises: 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.find_batch(

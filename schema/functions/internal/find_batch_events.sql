@@ -1,13 +1,13 @@
 -- Function: pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 --
--- Events of an open batch by id. The event tables have no index on ev_id, so a search by id alone reads the whole
--- batch; with the txid beside the id it is one probe a transaction, however many ids are asked for (whatever the
--- planner thinks of tables without statistics: see get_batch_events). An id may be there twice, with two txids: an
--- event and its retried copy, in one large batch.
+-- Events of an open batch by id and txid. The event tables have no index on ev_id, so a search by
+-- id alone reads the whole batch. With the txids it is one index probe a transaction, however many
+-- ids are asked for. The settings are those of get_batch_events. A large batch may hold an id
+-- twice, with two txids: an event and its retried copy.
 --
 -- Returns: rows of pgq.event_template; ev_owner is null.
--- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different lengths;
---   40001 as check_snapshot.
+-- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different
+--   lengths; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 returns setof pgq.event_template language plpgsql

@@ -1,11 +1,13 @@
 -- Function: pgq.find_range(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
 --
--- The two ticks of a range of which nothing is gone. queue_low_tick is the first tick after which no event was
--- truncated. Who wants to read the events locks their tables first: see lock_event_tables.
+-- The two ticks of a range whose events are all still there. queue_low_tick is the first tick after
+-- which no event was truncated. A caller that reads the events locks their tables first: see
+-- lock_event_tables.
 --
 -- Returns: one row.
--- Raises: PQ001; PQ005 a tick was never there, was thinned out, or is still to come; PQ009 as check_range; PQ016 events of
---   the range were rotated away: the detail says what is left; 40001 as check_snapshot.
+-- Raises: PQ001; PQ005 a tick never existed, was removed by compact_ticks, or is still to come;
+--   PQ009 as check_range; PQ016 rotation removed events of the range (the detail says which ticks
+--   are left); 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.find_range(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint,
@@ -43,4 +45,4 @@ begin
         hint = format('the queue keeps ticks %s to %s, of the older ones one a second; see pgq.get_tick_info', v_first, v_last);
 end
 $$;
-comment on function pgq.find_range(text, bigint, bigint) is 'The two ticks of a range of which nothing is gone.';
+comment on function pgq.find_range(text, bigint, bigint) is 'The two ticks of a range whose events are all there.';

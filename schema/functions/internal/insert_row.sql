@@ -1,8 +1,9 @@
--- Function: pgq.insert_row(i_queue_id int, x_id bigint, x_time timestamptz, x_owner int, x_retry int, x_type text,
---   x_data text, x_extra1..4 text)
+-- Function: pgq.insert_row(i_queue_id int, x_id bigint, x_time timestamptz, x_owner int, x_retry
+--   int, x_type text, x_data text, x_extra1..4 text)
 --
--- Inserts an event by name: with all its fields chosen, or into a queue that the generated code does not know yet (see
--- build_insert_path). An old snapshot may still show a queue that is gone: there is no table to its name then.
+-- Inserts an event by the table's name: with all fields given, or into a queue that the session's
+-- version of the generated code lacks (see build_insert_path). An old snapshot may still show a
+-- dropped queue: its table is missing then.
 --
 -- Returns: the event's id.
 -- Raises: PQ001.
@@ -27,7 +28,7 @@ begin
         v_table, q.queue_event_seq)
         into v_id using x_id, x_time, v_txid, x_owner, x_retry, x_type, x_data, x_extra1, x_extra2, x_extra3, x_extra4;
     if x_id is not null then
-        perform nextval(q.queue_event_seq::regclass);  -- tells a ticker that something is new
+        perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
     end if;
     return v_id;
 end

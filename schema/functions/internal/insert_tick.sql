@@ -1,23 +1,26 @@
--- Function: pgq.insert_tick(i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint)
+-- Function: pgq.insert_tick(i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq
+--   bigint)
 --
--- Appends a tick and notifies the channel pgq_<queue>. Safe with any number of tickers: the queue's row is
--- locked in one statement and the snapshot is taken in a later one, which in READ COMMITTED is younger than the
--- commit of whoever held the lock before. (In REPEATABLE READ the snapshot would be older than the lock, and a
--- tick could see less than the one before it: such callers are refused.)
+-- Appends a tick and notifies the channel pgq_<queue>. It is safe with any number of tickers: one
+-- statement locks the queue's row, and a later statement takes the snapshot. In READ COMMITTED that
+-- is younger than the commit of the previous holder of the lock. In REPEATABLE READ the snapshot
+-- would be older than the lock, and a tick could see less than the tick before: such callers are
+-- refused.
 --
--- The snapshot is taken before the sequence is read, so whatever the tick sees has an id up to tick_event_seq.
+-- The snapshot is taken before the sequence is read, so each event that the tick sees has an id up
+-- to tick_event_seq.
 --
--- A tick is announced only while the server's NOTIFY queue has room. With the queue full, COMMIT
--- fails, and so would every tick as long as one idle session that listens keeps a transaction open.
--- Asking for the usage also removes what every listener has read: a full queue recovers by that
--- alone, as in PostgreSQL only a NOTIFY that succeeds removes anything. Consumers find a tick that
--- was not announced at their next poll.
+-- A tick is announced only while the server's NOTIFY queue has room. With a full queue COMMIT
+-- fails, and every tick would fail while one idle session that listens keeps a transaction open.
+-- Asking for the usage also removes what every listener has read. A full queue recovers by that
+-- alone, because otherwise only a NOTIFY that succeeds removes anything. Consumers find a tick
+-- without a notification at their next poll.
 --
--- Parameters: i_tick_id, i_tick_time, i_event_seq: chosen by an external ticker; null: the sequences and now.
--- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 the xids of this cluster are
---   behind those of the last tick, or the queue was copied from another cluster and wrote events under xids the last
---   tick takes for seen.
--- Writes: row lock and, once after a copy, update pgq.queue; insert pgq.tick_recent; nextval of the
+-- Parameters: i_tick_id, i_tick_time, i_event_seq: given by an external ticker; null: from the
+--   sequences and the clock.
+-- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 as
+--   check_tick_order.
+-- Writes: row lock and, once after a move, update pgq.queue; insert pgq.tick_recent; nextval of the
 --   tick sequence; NOTIFY while its queue has room.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,

@@ -1,13 +1,14 @@
 -- Function: pgq.is_extra_maint(i_name text)
 --
--- Whether maintenance may call a function: one that takes the queue's name, and that the schema's
--- owner or a superuser wrote. It runs with the rights of the role that runs maintenance, so its owner
--- has these rights too. What belongs to the server or to an extension was not written to be called with a
--- name that any administrator of queues may choose: dblink_exec(text), say.
+-- Whether maintenance may call a function. It must take the queue's name, and belong to the
+-- schema's owner or a superuser: it runs with the rights of the role that runs maintenance, so its
+-- owner gets those rights too. Functions of the server or of an extension are refused. They were
+-- not written to be called with a name that any administrator of queues may choose, such as
+-- dblink_exec(text).
 --
--- The owner of the schema that the function is in may drop it and make another of its name, between
--- this look and the call. No statement can look and call at once, for the planner may run or inline
--- a function before any condition is evaluated. So that owner is one of the same roles.
+-- The owner of the function's schema may drop it and create another of its name between this check
+-- and the call. No statement can check and call at once, because the planner may run or inline a
+-- function before it evaluates any condition. So the schema's owner must be one of the same roles.
 --
 -- Writes: nothing.
 create or replace function pgq.is_extra_maint(i_name text)

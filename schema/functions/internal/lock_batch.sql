@@ -1,14 +1,16 @@
 -- Function: pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 --
--- Makes the caller the only owner of an open batch until its transaction ends: whoever else wants to finish it, to set
--- events of it aside or to unregister its consumer waits, and finds it closed.
+-- Makes the caller the only holder of an open batch until its transaction ends. Other sessions that
+-- want to finish the batch, set its events aside or unregister its consumer wait, and then find it
+-- closed.
 --
--- The lock comes first and the look after it, so in READ COMMITTED the look is fresh. In REPEATABLE READ it is as old as
--- the snapshot, and a batch that somebody finished since looks open: see check_newest_position.
+-- The lock comes first and the query after it, so in READ COMMITTED the query sees the newest
+-- state. In REPEATABLE READ it sees the snapshot's state, in which a batch that another session
+-- finished looks open: see check_newest_position.
 --
 -- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
--- Raises: 40001 in REPEATABLE READ, somebody else moved the position, or as check_snapshot.
+-- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
 returns pgq.position language plpgsql as $$
@@ -30,4 +32,4 @@ begin
     return p;
 end
 $$;
-comment on function pgq.lock_batch(bigint, boolean) is 'Makes the caller the only owner of an open batch.';
+comment on function pgq.lock_batch(bigint, boolean) is 'Makes the caller the only holder of an open batch.';

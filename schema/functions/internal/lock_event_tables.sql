@@ -1,14 +1,17 @@
 -- Function: pgq.lock_event_tables(i_queue_name text)
 --
--- Keeps rotation away from a queue's events until the transaction ends. A subscription holds back what it has not passed;
--- who reads any other range may be overtaken, and a truncated table looks empty to every snapshot. So the lock comes first,
--- then the look at queue_low_tick (find_range), then the events: in any other order a rotation fits in between. Rotation
--- does not wait for the lock, it tries again later.
+-- Keeps rotation away from a queue's events until the transaction ends. A subscription keeps the
+-- events that it has not passed, but no others. A reader of another range may be overtaken by
+-- rotation, and a truncated table looks empty to every snapshot. So the lock comes first, then
+-- find_range reads queue_low_tick, then the events are read: in another order a rotation fits in
+-- between. Rotation does not wait for the lock; it tries again later.
 --
--- In READ COMMITTED the look after the lock is fresh. In the other isolation levels it is as old as the snapshot, so a
--- table that was truncated since is looked for, as in check_snapshot.
+-- In READ COMMITTED the query after the lock sees the newest state. In the other isolation levels
+-- it sees the snapshot's state, so this function looks for a table that was truncated since, as
+-- check_snapshot does. A missing queue is left to the caller.
 --
--- Raises: 40001 rotated since the snapshot; roll back and call again. 42P01 the queue was dropped meanwhile.
+-- Raises: 40001 rotated since the snapshot; roll back and call again. 42P01 the queue was dropped
+--   meanwhile.
 -- Writes: ACCESS SHARE lock on the event tables.
 create or replace function pgq.lock_event_tables(i_queue_name text)
 returns void language plpgsql as $$

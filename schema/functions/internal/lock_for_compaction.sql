@@ -1,15 +1,17 @@
 -- Function: pgq.lock_for_compaction(i_table regclass)
 --
--- Locks a table that is about to be truncated and filled again, against everybody, and marks the compaction.
+-- Locks a table against all sessions, before it is truncated and filled again, and renames
+-- pgq.compaction_N.
 --
--- pg_dump takes its snapshot first and locks the tables it found one by one. If a compaction came in between, the dump
--- would hold no position, and nobody would know. So a table changes its name with each compaction: pg_dump locks
--- tables by the names it found, and fails.
+-- pg_dump takes its snapshot first, and then locks the tables that it found, one by one. After a
+-- compaction in between, the dump would hold no positions, without an error. pg_dump locks tables
+-- by the names that it found, so the renamed table makes it fail.
 --
--- Behind a waiting lock everybody else queues up: the caller sets a short lock_timeout, and gives up until the next time.
+-- All other sessions queue up behind a waiting lock. So the caller sets a short lock_timeout, and
+-- gives up until the next time.
 --
--- Raises: 55P03 somebody has the table; 42P01 another compaction was faster; PQ013 not READ COMMITTED (the look after
---   the lock has to be fresh).
+-- Raises: 55P03 another session uses the table; 42P01 another compaction was faster; PQ013 not READ
+--   COMMITTED: the look after the lock needs a new snapshot.
 -- Writes: ACCESS EXCLUSIVE lock of the table; alter table pgq.compaction_N.
 create or replace function pgq.lock_for_compaction(i_table regclass)
 returns void language plpgsql as $$

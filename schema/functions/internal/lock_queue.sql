@@ -1,32 +1,33 @@
 -- Function: pgq.lock_queue(i_queue_name text)
 --
--- Gives the caller a queue to itself until its transaction ends: its row,
--- subscriptions, tables and sequences are locked against everybody.
+-- Locks a queue against all other sessions until the transaction ends: its row, subscriptions,
+-- tables and sequences.
 --
--- No order of these locks is safe. A producer may have inserted into one table, and after a
--- rotation insert into another; it may then read a batch, tick, or finish what it had opened
--- before. A session that holds some of the locks and waits for the others deadlocks with it. So all are
--- taken at once or none: where one is not free soon, all are released, that one is waited for with
--- nothing else in hand, and the rest is tried again. "Soon" lets short transactions pass by, and
--- all the waits together take less than deadlock_timeout (1 second), so that nobody who waits for
--- us is taken for a deadlock.
+-- No order of these locks is safe. A producer may have inserted into one table and, after a
+-- rotation, insert into another. Then it may read a batch, tick, or finish a batch. A session that
+-- holds some of the locks and waits for the others deadlocks with it. So all locks are taken at
+-- once or none. Where one is not free soon, all are released, that one is waited for alone, and
+-- then all are tried again. "Soon" lets short transactions end. All the waits together take less
+-- than deadlock_timeout (1 second), so that no session that waits for this one is taken for a
+-- deadlock.
 --
--- Whoever waits for a sequence keeps the lock of try_lock_against_drop meanwhile. Reading a sequence locks it
--- (ROW EXCLUSIVE), and behind our request in its lock queue a ticker would wait as long as we do,
--- with the events of all other queues. No ticker waits for the lock of try_lock_against_drop.
+-- While it waits for a sequence, it keeps the lock of try_lock_against_drop. Reading a sequence
+-- locks it (ROW EXCLUSIVE), so a ticker would wait behind this session's request in the sequence's
+-- lock queue, and with it the ticks of all other queues. No ticker waits for
+-- try_lock_against_drop.
 --
 -- Returns: the queue.
 -- Raises: PQ001; 55P03 by the caller's lock_timeout.
--- Writes: advisory locks of create_queue and try_lock_against_drop; row locks pgq.queue, pgq.registration,
---   pgq.consumer; ACCESS EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE lock on the
---   sequences.
+-- Writes: advisory locks of create_queue and try_lock_against_drop; row locks pgq.queue,
+--   pgq.registration, pgq.consumer; ACCESS EXCLUSIVE lock on the event tables; SHARE ROW EXCLUSIVE
+--   lock on the sequences.
 create or replace function pgq.lock_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$
 declare
     c_soon constant text := '10ms';
     c_whole constant text := 'select pg_advisory_xact_lock(7366513, 2)';  -- with it, no table is added
     v_timeout constant text := current_setting('lock_timeout');
-    v_lock text := c_whole;  -- what is waited for, then what is tried
+    v_lock text := c_whole;  -- the lock to wait for, then each lock to try
     v_waits boolean;
 begin
     loop
@@ -65,7 +66,7 @@ begin
                 if not v_waits then
                     raise;
                 end if;
-                v_lock := c_whole;  -- dropped by somebody else while we waited for it
+                v_lock := c_whole;  -- another session dropped it while this one waited
         end;
     end loop;
 end

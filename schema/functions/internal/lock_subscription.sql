@@ -1,7 +1,7 @@
 -- Function: pgq.lock_subscription(i_queue_name text, i_consumer_name text)
 --
--- Makes the caller the only one who may move a subscription until its transaction ends, and tells where it is. The lock
--- comes first and the look after it, as in lock_batch.
+-- Makes the caller the only session that may move a subscription until its transaction ends, and
+-- returns the position. The lock comes first and the query after it, as in lock_batch.
 --
 -- Returns: the newest position.
 -- Raises: PQ002 Not subscriber to queue; 40001 as check_snapshot, check_newest_position.
@@ -24,4 +24,4 @@ begin
     return p;
 end
 $$;
-comment on function pgq.lock_subscription(text, text) is 'Makes the caller the only one who may move a subscription.';
+comment on function pgq.lock_subscription(text, text) is 'Makes the caller the only session that may move a subscription.';

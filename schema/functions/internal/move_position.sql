@@ -1,14 +1,15 @@
--- Function: pgq.move_position(x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
---   x_pins bigint[])
+-- Function: pgq.move_position(x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick
+--   bigint, x_batch bigint, x_pins bigint[])
 --
--- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's row lock and
--- has read the position after it, so nobody can be in between. A REPEATABLE READ caller has the lock too, but its
--- snapshot may be older than the position that the previous owner wrote: then the unique pos_no is taken. Unless
--- maint_positions has deleted that one since; it never does without deleting those before it, so there the position
--- that we start from is locked, which fails if it is gone.
+-- Appends the position that follows x_pos_no. In READ COMMITTED the caller holds the registration's
+-- row lock and has read the position after it, so no other session wrote one in between. A
+-- REPEATABLE READ caller has the lock too, but its snapshot may be older than the position that the
+-- previous holder wrote. Then the unique pos_no is taken, unless maint_positions has deleted that
+-- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
+-- which fails if it is gone.
 --
--- Parameters: x_pins: the ticks to keep beside the position's own; those of the position before go.
--- Raises: 40001, somebody else moved this position; roll back and look again.
+-- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
+-- Raises: 40001, another session moved this position; roll back and call again.
 -- Writes: insert pgq.position.
 create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint, x_pins bigint[] default null)

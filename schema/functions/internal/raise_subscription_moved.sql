@@ -1,8 +1,10 @@
--- Function: pgq.raise_subscription_moved(i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
+-- Function: pgq.raise_subscription_moved(i_queue_name text, i_consumer_name text, p pgq.position,
+--   i_from_tick bigint)
 --
--- Says that a subscription is not where the caller left it: somebody else uses it, or moved it.
+-- Raises the error for a subscription that another session uses: it has an open batch, or is not at
+-- the tick that the caller gave.
 --
--- Raises: PQ017, always; the detail says where it is.
+-- Raises: PQ017, always; the detail has the subscription's tick.
 -- Writes: nothing.
 create or replace function pgq.raise_subscription_moved(i_queue_name text, i_consumer_name text, p pgq.position, i_from_tick bigint)
 returns void language plpgsql as $$
@@ -15,4 +17,4 @@ begin
         hint = 'somebody else uses this consumer: give each reader a consumer of its own';
 end
 $$;
-comment on function pgq.raise_subscription_moved(text, text, pgq.position, bigint) is 'Says that a subscription is not where the caller left it.';
+comment on function pgq.raise_subscription_moved(text, text, pgq.position, bigint) is 'Raises the error for a subscription that another session uses.';

@@ -1,11 +1,11 @@
 -- Function: pgq.raise_wrong_isolation(i_what text)
 --
--- Says that a call needs READ COMMITTED. It takes a lock and then has to see what the holder before
--- committed; in the higher levels the snapshot is older than the lock, and nothing shows what came
--- in between: a tick could see less than the one before it, a rotation truncate what it never saw.
+-- Raises the error for a call that needs READ COMMITTED. The call takes a lock, and then must see
+-- what the previous holder committed. In the higher levels the snapshot is older than the lock. So
+-- a tick could see less than the tick before it, or a rotation truncate events that it never saw.
 --
--- A program that knows nothing of this, as PGQ's pgqd, gets the level from its session's default.
--- Then the hint is what an administrator runs.
+-- A program that sets no level, such as PGQ's pgqd, gets it from its session's default. Then the
+-- hint is a statement for an administrator.
 --
 -- Parameters: i_what: the subject of the message.
 -- Raises: PQ013, always.
@@ -22,4 +22,4 @@ begin
                 session_user, current_database(), 'read committed') end;
 end
 $$;
-comment on function pgq.raise_wrong_isolation(text) is 'Says that a call needs READ COMMITTED.';
+comment on function pgq.raise_wrong_isolation(text) is 'Raises the error for a call that needs READ COMMITTED.';

@@ -1,8 +1,8 @@
 -- Function: pgq.read_sequence(i_sequence text)
 --
--- The last value of a sequence, 0 before the first; null where it cannot be read: it is gone, or
--- another session has it locked, or waits to lock it, for longer than a moment. For lists of all
--- queues, which one queue must neither break nor hold up.
+-- The last value of a sequence, 0 before the first; null when it cannot be read: it is missing, or
+-- another session holds its lock, or waits for it, for more than 100 ms. For lists of all queues,
+-- which one queue must neither break nor delay.
 --
 -- Raises: 40P01.
 -- Writes: nothing.

@@ -1,11 +1,13 @@
 -- Function: pgq.seq_getval(i_seq_name text)
 --
--- The last value that a sequence gave, 0 before the first. PGQ returns last_value, which is 1 both before and
--- after the first nextval: the first event of a queue did not count as new there (pgq-contract 1.12).
+-- The last value of a sequence, 0 before the first. PGQ returns last_value, which is 1 both before
+-- and after the first nextval, so the first event of a queue did not count as new there
+-- (pgq-contract 1.12).
 --
--- Everybody may call it, with any name: so it runs with the caller's own rights, who may read the queues' sequences.
+-- Everybody may call it, with any name. So it runs with the caller's own rights; everybody may read
+-- the queues' sequences.
 --
--- Raises: 42P01, no such sequence; 42501, a sequence that the caller may not read (from PostgreSQL 18 on: 0).
+-- Raises: 42P01, no such sequence; 42501, the caller may not read it (from PostgreSQL 18 on: 0).
 -- Writes: nothing.
 create or replace function pgq.seq_getval(i_seq_name text)
 returns bigint language sql volatile strict

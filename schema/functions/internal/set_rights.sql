@@ -1,13 +1,13 @@
 -- Function: pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
 --
--- Sets the rights on an object of ours exactly: the listed ones, and no other right for anybody but
--- the owner. The role that makes an object may have default privileges (ALTER DEFAULT PRIVILEGES)
--- that give others more than we know of: EXECUTE on a function, SELECT on events. What is right already
--- is left alone, so that no row of the catalogue is written for it.
+-- Sets the rights on an object of the engine to exactly the listed ones: nobody but the owner keeps
+-- another right. Default privileges (ALTER DEFAULT PRIVILEGES) of the role that creates an object
+-- may give others more, such as EXECUTE on a function or SELECT on events. An object whose rights
+-- are right already is not touched, so that no row of the catalogue is written for it.
 --
--- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing one is
---   passed over. i_rights: each 'role privilege' or 'role privilege column', in lower case; the
---   role public is everybody.
+-- Parameters: i_catalogue: pg_proc, pg_class or pg_namespace. i_object: null or a missing object is
+--   ignored. i_rights: each 'role privilege' or 'role privilege column', in lower case; the role
+--   public is everybody.
 -- Writes: revoke, grant.
 create or replace function pgq.set_rights(i_catalogue regclass, i_object oid, i_rights text[])
 returns void language plpgsql as $$
@@ -17,7 +17,7 @@ declare
     v_role text;
     v_right text[];
     v_there text[];
-    v_roles text[];  -- that have them: a role's name may have spaces in it
+    v_roles text[];  -- with rights now; apart from v_there, because a role's name may hold spaces
     o record;
 begin
     select * into v_owner, v_acl from (

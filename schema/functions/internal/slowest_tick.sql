@@ -1,9 +1,9 @@
 -- Function: pgq.slowest_tick(i_queue_id int)
 --
--- The last tick of the slowest consumer of a queue, or the queue's last tick when it has none. What this tick sees,
--- everybody has had.
+-- The last tick of a queue's slowest consumer, or the queue's last tick when it has no consumer.
+-- Every consumer has had the events that this tick sees.
 --
--- Raises: 40001 as check_snapshot: whoever saw no position would take every consumer for gone.
+-- Raises: 40001 as check_snapshot: a caller that saw no positions would count no consumers.
 -- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)
 returns bigint language plpgsql

@@ -1,9 +1,9 @@
 -- Function: pgq.subtract_ids(i_later bigint, i_earlier bigint)
 --
--- How many ids lie between two. Damaged values may be too far apart for a bigint: then the largest,
--- or the smallest. Null if one of them is null (least and greatest pass over nulls).
+-- The difference of two ids; null if one is null (least and greatest ignore nulls). Damaged values
+-- may be too far apart for a bigint: then it is the largest or the smallest bigint.
 --
--- Writes: nothing; a query that calls it takes it in.
+-- Writes: nothing; it is inlined into the query that calls it.
 create or replace function pgq.subtract_ids(i_later bigint, i_earlier bigint)
 returns bigint language sql immutable as $$
     select case when i_later - i_earlier::numeric is not null

@@ -1,7 +1,7 @@
 -- Function: pgq.system_identifier()
 --
--- The identifier that initdb gave to this cluster. A dump restored elsewhere carries ticks and events whose xids
--- belong to another cluster; this is how that is noticed (G7).
+-- The identifier that initdb gave to this cluster. Ticks and events of a dump hold xids of the
+-- cluster where it was made; a restore elsewhere is noticed by the identifier (G7).
 --
 -- Returns: null where the server hides it.
 -- Writes: nothing.

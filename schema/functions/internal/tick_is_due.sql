@@ -1,6 +1,6 @@
 -- Function: pgq.tick_is_due(q pgq.queue)
 --
--- Whether PGQ's rule (see tick_wanted) wants a tick of the queue now.
+-- Whether a queue is due for a tick now, by PGQ's rule: see tick_wanted.
 --
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)

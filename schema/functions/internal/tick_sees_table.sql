@@ -1,14 +1,15 @@
 -- Function: pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
 --
--- Whether a tick sees every event of a table. "The largest ev_txid is below the tick's xmin" would do, but xmin stands
--- still while any transaction of the cluster is open, and rotation with it. So the events are asked for what the
--- snapshot does not see: at or beyond its xmax, or of a transaction that was in progress. Index probes all: without
--- statistics the planner would scan a full table, which a rotation holds locked meanwhile (see get_batch_events).
+-- Whether a tick sees every event of a table. "The largest ev_txid is below the tick's xmin" would
+-- do, but xmin stands still while any transaction of the cluster is open, and rotation with it. So
+-- this function looks for events that the snapshot does not see: of transactions at or beyond its
+-- xmax, or in progress at the tick. Both are index probes. Sequential scans are ruled out: without
+-- statistics the planner would read the whole table, which a rotation holds locked meanwhile.
 --
--- Events that wait for commit_stage are seen when that is.
+-- The tick sees the events of a stage if it sees the transaction that released them.
 --
 -- Parameters: i_table: the number of one of the queue's tables.
--- Returns: false also when the tick is gone.
+-- Returns: false also for a missing tick.
 -- Writes: nothing.
 create or replace function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
 returns boolean language plpgsql

@@ -1,15 +1,16 @@
--- Function: pgq.tick_wanted(i_new bigint, i_lag interval, i_gap interval, i_max_count int, i_max_lag interval, i_idle_period interval)
+-- Function: pgq.tick_wanted(i_new bigint, i_lag interval, i_gap interval, i_max_count int,
+--   i_max_lag interval, i_idle_period interval)
 --
--- PGQ's rule (pgq-contract 1.5). With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
--- Without: ever more rarely, the gap doubles up to ticker_idle_period, so that lag and rotation go on.
+-- PGQ's rule for ticks (pgq-contract 1.5). With new events: at ticker_max_count of them, or
+-- ticker_max_lag after the last tick. Without new events: the gap between ticks doubles up to
+-- ticker_idle_period, so that lag and rotation go on.
 --
--- A last tick that lies in the future was made before the clock was stepped back. How old it is
--- nobody knows, and waiting until the clock is there again would stop the queue: it is time at
--- once.
+-- If the last tick lies in the future, the clock was stepped back. Its age is unknown, and waiting
+-- for the clock to reach it would stop the queue, so the queue is due at once.
 --
--- Parameters: i_new: events since the last tick; i_lag: time since it; i_gap: time from the one before to it; each null
---   if there is no such tick. The others: the queue's settings.
--- Writes: nothing; a query that calls it takes it in.
+-- Parameters: i_new: events since the last tick. i_lag: time since the last tick. i_gap: time
+--   between the last two ticks. Each is null without such a tick. The others: the queue's settings.
+-- Writes: nothing; it is inlined into the query that calls it.
 create or replace function pgq.tick_wanted(
     i_new bigint, i_lag interval, i_gap interval, i_max_count int, i_max_lag interval, i_idle_period interval)
 returns boolean language sql immutable as $$

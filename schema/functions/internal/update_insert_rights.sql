@@ -1,7 +1,7 @@
 -- Function: pgq.update_insert_rights()
 --
--- The trigger that takes the right to COPY from producers while a queue's disable_insert is set,
--- and gives it back, whether set_queue_config or an UPDATE of the column sets it. See grant_perms.
+-- The trigger that revokes producers' right to COPY while a queue's disable_insert is set, and
+-- grants it again, whether set_queue_config or an UPDATE sets the column. See grant_perms.
 --
 -- Writes: as grant_perms.
 create or replace function pgq.update_insert_rights()

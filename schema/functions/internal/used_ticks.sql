@@ -1,9 +1,9 @@
 -- Function: pgq.used_ticks()
 --
--- The ticks that subscriptions refer to: their positions, the ends of their open batches, and what they pin. Whatever
--- takes ticks away leaves these.
+-- The ticks that subscriptions refer to: their positions, the ends of their open batches, and their
+-- pins. A function that removes ticks keeps these.
 --
--- Returns: a tick may be there more than once.
+-- Returns: a tick may be listed more than once.
 -- Writes: nothing.
 create or replace function pgq.used_ticks(out queue_id int, out tick_id bigint)
 returns setof record language sql as $$

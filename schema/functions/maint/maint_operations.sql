@@ -1,9 +1,9 @@
 -- Function: pgq.maint_operations()
 --
--- What maintenance has to be done now: functions to call, each in a transaction of its own, with
--- func_arg if it is not null. One that returns 1 wants to be called again at once. The name
--- "vacuum" stands for the command. A function of extra_maint is left out when is_extra_maint
--- refuses it by now.
+-- The maintenance that is due now: functions to call, each in a transaction of its own, with
+-- func_arg if it is not null. A function that returns 1 is to be called again at once. The name
+-- "vacuum" stands for the command. A function of extra_maint that is_extra_maint refuses now is
+-- left out.
 --
 -- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
@@ -29,4 +29,4 @@ security definer set search_path = pg_catalog, pg_temp as $$
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
 $$;
-comment on function pgq.maint_operations() is 'What maintenance has to be done now.';
+comment on function pgq.maint_operations() is 'The maintenance that is due now.';

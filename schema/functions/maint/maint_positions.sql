@@ -1,12 +1,13 @@
 -- Function: pgq.maint_positions()
 --
--- Deletes old rows of the position log. The newest row of a subscription stays: it is its position. Rows of a subscription
--- that is gone go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
+-- Deletes old rows of the position log. The newest row of each subscription stays. Rows of removed
+-- subscriptions go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
 --
--- While some transaction holds xmin back deleted rows stay, and the table grows. When it is a megabyte larger than the
--- positions need, it is compacted instead (see compact_positions), if nobody has it in an open transaction.
+-- While a transaction holds xmin back, deleted rows stay and the table grows. When it is a megabyte
+-- larger than the positions need, it is compacted instead (see compact_positions), unless an open
+-- transaction uses it.
 --
--- Returns: 0, done (1 would ask to be called again, see maint_operations).
+-- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
 returns int language plpgsql

@@ -1,9 +1,10 @@
 -- Function: pgq.maint_recent_ticks()
 --
--- Compacts the table of the latest ticks when it has grown beyond a megabyte, which is some 10,000 of them (see
--- compact_ticks). All others wait meanwhile, for some tens of milliseconds at most: hence not later.
+-- Compacts the table of the latest ticks when it is larger than a megabyte, some 10,000 ticks: see
+-- compact_ticks. All other sessions wait meanwhile, some tens of milliseconds; a larger table would
+-- make them wait longer.
 --
--- Returns: 0, done, or put off until the next time.
+-- Returns: 0: done, or put off until the next call.
 -- Raises: nothing; in other isolation levels than READ COMMITTED it does nothing.
 -- Writes: as compact_ticks.
 create or replace function pgq.maint_recent_ticks()

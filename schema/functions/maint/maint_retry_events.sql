@@ -1,21 +1,21 @@
 -- Function: pgq.maint_retry_events()
 --
--- Puts events back whose time has come: the same id and time, a new txid, for the one consumer that set them aside.
--- Up to 10,000 a queue and call, in one statement; two callers at once share them. A queue that fails is a WARNING
--- with its name as the detail, and the others go on. A queue that waits for repair_queue is left alone: what it got now would look as if it were
--- old.
+-- Inserts retried events again when their time has come: with the same id and time and a new txid,
+-- for the one consumer that retries them. One call moves up to 10,000 events of each queue, in one
+-- statement a queue; two calls at once share them. A queue that fails is a WARNING, with its name
+-- as the detail, and the others go on. A queue that needs repair_queue is left out: an event that
+-- it got now would look old.
 --
--- What was put back lies at the low end of the index by time, and stays there as dead rows while
--- some transaction holds xmin back (G6). So the session remembers its last look that left nothing
--- due: its time, and which transactions it did not see. The next one looks at what became due
--- since, and at what those transactions set aside: an event may be set aside for a time that has
--- passed, and by a transaction that began before the look. A row that said so would leave dead rows
--- of its own. The setting is named for the table's file, so that another table (a dump restored
--- beside us) is looked at whole.
+-- Deleted rows stay at the low end of the index by time, as dead rows, while a transaction holds
+-- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which
+-- transactions it did not see. The next look reads what became due since, and what those
+-- transactions inserted: they may have begun before the look, with a time that has passed. A row
+-- with this state would leave dead rows itself. The setting's name holds the table's file number,
+-- so that a new table (a restored dump) is read from its beginning.
 --
--- Returns: how many were put back; call until 0.
--- Writes: delete pgq.retry_queue; insert into the queues' current tables; nextval of their sequences (so that a ticker
---   sees that something is new); the session's setting pgq.retries_seen_<file>.
+-- Returns: how many events were moved; call until 0.
+-- Writes: delete pgq.retry_queue; insert into the queues' current tables; nextval of their
+--   sequences (so that a ticker sees new events); the session's setting pgq.retries_seen_<file>.
 create or replace function pgq.maint_retry_events()
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set datestyle = 'ISO'
@@ -27,7 +27,7 @@ declare
     v_from constant timestamptz := coalesce(v_seen[1], '-infinity');
     v_xmax constant bigint := v_seen[2];
     v_xip constant bigint[] := v_seen[3];
-    -- a snapshot does not list the transaction that takes it; it may set events aside yet
+    -- a snapshot does not list its own transaction, which may still insert into the retry queue
     v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
     v_snapshot constant txid_snapshot := txid_current_snapshot();
     v_system bigint := pgq.system_identifier();
@@ -83,4 +83,4 @@ begin
     return v_total;
 end
 $$;
-comment on function pgq.maint_retry_events() is 'Puts retried events back whose time has come.';
+comment on function pgq.maint_retry_events() is 'Inserts retried events again whose time has come.';

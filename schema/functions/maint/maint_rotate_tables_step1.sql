@@ -1,23 +1,25 @@
 -- Function: pgq.maint_rotate_tables_step1(i_queue_name text)
 --
--- Rotates a queue, if its rotation period has passed: truncates the next table and makes it the
--- current one. A last rotation in the future was made before the clock was stepped back: it is time
--- then too.
+-- Rotates a queue if its rotation period has passed: truncates the next table and makes it the
+-- current one. If the last rotation lies in the future, the clock was stepped back: it rotates too.
 --
--- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch only in the tables
--- that this xid allows. A producer that learned the table before the switch and got its xid, or its snapshot, on the
--- other side of it makes both wrong: a committed event is never delivered. Here the events themselves decide. The
--- table is locked against writers, and truncated only if the slowest consumer's last tick sees every event in it, so
--- that every consumer has had them all (G1). Without consumers the queue's last tick stands for them.
+-- PGQ truncates when the slowest consumer is past the xid of the last switch, and searches a batch
+-- only in the tables that this xid allows. A producer may learn the table before the switch and get
+-- its xid, or its snapshot, after it: then both are wrong, and a committed event is never
+-- delivered. Here the events decide. The table is locked against writers, and truncated only if the
+-- slowest consumer's last tick sees every event in it (G1). Without consumers, the queue's last
+-- tick counts.
 --
--- A consumer may be moved back to any tick from queue_low_tick on: the last tick of the rotation before, if that sees
--- all that is truncated now, which leaves at least one period to choose from; else the slowest consumer's.
+-- A consumer may be moved back to any tick from queue_low_tick on. That is the last tick of the
+-- rotation before, if it sees all events that are truncated now; else the slowest consumer's tick.
+-- So at least one period of ticks remains where that is possible.
 --
--- The lock is NOWAIT: behind a waiting ACCESS EXCLUSIVE lock all readers would queue up. It fails beside a pg_dump, a
--- writer or a reader of that table; the next call tries again.
+-- The lock is NOWAIT: all readers would queue up behind a waiting ACCESS EXCLUSIVE lock. It fails
+-- during a pg_dump, or while a transaction writes or reads that table; the next call tries again.
 --
 -- Returns: 0.
--- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ013 not READ COMMITTED (the look after the lock has to be fresh).
+-- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ013 not READ COMMITTED: the look after the
+--   lock needs a new snapshot.
 -- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock and truncate of one event table.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
 returns int language plpgsql
@@ -69,4 +71,4 @@ begin
     return 0;
 end
 $$;
-comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if its time has come and nothing is lost by it.';
+comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if it is due and loses no event.';

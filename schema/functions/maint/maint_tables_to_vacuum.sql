@@ -1,6 +1,6 @@
 -- Function: pgq.maint_tables_to_vacuum()
 --
--- The small tables, for whoever maintains where autovacuum is off; none where it is on.
+-- The tables of the engine that need VACUUM; none where autovacuum is on.
 --
 -- Writes: nothing.
 create or replace function pgq.maint_tables_to_vacuum()
@@ -10,4 +10,4 @@ security definer set search_path = pg_catalog, pg_temp as $$
         'pgq.retry_queue', 'pgq.dead_event', 'pgq.ledger', 'pgq.stage'])
      where current_setting('autovacuum') <> 'on'
 $$;
-comment on function pgq.maint_tables_to_vacuum() is 'The small tables, where autovacuum is off.';
+comment on function pgq.maint_tables_to_vacuum() is 'The tables that need VACUUM, where autovacuum is off.';

@@ -1,11 +1,12 @@
 -- Function: pgq.maint_ticks(i_queue_name text)
 --
--- Deletes ticks that nobody needs: behind the slowest consumer and behind the first tick that a consumer may still be
--- moved to. 2,000 at once, so that the ticker, which needs the queue's row too, waits for milliseconds at most.
+-- Deletes ticks that nobody needs: those before the slowest consumer's tick and before the first
+-- tick that a consumer may be moved to. One call deletes up to 2,000, because the ticker waits for
+-- the queue's row meanwhile.
 --
--- Most of the time there is nothing to delete, but finding that out may mean a walk over what was deleted before and
--- can't be cleaned up yet, as some transaction holds xmin back (G6). So the first look takes no lock, and the session
--- remembers up to where it found nothing: a row that said so would leave dead rows of its own.
+-- Most calls find nothing. But a call may have to walk over deleted rows that a transaction with an
+-- old xmin keeps (G6). So the first look takes no lock, and the session remembers up to which tick
+-- nothing is left. A row with this state would leave dead rows itself.
 --
 -- Returns: 1 call again at once, 0 done.
 -- Raises: PQ001; 40001 as slowest_tick.

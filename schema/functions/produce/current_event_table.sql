@@ -1,8 +1,9 @@
 -- Function: pgq.current_event_table(x_queue_name text)
 --
--- The table that a COPY writes into. Use it in the transaction that asked, on the columns ev_time, ev_type, ev_data,
--- ev_extra1..4; the rest has defaults. Nothing is lost if the queue rotates in between (G1): consumers read all tables of
--- a queue, and a table is truncated only when everything in it was consumed.
+-- The table that a COPY of a producer writes into. COPY in the same transaction, into the columns
+-- ev_time, ev_type, ev_data, ev_extra1..4; the others have defaults. A rotation in between loses
+-- nothing (G1): consumers read all tables of a queue, and a table is truncated only when every
+-- consumer has had its events.
 --
 -- Returns: the qualified, quoted name.
 -- Raises: PQ001; PQ006 Writing to queue disabled.

@@ -1,11 +1,12 @@
 -- Function: pgq.insert_event(queue_name text, ev_type text, ev_data text, ev_extra1..4 text)
 --
--- Inserts an event in the caller's transaction: it reaches consumers if and when that commits.
+-- Inserts an event in the caller's transaction: consumers get it if that commits.
 --
--- Its body is generated, here and whenever a queue is made, dropped or gets more tables: see build_insert_path.
+-- build_insert_path generates the function's body, here and whenever a queue is created, dropped or
+-- gets more tables.
 --
 -- Returns: the event's id.
--- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL queue.
+-- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 NULL queue.
 -- Writes: insert into the queue's current table; nextval of its sequence.
 do $rebuild$
 begin

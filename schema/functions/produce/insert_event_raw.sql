@@ -1,13 +1,14 @@
--- Function: pgq.insert_event_raw(queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int,
---   ev_type text, ev_data text, ev_extra1..4 text)
+-- Function: pgq.insert_event_raw(queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int,
+--   ev_retry int, ev_type text, ev_data text, ev_extra1..4 text)
 --
--- Inserts an event with all its fields chosen: for administrators and for what moves events between queues.
+-- Inserts an event with all its fields given: for administrators, and for programs that move events
+-- between queues.
 --
--- Parameters: ev_id null: from the sequence (nextval is used up in any case). ev_time null: now(). ev_owner null:
---   for every consumer, else only for the subscription with that sub_id.
+-- Parameters: ev_id null: from the sequence (nextval is used up in any case). ev_time null: now().
+--   ev_owner null: for every consumer, else only for the subscription with that sub_id.
 --
--- A chosen ev_id must be unique in the queue: of two events with the same id in one batch, event_retry
--- and event_dead keep only one.
+-- A given ev_id must be unique in the queue: of two events with the same id in one batch,
+-- event_retry and event_dead keep only one.
 --
 -- Returns, raises, writes: as insert_event.
 create or replace function pgq.insert_event_raw(
@@ -28,4 +29,4 @@ begin
 end
 $$;
 comment on function pgq.insert_event_raw(text, bigint, timestamptz, int, int, text, text, text, text, text, text)
-    is 'Inserts an event with all its fields chosen.';
+    is 'Inserts an event with all its fields given.';

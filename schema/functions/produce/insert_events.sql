@@ -1,7 +1,9 @@
--- Function: pgq.insert_events(i_queue_name text, ev_types text[], ev_datas text[], ev_extra1s..4s text[])
+-- Function: pgq.insert_events(i_queue_name text, ev_types text[], ev_datas text[], ev_extra1s..4s
+--   text[])
 --
--- Inserts many events with one call: arrays side by side, one event an index. Ids go up in the arrays' order. One
--- INSERT serves the whole call, so its text is built: the cost is paid once a call, not once an event.
+-- Inserts many events with one call. The elements with the same index make an event; the ids go up
+-- in the arrays' order. The call builds one INSERT by EXECUTE, a cost for each call, not each
+-- event.
 --
 -- Parameters: an extra array that is null stands for an array of nulls.
 -- Returns: the ids, in the arrays' order.

@@ -1,8 +1,9 @@
 -- Function: pgq.check_restored(q pgq.queue)
 --
--- Refuses a queue that waits for repair_queue: its last tick knows of transactions that this cluster has still to begin.
--- What a stage is given by now would have an id that this tick takes for seen. That the caller's own id is smaller than
--- the last tick's xmax says nothing, for a transaction may be open for long; but then that tick does not see it.
+-- Refuses a queue that needs repair_queue: its last tick knows transactions that this cluster has
+-- not begun yet. A commit of a stage now would get a transaction id that the last tick already
+-- counts as visible. An id below the last tick's xmax is no proof of that: the transaction may have
+-- been open for long, and then the tick does not see it.
 --
 -- Raises: PQ012.
 -- Writes: nothing; takes an xid.

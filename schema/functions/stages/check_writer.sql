@@ -1,14 +1,14 @@
 -- Function: pgq.check_writer(i_queue_name text, i_queue_id int, i_writer text)
 --
--- Refuses a session that stages, commits or drops under the name of a writer of another role. Names
--- of writers are not secret: a commit of epoch 10^18 in another writer's name would make all later
+-- Refuses a session that stages, commits or drops under the name of another role's writer. Names of
+-- writers are not secret: a commit of epoch 10^18 in another writer's name would make all later
 -- epochs of that writer count as done.
 --
--- A name belongs to the role that used it first: the one of SET ROLE, else the login. A login
--- that is a member of that role may use the name. A name of a role that is gone is free.
+-- A name belongs to the role that used it first: the role of SET ROLE, else the login. A login that
+-- is a member of that role may use the name. The name of a role that was dropped is free.
 --
--- The caller has looked at the ledger, or locked its row, before: what is found here is not older
--- than what was found there.
+-- The caller has read the ledger, or locked its row, before this call. So what this function reads
+-- is not older than what the caller read.
 --
 -- Raises: 42501.
 -- Writes: nothing.
@@ -32,4 +32,4 @@ begin
     end if;
 end
 $$;
-comment on function pgq.check_writer(text, int, text) is 'Refuses the name of a writer of another role.';
+comment on function pgq.check_writer(text, int, text) is 'Refuses the name of another role''s writer.';

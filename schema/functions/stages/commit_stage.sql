@@ -1,25 +1,26 @@
 -- Function: pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[],
 --   i_events bigint, i_fingerprint bigint default null)
 --
--- Gives away the events of these stages, unless that was done before: whoever says it twice, or two who say it at once,
--- do it once. The ledger's row is written first, and its lock makes the second wait.
+-- Releases the events of these stages, once: a second call for the same epoch, later or at the same
+-- time, does nothing. The ledger's row is written first, and its lock makes the second call wait.
 --
--- To consumers it is as if this transaction had inserted all of them: they are in the batch that sees it, with its id as
--- their ev_txid. Only ev_id and ev_time are older. nextval tells tickers that there is something to see.
+-- To consumers it looks as if this transaction had inserted all the events: they are in the batch
+-- that sees it, with its id as their ev_txid. Only ev_id and ev_time are older. The call moves the
+-- event sequence, so that tickers tick.
 --
--- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many the stages hold, for the
---   queue's limit and for readers that share them out. i_fingerprint: a hash of the epoch's events
---   that does not depend on their order. A writer that gives it is refused where "done before"
---   would lose or repeat events: the epoch had other events, or a later epoch is done, so the
---   writer's checkpoint is older than the ledger. Null: nothing is compared.
--- Returns: 1 done; 0 the epoch, or a later one, was committed before.
--- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ007 per-transaction limit;
---   PQ009 NULL, or negative; PQ012 the queue was restored where transaction ids are smaller; 42501
---   the writer is another role's; PQ018 not all of these stages are waiting; PQ019 the epoch was
---   committed with another fingerprint, or a later one was; 40001 in REPEATABLE READ, somebody else
---   was faster; 42P01 the queue was dropped meanwhile.
--- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage; nextval of the queue's event
---   sequence.
+-- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many events the stages hold, for
+--   the queue's limit and for parallel readers. i_fingerprint: a hash of the epoch's events that
+--   does not depend on their order; null: nothing is compared. A writer with a fingerprint is
+--   refused where "done before" would lose or repeat events: the epoch had other events, or a later
+--   epoch is committed, so the writer's checkpoint is older than the ledger.
+-- Returns: 1 released; 0 this epoch, or a later one, was committed before.
+-- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL or a
+--   negative number; PQ012 the queue was restored where transaction ids are smaller; 42501 the
+--   writer belongs to another role; PQ018 not all of these stages wait; PQ019 the epoch was
+--   committed with another fingerprint, or a later one was; 40001 in REPEATABLE READ, another
+--   session was faster; 42P01 the queue was dropped meanwhile.
+-- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage;
+--   nextval of the queue's event sequence.
 create or replace function pgq.commit_stage(i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
     i_fingerprint bigint default null)
 returns int language plpgsql
@@ -68,7 +69,7 @@ begin
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, least(i_events, 2147483647)::int);
     update pgq.stage set stage_commit = txid_current(), stage_events = (i_events + v_wanted - 1) / nullif(v_wanted, 0)
      where stage_queue = q.queue_id and stage_txid = any (i_stages)
-       and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- not of before a restore
+       and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)  -- none from before a restore
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch and stage_commit is null;
     get diagnostics v_found = row_count;
     if v_found <> v_wanted and current_setting('transaction_isolation') <> 'read committed' then
@@ -83,4 +84,4 @@ begin
     return 1;
 end
 $$;
-comment on function pgq.commit_stage(text, text, bigint, bigint[], bigint, bigint) is 'Gives away the events of a writer''s stages, once.';
+comment on function pgq.commit_stage(text, text, bigint, bigint[], bigint, bigint) is 'Releases the events of a writer''s stages, once.';

@@ -1,10 +1,11 @@
 -- Function: pgq.drop_stage(i_queue_name text, i_writer text)
 --
--- Gives up what a writer staged and did not commit: nobody gets it, and rotation needn't wait for it. A task that ends
--- later leaves a stage that waits for a day: see maint_stages.
+-- Drops the stages that a writer opened and did not commit: their events are never delivered, and
+-- rotation does not wait for them. A task that commits later leaves a stage that waits for a day:
+-- see maint_stages.
 --
--- Returns: how many stages that were.
--- Raises: 42501 the writer is another role's; 42P01 the queue was dropped meanwhile.
+-- Returns: the number of stages dropped.
+-- Raises: 42501 the writer belongs to another role; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
 returns int language plpgsql
@@ -25,4 +26,4 @@ begin
     return v_count;
 end
 $$;
-comment on function pgq.drop_stage(text, text) is 'Gives up what a writer staged and did not commit.';
+comment on function pgq.drop_stage(text, text) is 'Drops the stages that a writer did not commit.';

@@ -1,11 +1,13 @@
 -- Function: pgq.get_tick_stages(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
 --
--- The stages whose events came after one tick, up to another: see commit_stage. Who reads side by side shares them out by
--- tick_event_sql: ids do not tell them apart from what else was inserted meanwhile, and a reader of some would read all.
+-- The stages that were released after one tick, up to another: see commit_stage. Parallel readers
+-- divide them with tick_event_sql. Event ids interleave with other inserts, so a reader that
+-- selected its part by ids would read all events.
 --
--- Returns: stage: its transaction; stage_commit: the one that gave its events away, their ev_txid; events: a hint how many,
---   an equal share of what commit_stage was told. They are those of tick_event_sql in the same transaction; this alone keeps
---   no rotation away.
+-- Call tick_event_sql in the same transaction: this function alone does not keep rotation away.
+--
+-- Returns: stage: its transaction. stage_commit: the transaction that released its events, which is
+--   their ev_txid. events: an estimate of their number, an equal share of commit_stage's i_events.
 -- Raises: as find_range.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_stages(
@@ -27,4 +29,4 @@ begin
      order by 2, 1;
 end
 $$;
-comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages whose events came between two ticks.';
+comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages that were released between two ticks.';

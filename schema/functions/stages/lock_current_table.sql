@@ -1,7 +1,8 @@
 -- Function: pgq.lock_current_table(q pgq.queue)
 --
--- Locks the table that a producer would insert into, as a producer does. commit_stage and drop_stage take it before
--- the stages' rows, so that drop_queue and repair_queue, which begin with the event tables, wait for all of it or for none.
+-- Locks the table that a producer would insert into, in the mode of an INSERT. commit_stage and
+-- drop_stage take this lock before they lock rows of pgq.stage. drop_queue and repair_queue begin
+-- with the event tables, so they wait for the whole call or for nothing.
 --
 -- Raises: 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table.

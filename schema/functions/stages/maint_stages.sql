@@ -1,13 +1,18 @@
 -- Function: pgq.maint_stages()
 --
--- Gives up stages that wait in vain: their epoch was committed by others, or their writer opened none of that epoch for a
--- day. Forgets those whose events are gone: no table has any of so old a transaction, and no tick that is left comes before
--- the transaction that gave them. Forgets writers too: those that write once after a day, others when they were silent for
--- 90 days. A writer that comes back later than that, with an epoch it has committed, would commit it again.
+-- Cleans up after stages and their writers.
 --
--- The order of locks is drop_queue's: event tables, then stages. What is looked at and what is deleted is one statement,
--- for a stage may end its waiting at any time. What somebody is just committing is passed over: the other order, stages
--- and then the ledger, would deadlock with commit_stage. So is a queue whose tables somebody holds.
+-- It drops a stage that waits in vain: the ledger has its epoch or a later one, or its writer
+-- opened no stage of that epoch for a day. It deletes a stage's row when no event table holds an
+-- event of so old a transaction, and every tick that is left sees the transaction that released it.
+-- It deletes a writer's row in the ledger a day after its commit if the writer writes once, else
+-- after 90 days without a commit. A writer that returned after that with a committed epoch would
+-- commit it again.
+--
+-- The locks come in drop_queue's order: event tables, then stages. One statement finds and deletes
+-- rows, because a stage may be committed at any time. Rows that a commit holds are skipped: the
+-- other order, stages and then the ledger, would deadlock with commit_stage. A queue whose tables
+-- are locked is skipped too.
 --
 -- Returns: 0, done.
 -- Writes: ACCESS SHARE lock on event tables; update and delete pgq.stage; delete pgq.ledger.
@@ -31,7 +36,7 @@ begin
                 pgq.event_table(q.queue_id))
                 using q.queue_id, q.queue_low_tick;
         exception when undefined_table or lock_not_available then
-            continue;  -- dropped meanwhile, or the next turn will do
+            continue;  -- dropped meanwhile, or left for the next call
         end;
         update pgq.stage set stage_commit = 0
          where stage_queue = q.queue_id and stage_txid in (
@@ -54,4 +59,4 @@ begin
     return 0;
 end
 $$;
-comment on function pgq.maint_stages() is 'Gives up stages that wait in vain, and forgets those and the writers that are gone.';
+comment on function pgq.maint_stages() is 'Drops stages that wait in vain, and deletes what stages and writers left behind.';

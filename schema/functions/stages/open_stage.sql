@@ -1,24 +1,24 @@
 -- Function: pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 --
--- Makes the transaction a stage: what it inserts into the queue, before this call or after it and
--- in whatever way, waits until commit_stage names it. If nobody ever does, nobody gets it, and it
--- leaves by rotation as everything does. Rolled back to a savepoint before the call, the
--- transaction is an ordinary one again.
+-- Makes the caller's transaction a stage: the events that it inserts into the queue, before or
+-- after this call and by any means, wait until commit_stage names the stage. If nobody names it,
+-- its events are never delivered, and rotation removes them. After a rollback to a savepoint before
+-- the call, the transaction is an ordinary one again.
 --
--- So tasks that write side by side become one: each stages its part and commits its own
--- transaction, as large as it likes, at the speed of any producer; one short call gives all of it
--- away. A task that is tried again is another stage.
+-- So parallel tasks write as one transaction would. Each task stages its part and commits its own
+-- transaction, of any size, at the speed of any producer; one short call then releases all parts. A
+-- task that is repeated is another stage.
 --
--- Rotation does not truncate a table with events that wait, until a day after the writer's last
--- stage of the epoch: see maint_stages.
+-- Rotation does not truncate a table with waiting events until a day after the writer's last stage
+-- of the epoch: see maint_stages.
 --
--- Parameters: i_writer: names what is written once: a Spark query, say. i_epoch: the part of it
---   that is written now: they go up, gaps are allowed; null: the writer writes once, and never
---   comes back.
+-- Parameters: i_writer: the name of what is written once, such as a Spark query. i_epoch: the
+--   number of the part that is written now. They go up; gaps are allowed. Null: the writer writes
+--   once and never again.
 -- Returns: the stage, which is the transaction's id; null: the epoch is committed already.
--- Raises: PQ001 No such queue; PQ006 Insert into queue disallowed; PQ009 no or a wrong name, or the
---   transaction is a stage of another writer or epoch already; 42501 the writer is another role's;
---   PQ012 the queue was restored where transaction ids are smaller.
+-- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
+--   stage of another writer or epoch already; 42501 the writer belongs to another role; PQ012 the
+--   queue was restored where transaction ids are smaller.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 returns bigint language plpgsql

@@ -1,11 +1,11 @@
 -- Function: pgq.force_tick(i_queue_name text)
 --
--- Makes the next pgq.ticker(queue) tick, by moving the event sequence beyond ticker_max_count. Does not tick itself:
--- call the ticker, or wait until the last tick changes.
+-- Makes the next call of pgq.ticker(queue) tick, by moving the event sequence beyond
+-- ticker_max_count. It does not tick itself: call the ticker, or wait until the last tick changes.
 --
--- A queue that is paused, ticked from elsewhere or missing is passed over in silence.
+-- A queue that is missing, paused or has an external ticker is left alone, without an error.
 --
--- Returns: the current last tick; null for a queue that is missing.
+-- Returns: the current last tick; null for a missing queue.
 -- Raises: 40001 as check_snapshot.
 -- Writes: setval of the event sequence; as check_snapshot.
 create or replace function pgq.force_tick(i_queue_name text)

@@ -2,8 +2,8 @@
 --
 -- Ticks a queue now, whatever its thresholds: for a ticker that has seen new events.
 --
--- Returns: the tick's id and its snapshot, which tells what was in progress and so is not in it; no row when the
---   queue is gone, paused or ticked from elsewhere.
+-- Returns: the tick's id and its snapshot, which lists the transactions in progress; no row when
+--   the queue is missing, paused or has an external ticker.
 -- Raises, writes: as insert_tick.
 create or replace function pgq.tick_queue(i_queue_name text, out tick_id bigint, out tick_snapshot text)
 returns setof record language plpgsql

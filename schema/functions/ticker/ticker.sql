@@ -1,10 +1,10 @@
 -- Function: pgq.ticker(i_queue_name text)
 --
--- Ticks a queue if PGQ's rule wants it (see tick_is_due).
+-- Ticks a queue if it is due by PGQ's rule: see tick_is_due.
 --
--- Returns: the tick's id; null when it is not time yet, or the queue is being dropped.
+-- Returns: the tick's id; null when it is not due, or the queue is being dropped.
 -- Raises: PQ001; PQ011 external tick source, or paused; as insert_tick.
--- Writes: as insert_tick; nothing, not even an xid, when it is not time yet.
+-- Writes: as insert_tick; nothing, not even an xid, when it is not due.
 create or replace function pgq.ticker(i_queue_name text)
 returns bigint language plpgsql
 security definer set search_path = pg_catalog, pg_temp as $$
@@ -19,7 +19,7 @@ begin
     elsif not pgq.try_lock_against_drop(q.queue_id) or not pgq.tick_is_due(q) then
         return null;
     end if;
-    -- another ticker may have been faster: look again when the queue is ours
+    -- another ticker may have been faster: check again with the lock
     perform from pgq.queue where queue_id = q.queue_id for no key update;
     if not pgq.tick_is_due(q) then
         return null;
@@ -27,14 +27,14 @@ begin
     return (select tick_id from pgq.insert_tick(q.queue_id, null, null, null));
 end
 $$;
-comment on function pgq.ticker(text) is 'Ticks a queue if it is time.';
+comment on function pgq.ticker(text) is 'Ticks a queue if it is due.';
 
 -- Function: pgq.ticker()
 --
--- Ticks every queue that is not paused and has no external ticker, in the order of their names. A queue that fails
--- is a WARNING, and the others go on (G7).
+-- Ticks every queue that is due, in the order of their names. Queues that are paused or have an
+-- external ticker are left out. A queue that fails is a WARNING, and the others go on (G7).
 --
--- Returns: how many were ticked.
+-- Returns: how many queues were ticked.
 -- Raises: PQ013 not READ COMMITTED.
 -- Writes: as ticker(text).
 create or replace function pgq.ticker()
@@ -61,13 +61,14 @@ begin
     return v_ticked;
 end
 $$;
-comment on function pgq.ticker() is 'Ticks every queue whose time it is.';
+comment on function pgq.ticker() is 'Ticks every queue that is due.';
 
--- Function: pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
+-- Function: pgq.ticker(i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz,
+--   i_event_seq bigint)
 --
--- A tick that comes from elsewhere, for a queue with external_ticker. Both sequences move up to
--- what it says. Ids and sequence numbers go up to 2^62, times from 1970 to a century from now:
--- whatever is computed of them stays in range.
+-- Inserts a tick of an external ticker, and moves both sequences up to its numbers. Ids and
+-- sequence numbers go up to 2^62, times from 1970 to a century from now: every sum with them stays
+-- in range.
 --
 -- Returns: the tick's id.
 -- Raises: PQ011 queue not found or ticker disabled; PQ009 a NULL, a value out of range, or a tick
@@ -98,4 +99,4 @@ begin
     return i_tick_id;
 end
 $$;
-comment on function pgq.ticker(text, bigint, timestamptz, bigint) is 'A tick that comes from elsewhere.';
+comment on function pgq.ticker(text, bigint, timestamptz, bigint) is 'Inserts a tick of an external ticker.';

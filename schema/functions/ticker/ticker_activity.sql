@@ -1,12 +1,13 @@
 -- Function: pgq.ticker_activity(i_first int, i_last int, i_queue_ids int[])
 --
--- The last event id, from the sequence, of each queue with one of these ids that this database ticks: from i_first to
--- i_last, and those in i_queue_ids. What a ticker polls; asked for a part of the queues at a time, a look stays short
--- however many there are, and has no more locks than the lock table has room for (two a queue). A queue whose sequence
--- is gone shows 0, and fails when it is ticked, not here. One that is being dropped is not among them.
+-- The last event id of each queue that this database ticks and whose id is in i_queue_ids or from
+-- i_first to i_last. A ticker polls it. With a part of the queues at a time, a call stays short
+-- however many queues there are, and takes no more locks than the lock table has room for (two a
+-- queue). A queue whose sequence is missing shows 0, and fails when it is ticked. A queue that is
+-- being dropped is left out.
 --
--- PL/pgSQL keeps the plan. A function in SQL is planned anew in every statement before PostgreSQL 18, which takes longer
--- than looking at a few queues.
+-- It is in PL/pgSQL, which keeps the plan. Before PostgreSQL 18 a function in SQL is planned in
+-- every statement, which takes longer than looking at a few queues.
 --
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_activity(
@@ -33,7 +34,7 @@ comment on function pgq.ticker_activity(int, int, int[]) is 'The last event id o
 
 -- Function: pgq.ticker_activity()
 --
--- The last event id of every queue that this database ticks, as above.
+-- The last event id of every queue that this database ticks.
 create or replace function pgq.ticker_activity(out queue_name text, out event_seq bigint)
 returns setof record language sql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,10 +1,11 @@
 -- Function: pgq.ticker_due(i_first int, i_last int)
 --
--- The queues with these ids that pgq.ticker(queue) would tick now. One that can't be looked at is among them, so that
--- its ticker sees the error, and no other queue does. One that is being dropped is not.
+-- The queues with ids from i_first to i_last that pgq.ticker(queue) would tick now. A queue that
+-- cannot be checked is listed, so that the ticker gets its error when it ticks that queue. A queue
+-- that is being dropped is left out.
 --
--- One query for all, as a call of tick_is_due for each takes five times as long. If it fails, because of some queue, they
--- are called after all, to find out which.
+-- One query checks all queues, because calls of tick_is_due take five times as long. If the query
+-- fails, the calls find out which queue is broken.
 --
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_due(i_first int, i_last int)
@@ -54,7 +55,7 @@ comment on function pgq.ticker_due(int, int) is 'Those of these queues that pgq.
 
 -- Function: pgq.ticker_due()
 --
--- All queues that pgq.ticker(queue) would tick now, as above.
+-- All queues that pgq.ticker(queue) would tick now.
 create or replace function pgq.ticker_due()
 returns setof text language sql
 security definer set search_path = pg_catalog, pg_temp as $$

@@ -1,8 +1,8 @@
 -- Function: pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
 --
--- A text that changes when the last event id changes of any queue with an id from i_first to i_last, but for those in
--- i_excluded, or when a queue comes or goes: a ticker that finds it as it was need not look at each of them, which takes
--- twice as long (see ticker_activity). A 64-bit hash, of which no two texts in a row are the same by chance.
+-- A text that changes when a queue with an id from i_first to i_last gets an event, comes or goes.
+-- Queues in i_excluded do not count. A ticker that gets the same text again need not call
+-- ticker_activity, which takes twice as long. The text holds a 64-bit hash.
 --
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
