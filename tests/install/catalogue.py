@@ -1,4 +1,4 @@
-"""All that the catalogue says about the schema pgq, as text that can be compared."""
+"""The catalogue's contents about the schema pgq, as text that can be compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the installation share."""
+"""Helpers that the tests of the installation share."""
 
 from __future__ import annotations
 

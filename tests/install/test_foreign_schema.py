@@ -1,4 +1,4 @@
-"""A schema pgq of somebody else runs no code as the installer."""
+"""Another role's schema pgq runs no code as the installer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schema goes in by any way, any number of times, and comes out the same."""
+"""Every way to install the schema, any number of times, has the same result."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_step_that_fails_leaves_the_version_before(
     assert (install.status(admin).installed, catalogue(admin)) == (version, before)
 
 
-def test_installed_in_a_database_whose_defaults_are_strange(
+def test_schema_installs_whatever_the_databases_defaults(
     cluster: EmbeddedServer, database: str, admin: Connection, connect: Connect
 ) -> None:
     name = sql.Identifier(database)

@@ -1,4 +1,4 @@
-"""Where the schema must not go in: it says why, and leaves everything as it was."""
+"""A refused installation says why, and changes nothing."""
 
 from __future__ import annotations
 

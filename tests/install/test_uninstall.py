@@ -1,4 +1,4 @@
-"""The schema goes out again; the roles stay unless nobody uses them."""
+"""Uninstalling drops the schema; roles that are used stay."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _pid(connection: Connection) -> int:
     return connection.info.backend_pid
 
 
-def test_who_asks_for_positions_meanwhile_waits_for_the_upgrade(
+def test_query_of_positions_waits_for_the_upgrade(
     admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor
 ) -> None:
     consumer, upgrader, asker = sessions
@@ -63,7 +63,7 @@ def test_who_asks_for_positions_meanwhile_waits_for_the_upgrade(
     assert asked.result(timeout=30) == (0,)
 
 
-def test_who_makes_or_drops_a_queue_meanwhile_is_waited_for(
+def test_upgrade_waits_for_a_session_that_creates_or_drops_a_queue(
     admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor
 ) -> None:
     maker, upgrader, _ = sessions

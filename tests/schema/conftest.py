@@ -1,4 +1,4 @@
-"""What every contract test uses: one call that runs SQL and returns its value."""
+"""Fixtures of the tests of SQL functions: run a statement, a queue, a batch, a stage."""
 
 from __future__ import annotations
 

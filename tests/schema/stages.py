@@ -1,4 +1,4 @@
-"""What the tests of stages ask of the database."""
+"""Statements that the tests of stages share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract 1.2: queues are made, set and dropped."""
+"""Contract 1.2: creating, configuring and dropping queues."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def error(sql, statement, *params):
     return caught.value
 
 
-def test_create_queue_says_one_for_new_and_zero_for_existing(sql):
+def test_create_queue_returns_one_for_new_and_zero_for_existing(sql):
     assert sql("select pgq.create_queue('q')") == 1
     assert sql("select pgq.create_queue('q')") == 0
     assert sql("select count(*) from pgq.tick") == 1, "a new queue has its first tick"
 
 
-def test_queue_that_an_old_snapshot_does_not_show_is_a_collision(sql, connect):
+def test_queue_created_after_the_snapshot_is_a_serialization_failure(sql, connect):
     other = connect(autocommit=False)
     other.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     other.execute("select count(*) from pgq.queue")
@@ -35,7 +35,7 @@ def test_queue_that_an_old_snapshot_does_not_show_is_a_collision(sql, connect):
 
 
 @pytest.mark.parametrize("name", [None, "", "a\nb", "a\x7f", "ä" * 30])
-def test_unusable_queue_name_is_refused_and_nothing_is_made(sql, name):
+def test_invalid_queue_name_is_refused_and_creates_nothing(sql, name):
     assert error(sql, "select pgq.create_queue(%s)", name).sqlstate == "PQ009"
     assert sql(OBJECTS) == 0
 
@@ -119,7 +119,7 @@ def test_every_period_is_settable(sql, param, value):
         ("extra_maint", "{"),
     ],
 )
-def test_absurd_value_is_refused_by_parameter_name(sql, param, value):
+def test_invalid_value_is_refused_by_parameter_name(sql, param, value):
     sql("select pgq.create_queue('q')")
     before = sql("select q::text from pgq.queue q")
     failure = error(sql, "select pgq.set_queue_config('q', %s, %s)", param, value)

@@ -1,4 +1,4 @@
-"""Values that make no sense are refused; where they are all the same, they break one queue only."""
+"""Absurd values are refused; where they are stored all the same, they break one queue only."""
 
 from __future__ import annotations
 

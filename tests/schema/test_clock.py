@@ -1,4 +1,4 @@
-"""After the clock was stepped back: times of before lie in the future, and stop nothing."""
+"""A clock that was stepped back stops nothing: earlier times lie in the future then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract 1.4: batches come out."""
+"""Contract 1.4: consumers and batches."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_register_refuses_unknown_queue_tick_and_name(queue, sql):
     assert sql("select count(*) from pgq.consumer") == 1
 
 
-def test_register_without_ticks_says_so(queue, sql):
+def test_register_without_ticks_is_an_error(queue, sql):
     sql("delete from pgq.tick")
     assert state(sql, "select pgq.register_consumer('q', 'd')") == "PQ005"
 
 
-def test_unregister_says_how_many(queue, sql):
+def test_unregister_returns_one_then_zero(queue, sql):
     assert sql("select pgq.unregister_consumer('q', 'c')") == 1
     assert sql("select pgq.unregister_consumer('q', 'c')") == 0
     assert sql("select count(*) from pgq.position") == 0
@@ -69,7 +69,7 @@ def test_idle_next_batch_takes_no_xid(queue, sql, connection):
         assert sql("select pg_current_xact_id_if_assigned()") is None
 
 
-def test_open_batch_is_given_again_whatever_the_limits(queue, sql, batch):
+def test_open_batch_is_returned_again_whatever_the_limits(queue, sql, batch):
     opened = batch()
     sql("select pgq.tick_queue('q')")
     assert sql("select pgq.next_batch('q', 'c')") == opened
@@ -77,7 +77,7 @@ def test_open_batch_is_given_again_whatever_the_limits(queue, sql, batch):
     assert again == opened
 
 
-def test_next_batch_of_a_stranger_is_an_error(queue, sql):
+def test_next_batch_of_an_unregistered_consumer_is_an_error(queue, sql):
     assert state(sql, "select pgq.next_batch('q', 'stranger')") == "PQ002"
     assert state(sql, "select pgq.next_batch('nope', 'c')") == "PQ002"
 
@@ -161,7 +161,7 @@ def test_unknown_batch_is_an_error_or_a_warning(queue, sql, connection):
     assert notices == ["WARNING"]
 
 
-def test_cursor_gives_the_first_rows_and_the_rest_by_fetch(queue, sql, rows, connection, batch):
+def test_cursor_returns_the_first_rows_and_fetch_the_rest(queue, sql, rows, connection, batch):
     insert(sql, 5)
     opened = batch()
     with connection.transaction():
@@ -188,7 +188,7 @@ def test_batch_info_and_tables(queue, sql, rows, batch):
     assert len(rows("select pgq.batch_event_tables(%s)", opened)) == 3
 
 
-def test_event_retry_says_one_then_zero(queue, sql, rows, batch):
+def test_event_retry_returns_one_then_zero(queue, sql, rows, batch):
     insert(sql, 2)
     opened = batch()
     assert sql("select pgq.event_retry(%s, 1, 0)", opened) == 1
@@ -244,7 +244,7 @@ def test_event_of_another_batch_is_not_found(queue, sql, rows, batch):
     assert state(sql, many, second, txid) == "PQ004"
 
 
-def test_batch_retry_sets_all_aside_once(queue, sql, batch):
+def test_batch_retry_puts_all_events_into_the_retry_queue_once(queue, sql, batch):
     insert(sql, 3)
     opened = batch()
     sql("select pgq.event_retry(%s, 2, 0)", opened)

@@ -1,4 +1,4 @@
-"""A stranger who may create functions in public gets none of them called by the engine."""
+"""The engine calls no function that another role created in schema public."""
 
 from __future__ import annotations
 

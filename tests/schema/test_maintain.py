@@ -1,4 +1,4 @@
-"""Contract 1.7: rotation, retries, clean-up; 1.8: what everybody may see."""
+"""Contract 1.7: rotation, retries, maintenance; 1.8: information functions."""
 
 from __future__ import annotations
 

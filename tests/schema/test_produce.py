@@ -1,4 +1,4 @@
-"""Contract 1.3: events go in."""
+"""Contract 1.3: inserting events."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_queues_of_all_groups_get_their_events_as_their_number_grows_and_shrinks
         assert found == [("made",), ("left",)]
 
 
-def test_usual_insert_never_goes_by_name(sql):
+def test_usual_insert_never_calls_insert_row(sql):
     for number in range(1, 71):
         sql("select pgq.create_queue(%s)", f"q{number}")
         if number in (1, 64, 65, 70):
@@ -76,7 +76,7 @@ def test_usual_insert_never_goes_by_name(sql):
             sql("alter function pgq.not_to_be_called rename to insert_row")
 
 
-def test_disabled_queue_refuses_all_ways_in(queue, sql):
+def test_disabled_queue_refuses_all_inserts(queue, sql):
     sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
     assert state(sql, "select pgq.insert_event('q', 't', 'd')") == "PQ006"
     assert state(sql, "select pgq.insert_events('q', '{t}', '{d}')") == "PQ006"
@@ -138,7 +138,7 @@ def test_current_event_table_names_the_table_of_inserts(queue, sql):
     assert state(sql, "select pgq.current_event_table('nope')") == "PQ001"
 
 
-def test_caller_with_a_hostile_search_path_inserts_all_the_same(queue, sql, rows):
+def test_insert_ignores_a_hostile_search_path(queue, sql, rows):
     sql("create schema evil")
     sql("create function evil.now() returns timestamptz return null::timestamptz")
     sql("create function evil.txid_current() returns bigint language sql as $$ select 1::bigint $$")

@@ -1,4 +1,4 @@
-"""Stages: who may open them, what rotation owes them, and when they are forgotten."""
+"""Stages: opening and dropping them, and their maintenance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.schema.stages import COMMIT, GIVEN, GIVEN_UP, INSERT, OPEN, STATES, W
 AGE = "update pgq.stage set stage_time = now() - %s::interval where stage_writer = %s"
 
 
-def test_who_writes_once_cannot_come_back(stage, sql, given):
+def test_writer_without_epochs_cannot_write_again(stage, sql, given):
     only = stage("w", None, "a")
     assert sql(COMMIT, "w", None, [only], 1) == 1
     assert sql(OPEN, "w", None) is None
@@ -18,7 +18,7 @@ def test_who_writes_once_cannot_come_back(stage, sql, given):
     assert given() == ["a"]
 
 
-def test_a_stage_is_its_transaction(queue, connection, sql, given):
+def test_stage_is_the_id_of_its_transaction(queue, connection, sql, given):
     with connection.transaction():
         sql(INSERT, "before")
         opened = sql(OPEN, "w", 1)
@@ -31,7 +31,7 @@ def test_a_stage_is_its_transaction(queue, connection, sql, given):
     assert given() == ["before", "copied", "after"]
 
 
-def test_a_transaction_is_one_stage_of_a_queue(queue, connection, sql, rows):
+def test_transaction_is_at_most_one_stage_of_a_queue(queue, connection, sql, rows):
     sql("select pgq.create_queue('r')")
     with connection.transaction():
         opened = sql(OPEN, "w", 1)
@@ -45,7 +45,7 @@ def test_a_transaction_is_one_stage_of_a_queue(queue, connection, sql, rows):
     assert rows(STATES) == [("other", None, WAITING), ("w", 1, WAITING)]
 
 
-def test_a_stage_that_was_rolled_back_is_none(queue, connection, sql, rows, given):
+def test_stage_that_was_rolled_back_does_not_exist(queue, connection, sql, rows, given):
     with connection.transaction():
         with connection.transaction(force_rollback=True):
             sql(OPEN, "w", 1)
@@ -54,7 +54,7 @@ def test_a_stage_that_was_rolled_back_is_none(queue, connection, sql, rows, give
     assert given() == ["of an ordinary transaction"]
 
 
-def test_what_is_given_up_nobody_gets(stage, sql, rows, given):
+def test_events_of_a_dropped_stage_are_never_delivered(stage, sql, rows, given):
     lost = [stage("w", 1, "a"), stage("w", 1, "b")]
     stage("v", 1, "c")
     assert sql("select pgq.drop_stage('q', 'w')") == 2
@@ -65,7 +65,7 @@ def test_what_is_given_up_nobody_gets(stage, sql, rows, given):
     assert given() == []
 
 
-def test_maintenance_gives_up_what_was_opened_a_day_ago(stage, sql, rows):
+def test_maintenance_drops_stages_of_writers_silent_for_a_day(stage, sql, rows):
     for writer, age in (("old", "25 hours"), ("young", "23 hours")):
         stage(writer, 1, "a")
         sql(AGE, age, writer)
@@ -74,7 +74,7 @@ def test_maintenance_gives_up_what_was_opened_a_day_ago(stage, sql, rows):
 
 
 @pytest.mark.parametrize("epoch", [1, None])
-def test_maintenance_keeps_what_a_writer_began_long_ago_and_still_writes(stage, sql, rows, epoch):
+def test_maintenance_keeps_old_stages_of_an_active_writer(stage, sql, rows, epoch):
     first = stage("w", epoch, "a")
     sql(AGE, "25 hours", "w")
     second = stage("w", epoch, "b")
@@ -84,7 +84,7 @@ def test_maintenance_keeps_what_a_writer_began_long_ago_and_still_writes(stage, 
 
 
 @pytest.mark.parametrize(("epoch", "next_one"), [(1, 2), (None, None)])
-def test_maintenance_gives_up_what_others_have_written(stage, sql, rows, epoch, next_one):
+def test_maintenance_drops_stages_of_committed_epochs(stage, sql, rows, epoch, next_one):
     stage("w", epoch, "of a task that failed later")
     sql(COMMIT, "w", epoch, [stage("w", epoch, "good")], 1)
     if next_one:
@@ -94,7 +94,7 @@ def test_maintenance_gives_up_what_others_have_written(stage, sql, rows, epoch, 
     assert rows(STATES) == states + ([("w", 2, WAITING)] if next_one else [])
 
 
-def test_maintenance_forgets_stages_when_no_event_of_theirs_can_be_there(stage, sql, rows):
+def test_maintenance_deletes_stages_when_their_events_are_gone(stage, sql, rows):
     stage("gone", 1, "a")
     sql("select pgq.drop_stage('q', 'gone')")
     sql("truncate pgq.event_1_0")
@@ -108,7 +108,7 @@ def test_maintenance_forgets_stages_when_no_event_of_theirs_can_be_there(stage, 
     assert rows(STATES) == [("waits", 1, WAITING)]
 
 
-def test_maintenance_forgets_writers_after_a_while(stage, sql, rows):
+def test_maintenance_deletes_silent_writers(stage, sql, rows):
     for writer, epoch in (("stream", 1), ("once", None)):
         sql(COMMIT, writer, epoch, [stage(writer, epoch, "a")], 1)
     for age, left in (("23 hours", ["once", "stream"]), ("25 hours", ["stream"]), ("91 days", [])):
@@ -117,7 +117,7 @@ def test_maintenance_forgets_writers_after_a_while(stage, sql, rows):
         assert [name for (name,) in rows("select ledger_writer from pgq.ledger order by 1")] == left
 
 
-def test_a_dropped_queue_takes_ledger_and_stages_with_it(stage, sql, rows):
+def test_dropping_a_queue_deletes_its_ledger_and_stages(stage, sql, rows):
     sql(COMMIT, "w", 7, [stage("w", 7, "a")], 1)
     stage("w", 8, "b")
     sql("select pgq.drop_queue('q', true)")
@@ -144,7 +144,7 @@ def test_wrong_arguments_are_refused(queue, sql, statement, code):
     assert state(sql, statement) == code
 
 
-def test_a_writer_stages_and_commits_and_reads_nothing(queue, connection, sql):
+def test_pgq_writer_stages_and_commits_and_reads_no_events(queue, connection, sql):
     sql("set role pgq_writer")
     with connection.transaction():
         opened = sql(OPEN, "w", 1)

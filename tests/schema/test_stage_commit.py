@@ -1,4 +1,4 @@
-"""What tasks stage becomes events once, and as a whole."""
+"""Committing stages: all events of an epoch at once, and once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_consumers_get_staged_events_in_one_batch_when_they_are_committed(
     assert rows(BATCH, opened) == found, "again the same"
 
 
-def test_stages_that_are_not_named_are_left_out(stage, sql, given):
+def test_stages_missing_from_the_commit_stay_hidden(stage, sql, given):
     stage("w", 1, "of a task that failed later")
     good = stage("w", 1, "good")
     assert sql(COMMIT, "w", 1, [good], 1) == 1
@@ -41,7 +41,7 @@ def test_stages_that_are_not_named_are_left_out(stage, sql, given):
     assert given() == ["good", "next"]
 
 
-def test_stages_of_a_range_are_listed_with_a_share_of_the_events(stage, sql, rows):
+def test_stages_of_a_range_are_listed_with_estimates_of_their_events(stage, sql, rows):
     one, other, late = stage("w", 1, "a", "b"), stage("w", 1, "c"), stage("v", 1, "d")
     first = sql(TICK)
     giver = sql("select txid_current() from pgq.commit_stage('q', 'w', 1, %s, 4)", [one, other])
@@ -71,7 +71,7 @@ def test_an_epoch_is_committed_once(stage, sql, given):
     assert given() == ["a"]
 
 
-def test_an_epoch_that_comes_again_with_other_events_is_refused(stage, sql, given):
+def test_epoch_repeated_with_other_events_is_refused(stage, sql, given):
     one, other = stage("w", 5, "a"), stage("w", 5, "b")
     assert sql(HASHED, "w", 5, [one], 1, 17) == 1
     assert sql(HASHED, "w", 5, [one], 1, 17) == 0
@@ -90,7 +90,7 @@ def test_an_epoch_may_be_empty(queue, sql, given):
     assert given() == []
 
 
-def test_writers_and_queues_know_nothing_of_each_other(stage, sql, given):
+def test_writers_and_queues_are_independent(stage, sql, given):
     sql("select pgq.create_queue('r')")
     one, other = stage("w", 5, "a"), stage("v", 1, "b")
     assert sql(COMMIT, "w", 5, [one], 1) == 1
@@ -100,7 +100,7 @@ def test_writers_and_queues_know_nothing_of_each_other(stage, sql, given):
 
 
 @pytest.mark.parametrize("epoch", [1, None])
-def test_stages_that_do_not_wait_are_not_committed_nor_those_beside_them(stage, sql, rows, epoch):
+def test_commit_with_one_stage_that_does_not_wait_commits_none(stage, sql, rows, epoch):
     good, of_another = stage("w", epoch, "a"), stage("v", epoch, "b")
     of_another_epoch, given_up = stage("w", 9, "c"), stage("w", epoch, "d")
     sql("update pgq.stage set stage_commit = 0 where stage_txid = %s", given_up)
@@ -110,7 +110,7 @@ def test_stages_that_do_not_wait_are_not_committed_nor_those_beside_them(stage, 
     assert sql(COMMIT, "w", epoch, [good, good], 1) == 1
 
 
-def test_stages_cannot_be_given_twice(stage, sql, given):
+def test_stages_cannot_be_committed_twice(stage, sql, given):
     one = stage("w", 1, "a")
     assert sql(COMMIT, "w", 1, [one], 1) == 1
     sql("delete from pgq.ledger")
@@ -118,7 +118,7 @@ def test_stages_cannot_be_given_twice(stage, sql, given):
     assert given() == ["a"]
 
 
-def test_of_two_who_commit_one_epoch_at_once_one_wins(stage, sql, given, connect):
+def test_of_two_commits_of_one_epoch_at_once_one_wins(stage, sql, given, connect):
     one, other = stage("w", 1, "one"), stage("w", 1, "other")
     results = []
     first, second = connect(autocommit=False), connect()
@@ -145,7 +145,7 @@ def test_the_second_wins_if_the_first_rolls_back(stage, sql, given, connect):
     assert given() == ["other"]
 
 
-def test_commit_with_an_old_snapshot_fails_and_says_nothing_twice(stage, sql, given, connect):
+def test_commit_with_an_old_snapshot_fails_and_releases_nothing_twice(stage, sql, given, connect):
     one = stage("w", 1, "a")
     old = connect(autocommit=False)
     old.execute("set transaction isolation level repeatable read")
@@ -156,7 +156,7 @@ def test_commit_with_an_old_snapshot_fails_and_says_nothing_twice(stage, sql, gi
     assert given() == ["a"]
 
 
-def test_commit_with_a_snapshot_older_than_the_stages_is_to_be_repeated(stage, given, connect):
+def test_commit_with_a_snapshot_older_than_the_stages_fails(stage, given, connect):
     old = connect(autocommit=False)
     old.execute("set transaction isolation level repeatable read")
     old.execute("select 1 from pgq.queue")
@@ -169,7 +169,7 @@ def test_commit_with_a_snapshot_older_than_the_stages_is_to_be_repeated(stage, g
     assert given() == ["a"]
 
 
-def test_a_disabled_queue_refuses_and_takes_the_epoch_later(stage, sql, given):
+def test_disabled_queue_refuses_a_commit_and_accepts_it_later(stage, sql, given):
     one = stage("w", 1, "a")
     sql("select pgq.set_queue_config('q', 'disable_insert', 'true')")
     assert state(sql, OPEN, "w", 1) == "PQ006"
@@ -190,7 +190,7 @@ def test_the_limit_of_a_transaction_counts_for_a_commit(stage, sql, given):
     assert given() == ["a", "b"]
 
 
-def test_tickers_are_told_that_there_is_something_to_see(stage, sql):
+def test_commit_makes_tickers_tick(stage, sql):
     one = stage("w", 1, "a")
     sql("select pgq.tick_queue('q')")
     before = sql("select pgq.seq_getval('pgq.event_1_id_seq')")
@@ -198,7 +198,7 @@ def test_tickers_are_told_that_there_is_something_to_see(stage, sql):
     assert sql("select pgq.seq_getval('pgq.event_1_id_seq')") > before
 
 
-def test_a_stage_outlives_a_crash_of_the_server(own_server, connect):
+def test_stage_survives_a_crash_of_the_server(own_server, connect):
     from pgqpy.install import install
 
     connection = connect(own_server.dsn())

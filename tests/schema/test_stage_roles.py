@@ -53,7 +53,7 @@ def commit(session: psycopg.Connection[Any], epoch: int, *stages: int) -> int:
     return int(done[0])
 
 
-def test_nobody_commits_drops_or_stages_in_the_name_of_another_roles_writer(login, given):
+def test_no_role_uses_the_name_of_another_roles_writer(login, given):
     ann, bob = login("ann"), login("bob")
     first = stage(ann, 1)
     for attack in (
@@ -73,7 +73,7 @@ def test_nobody_commits_drops_or_stages_in_the_name_of_another_roles_writer(logi
     assert given() == ["a", "b"]
 
 
-def test_a_name_that_another_role_took_first_is_refused_and_not_taken_for_done(login):
+def test_name_of_another_roles_writer_is_refused_and_not_reported_as_committed(login):
     ann, bob = login("ann"), login("bob")
     assert commit(bob, FAR) == 1
     for attempt in (lambda: stage(ann, 1), lambda: commit(ann, 1)):
@@ -108,7 +108,7 @@ def test_members_of_the_role_that_was_set_share_a_writer(login, given):
     assert given() == ["a", "b"]
 
 
-def test_the_writer_of_a_role_that_is_gone_is_free(login, sql):
+def test_writer_of_a_dropped_role_is_free(login, sql):
     ann, bob = login("ann"), login("bob")
     assert commit(ann, 1, stage(ann, 1)) == 1
     ann.close()

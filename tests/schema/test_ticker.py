@@ -166,7 +166,7 @@ def test_pulse_changes_with_events_and_queues_and_with_nothing_else(queue, sql, 
     assert len(set(found)) == len(found) - 2
 
 
-def test_queue_that_cannot_be_asked_is_due_and_hides_no_other(ticked, sql, rows):
+def test_queue_that_cannot_be_checked_is_due_and_hides_no_other(ticked, sql, rows):
     for name in ("broken", "other"):
         sql("select pgq.create_queue(%s)", name)
         sql("select pgq.tick_queue(%s)", name)

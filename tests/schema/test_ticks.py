@@ -1,4 +1,4 @@
-"""Ranges of ticks: what is there, the events between two of them, and who keeps them."""
+"""Ranges of ticks: their list, their events, and the subscriptions that pin them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def test_tick_info_of_an_unknown_queue_is_an_error(queue, sql):
     ("first", "last", "expected"),
     [(1, 6, "12345"), (1, 2, "1"), (2, 4, "23"), (5, 6, "5"), (3, 3, ""), (1, 1, ""), (6, 6, "")],
 )
-def test_range_is_what_came_after_its_first_tick_up_to_its_last(ticks, rows, first, last, expected):
+def test_range_holds_the_events_after_its_first_tick_up_to_its_last(
+    ticks, rows, first, last, expected
+):
     assert "".join(data for (data,) in rows(EVENTS, first, last)) == expected
 
 
@@ -106,7 +108,7 @@ def test_range_is_ordered_by_id(queue, sql, rows):
 
 
 @pytest.mark.parametrize("function", ["tick_event_sql", "get_tick_events"])
-def test_ranges_that_cannot_be_read_say_why(ticks, sql, function):
+def test_error_of_an_unreadable_range_has_the_reason(ticks, sql, function):
     call = f"select pgq.{function}(%s, %s::bigint, %s::bigint)"
     left = "queue q, tick_id={}, first_tick=1, last_tick=6"
     assert state(sql, call, "nope", 1, 2) == "PQ001"
@@ -127,7 +129,7 @@ def test_ranges_that_cannot_be_read_say_why(ticks, sql, function):
 
 @pytest.mark.parametrize("function", ["tick_event_sql", "get_tick_events"])
 @pytest.mark.parametrize(("first", "last"), [(3, 6), (1, 2), (3, 3), (-5, 6), (2, 99)])
-def test_expired_range_says_what_is_left(ticks, sql, function, first, last):
+def test_error_of_an_expired_range_has_the_ticks_that_are_left(ticks, sql, function, first, last):
     sql("update pgq.queue set queue_low_tick = 4")
     call = f"select pgq.{function}('q', %s::bigint, %s::bigint)"
     code, text, detail, hint = refusal(sql, call, first, last)
@@ -192,7 +194,7 @@ def test_advance_refuses_a_subscription_that_is_elsewhere(ticks, sql, rows):
     assert rows(NEWEST) == [(3, None, None)]
 
 
-def test_advance_said_twice_does_not_mind_that_its_first_tick_has_gone(ticks, sql):
+def test_repeated_advance_works_without_its_first_tick(ticks, sql):
     assert sql(ADVANCE, 1, 5) == 1
     sql("update pgq.queue set queue_low_tick = 4")
     sql("delete from pgq.tick where tick_id < 4")
@@ -200,7 +202,7 @@ def test_advance_said_twice_does_not_mind_that_its_first_tick_has_gone(ticks, sq
 
 
 @pytest.mark.parametrize("call", [PIN, ADVANCE])
-def test_open_batch_is_somebody_else(ticks, sql, rows, call):
+def test_open_batch_counts_as_use_by_another_session(ticks, sql, rows, call):
     batch = sql("select pgq.next_batch('q', 'c')")
     code, text, detail, _ = refusal(sql, call, 1, 2)
     assert (code, text) == ("PQ017", "a batch of the subscription q/c is open")
@@ -216,7 +218,7 @@ def test_open_batch_is_somebody_else(ticks, sql, rows, call):
         "select pgq.finish_batch(pgq.next_batch('q', 'c'))",
     ],
 )
-def test_whoever_else_moves_the_position_lets_the_pins_go(ticks, sql, rows, call):
+def test_other_calls_that_move_the_position_drop_the_pins(ticks, sql, rows, call):
     sql(PIN, 2, 4)
     sql(call)
     assert rows(NEWEST)[0][2] is None
