@@ -28,7 +28,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/stage.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
-insert into pgq.installation (version) select 1 where not exists (select from pgq.installation);
+insert into pgq.installation select where not exists (select from pgq.installation);
 
 -- Helpers of several groups
 \ir functions/internal/set_rights.sql

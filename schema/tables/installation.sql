@@ -6,7 +6,7 @@
 -- Raises PQ014: the table has no row, as a schema-only dump restores it.
 do $$ begin if to_regclass('pgq.installation') is null then
 create table pgq.installation (
-    version int not null,
+    version int not null default 1,
     installed_at timestamptz not null default now(),
     -- a table without a key takes no update under a publication FOR ALL TABLES
     is_only_row boolean primary key default true check (is_only_row)
