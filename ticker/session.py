@@ -12,7 +12,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy import install
-from pgqpy.client import _sync_open
+from pgqpy.client import _sync
 from pgqpy.client._dsn import parameters
 from pgqpy.client._session import PINNED
 from pgqpy.client._trust import SchemaNotTrusted
@@ -60,7 +60,7 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
     The connection string overrides CONNECT_DEFAULTS. Raises ConnectionFailed.
     """
     wanted = SESSION_SETTINGS | settings
-    return _sync_open.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
+    return _sync.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
 
 
 class StandbyServer(PgqError):

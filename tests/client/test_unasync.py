@@ -1,4 +1,4 @@
-"""The generator of the sync twins, and its check."""
+"""The generator of the folders _sync/, and its check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = '''"""A client."""
 
 from psycopg import AsyncConnection
 
-from a._async_base import AsyncBase
+from a._async.base import AsyncBase
 
 
 class AsyncClient(AsyncBase):
@@ -22,12 +22,12 @@ class AsyncClient(AsyncBase):
         async with self.lock:
             return await self.connection.execute("select 1")
 '''
-NOTE = "[Generated from _async.py by tools/unasync.py: edit that file, not this one.]"
+NOTE = "[Generated from _async/client.py by tools/unasync.py: edit that file, not this one.]"
 TWIN = '''"""[NOTE] A client."""
 
 from psycopg import Connection
 
-from a._sync_base import Base
+from a._sync.base import Base
 
 
 class Client(Base):
@@ -44,12 +44,12 @@ def tool() -> dict[str, Any]:
 
 @pytest.fixture
 def tree(tmp_path: Path, tool: dict[str, Any]) -> Path:
-    """A tree with one source, and one that uses every other rule."""
+    """A package with one source, and one that uses every other rule."""
     for package in tool["PACKAGES"]:
-        (tmp_path / package).mkdir(parents=True)
+        (tmp_path / package / "_async").mkdir(parents=True)
     first = tmp_path / tool["PACKAGES"][0]
-    (first / "_async.py").write_text(SOURCE)
-    (first / "_async_all.py").write_text(EVERY_RULE)
+    (first / "_async" / "client.py").write_text(SOURCE)
+    (first / "_async" / "every_rule.py").write_text(EVERY_RULE)
     return first
 
 
@@ -74,27 +74,26 @@ def test_the_repositorys_own_twins_are_current(tool: dict[str, Any]) -> None:
 
 def test_twin_is_written_line_for_line(tool: dict[str, Any], tree: Path, tmp_path: Path) -> None:
     assert tool["main"]([], root=tmp_path) == 0
-    assert (tree / "_sync.py").read_text() == TWIN.replace("[NOTE]", NOTE)
+    assert (tree / "_sync" / "client.py").read_text() == TWIN.replace("[NOTE]", NOTE)
     assert tool["main"](["--check"], root=tmp_path) == 0
 
 
-def test_folder_of_sources_has_a_folder_of_twins(
-    tool: dict[str, Any], tree: Path, tmp_path: Path
-) -> None:
-    (tree / "_async").mkdir()
-    (tree / "_async" / "part.py").write_text(SOURCE)
+def test_folder_inside_is_generated_too(tool: dict[str, Any], tree: Path, tmp_path: Path) -> None:
+    (tree / "_async" / "inner").mkdir()
+    (tree / "_async" / "inner" / "part.py").write_text(SOURCE)
     assert tool["main"]([], root=tmp_path) == 0
-    assert "from _async/part.py by" in (tree / "_sync" / "part.py").read_text()
+    assert "from _async/inner/part.py by" in (tree / "_sync" / "inner" / "part.py").read_text()
+    assert tool["main"](["--check"], root=tmp_path) == 0
 
 
 def test_stale_twin_fails_the_check_and_is_left_alone(
     tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool["main"]([], root=tmp_path)
-    (tree / "_sync.py").write_text("edited by hand")
+    (tree / "_sync" / "client.py").write_text("edited by hand")
     assert tool["main"](["--check"], root=tmp_path) == 1
-    assert "_sync.py is stale" in capsys.readouterr().err
-    assert (tree / "_sync.py").read_text() == "edited by hand"
+    assert "_sync/client.py is stale" in capsys.readouterr().err
+    assert (tree / "_sync" / "client.py").read_text() == "edited by hand"
 
 
 def test_missing_twin_fails_the_check(tool: dict[str, Any], tree: Path, tmp_path: Path) -> None:
@@ -105,15 +104,15 @@ def test_twin_without_a_source_fails_the_check(
     tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tool["main"]([], root=tmp_path)
-    (tree / "_sync_gone.py").write_text("")
+    (tree / "_sync" / "gone.py").write_text("")
     assert tool["main"](["--check"], root=tmp_path) == 1
-    assert "_sync_gone.py has no source" in capsys.readouterr().err
+    assert "_sync/gone.py has no source" in capsys.readouterr().err
 
 
 def test_rule_that_matches_nothing_fails_the_check(
     tool: dict[str, Any], tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tree / "_async_all.py").unlink()
+    (tree / "_async" / "every_rule.py").unlink()
     assert tool["main"]([], root=tmp_path) == 1
     assert "matched nothing" in capsys.readouterr().err
 
@@ -121,6 +120,6 @@ def test_rule_that_matches_nothing_fails_the_check(
 def test_source_without_a_docstring_is_refused(
     tool: dict[str, Any], tree: Path, tmp_path: Path
 ) -> None:
-    (tree / "_async.py").write_text("import os\n")
+    (tree / "_async" / "client.py").write_text("import os\n")
     with pytest.raises(SystemExit, match="docstring"):
         tool["main"]([], root=tmp_path)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.consumers import (
-    _async_consumer,
-    _async_transactional,
-    _sync_consumer,
-    _sync_transactional,
-)
+from pgqpy.consumers._async import consumer as async_consumer
+from pgqpy.consumers._async import transactional as async_loop
+from pgqpy.consumers._sync import consumer as sync_consumer
+from pgqpy.consumers._sync import transactional as sync_loop
 from pgqpy.errors import TransactionEnded
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Maker
 from tests.support.waiting import eventually
@@ -110,7 +108,7 @@ def test_an_event_after_which_the_server_ends_the_session_is_set_apart(
     queue, make, effects, connection, monkeypatch
 ):
     """The handler itself notices nothing: statements of our own fail."""
-    for module in (_async_consumer, _sync_consumer):
+    for module in (async_consumer, sync_consumer):
         monkeypatch.setattr(module, "RECONNECT_BASE", 0.001)
 
     def handler(event):
@@ -140,7 +138,7 @@ def test_a_handler_that_ends_the_transaction_and_raises_is_told_of_that(queue, m
 def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(
     queue, make, effects, log, monkeypatch
 ):
-    for module in (_async_transactional, _sync_transactional):
+    for module in (async_loop, sync_loop):
         monkeypatch.setattr(module, "COLLISION_BASE", 1000.0)
         monkeypatch.setattr(module, "COLLISION_MAX", 1000.0)
 

@@ -87,7 +87,7 @@ def test_connections_are_opened_in_one_place() -> None:
         for name in files("pgqpy/*.py", "ticker/*.py", "consumers/*.py")
         if any(opener.search(ast.unparse(call)) for call in _calls(_text(name)))
     }
-    assert found == {"pgqpy/client/_async_open.py", "pgqpy/client/_sync_open.py"}
+    assert found == {"pgqpy/client/_async/open.py", "pgqpy/client/_sync/open.py"}
 
 
 def test_the_tree_is_mapped_in_the_readme() -> None:

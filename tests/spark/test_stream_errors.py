@@ -45,7 +45,7 @@ def test_an_open_batch_is_somebody_elses(feed, client, start):
 
 
 def test_the_second_query_of_a_consumer_fails(feed, start, monkeypatch):
-    monkeypatch.setattr("pgqpy.consumers._sync_lock.GRACE", 0.1)
+    monkeypatch.setattr("pgqpy.consumers._sync.lock.GRACE", 0.1)
     start().begin()
     with pytest.raises(ConsumerRunning) as caught:
         start().begin()

@@ -1,0 +1,249 @@
+"""`AsyncConsumer`: what applications subclass, and the life of one run."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
+
+from pgqpy.consumers import forking, outage
+from pgqpy.consumers._async.lock import AsyncRunningLock
+from pgqpy.consumers._async.plain import AsyncPlainLoop
+from pgqpy.consumers._async.session import AsyncSession
+from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
+from pgqpy.consumers.counts import Counts
+from pgqpy.consumers.definition import Definition, check, where_to_connect
+from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
+from pgqpy.consumers.loss import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.consumers.texts import describe
+from pgqpy.consumers.waiting import AsyncWakeup
+from pgqpy.texts import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from psycopg import AsyncConnection
+    from tenacity import RetryCallState
+    from typing_extensions import Unpack
+
+    from pgqpy.consumers._async.batch import AsyncOpenBatch
+    from pgqpy.consumers._async.loop import AsyncLoop
+    from pgqpy.consumers.definition import ConsumerSettings
+    from pgqpy.consumers.outage import Outage
+    from pgqpy.records import Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+RECONNECT_BASE = 0.1  # seconds
+RECONNECT_MAX = 10.0  # seconds
+
+
+class AsyncConsumer(Definition):
+    """Processes the events of a queue, one consumer's position after the other.
+
+    Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
+    `process_batch(self, batch)` for a whole batch at a time. What a handler raises puts the event
+    through the retry queue with growing delays, and after `max_retries` makes it a dead event;
+    `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends `run()`
+    and leaves the batch unfinished.
+
+    Events are given at least once. With `transactional = True` the handler also gets the
+    connection, `process_event(self, event, connection)`, and what it writes there is committed
+    together with the batch: each event's effect happens once (G9).
+
+        class Billing(AsyncConsumer):
+            queue = "orders"
+            name = "billing"
+
+            async def process_event(self, event):
+                await send_invoice(event.json())
+
+        await Billing("dbname=shop").run()
+    """
+
+    if TYPE_CHECKING:
+        # The shapes that a subclass may give its handler; with transactional = True the handler
+        # takes a connection. mypy compares a method without its self, pyright with it.
+        process_event: (
+            Callable[[Event], Awaitable[None]]
+            | Callable[[Event, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, Event], Awaitable[None]]
+            | Callable[[Any, Event, AsyncConnection[Any]], Awaitable[None]]
+        )
+        process_batch: (
+            Callable[[AsyncOpenBatch], Awaitable[None]]
+            | Callable[[AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch], Awaitable[None]]
+            | Callable[[Any, AsyncOpenBatch, AsyncConnection[Any]], Awaitable[None]]
+        )
+
+    def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
+        super().__init__(dsn, **settings)
+        self.__stop = AsyncWakeup()
+        self.__lock = AsyncRunningLock(self.queue, self.name)
+        self.__session: AsyncSession | None = None
+        self.__loop: AsyncLoop | None = None
+        self.__losses = LossCounter()
+        self.__counts = Counts()
+        self.__running = False
+        self.__worked = False  # a session of this run got as far as taking batches
+        self.__lost = False  # a session of this run was lost
+        self.__outage: Outage | None = outage.begin()
+        self.__forked = False
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop()` was called: a handler that takes long may look here and give up."""
+        return self.__stop.is_set
+
+    def counts(self) -> Counts:
+        """Return the totals of the batches that this object has finished, as it runs."""
+        return self.__counts
+
+    def outage(self) -> Outage | None:
+        """Return since when and why run() has no connection to take batches from; None: it has."""
+        return self.__outage
+
+    def stop(self) -> None:
+        """Ask `run()` to return; from any thread, before or during it, as often as you like.
+
+        The event at hand is finished. A batch that is not through stays unfinished and is given
+        again; with `process_batch` the batch at hand is finished.
+        """
+        self.__stop.set()
+
+    async def run(self) -> None:
+        """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
+
+        A second signal does not wait for the handler. A lost connection is made again, as often as
+        it takes, and the unfinished batch comes again.
+
+        Raises ConsumerRunning if another process runs this consumer, QueueNotFound, SchemaMissing
+        and ConnectionFailed when it cannot start, and with `on_error = "stop"` what the handler
+        raised. SystemExit and KeyboardInterrupt of a handler end it too; the batch is given again.
+        """
+        self.__begin()
+        error: BaseException | None = None
+        try:
+            with drain_on_signals(self.__drain):
+                await self.__keep_going()
+        except StopRequested:
+            pass
+        except HandlerFailed as failure:
+            error = failure.error
+        finally:
+            self.__end()
+        if error is not None:
+            raise error
+
+    def __begin(self) -> None:
+        if self.__running:
+            raise RuntimeError(f"this {type(self).__name__} runs already")
+        check(self)  # an attribute may have been set since it was made
+        self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
+        self.__stop.open()
+        forking.watch(self)
+
+    def __end(self) -> None:
+        forking.unwatch(self)
+        self.__running = False
+        self.__outage = outage.begin()
+        self.__stop.close()
+        if self.__forked:
+            raise RuntimeError(FORKED)
+
+    async def __keep_going(self) -> None:
+        attempts = AsyncRetrying(
+            retry=retry_if_exception(self.__may_come_back),
+            wait=wait_random_exponential(multiplier=RECONNECT_BASE, max=RECONNECT_MAX),
+            sleep=self.__stop.wait,
+            before_sleep=self.__say_lost,
+            reraise=True,
+        )
+        async for attempt in attempts:
+            with attempt:
+                await self.__serve(attempt.retry_state)
+
+    async def __serve(self, state: RetryCallState) -> None:
+        """Live one session: connect, take the lock, process until stopped or lost."""
+
+        def progress() -> None:
+            state.attempt_number = 1  # the next loss is a new one: no long delay for it
+
+        if self.__stop.is_set:
+            return
+        session = await AsyncSession.open(where_to_connect(self.dsn), f"pgqpy consumer {self.name}")
+        self.__session = session
+        try:
+            await self.__prepare(session)
+            kind = AsyncTransactionalLoop if self.transactional else AsyncPlainLoop
+            self.__loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
+            await self.__loop.run()
+            logger.info("consumer %s of queue %s stops", self.name, self.queue)
+        except HANDLER_ERRORS:
+            raise
+        except BaseException as error:
+            self.__say_ended(error)
+            raise
+        finally:
+            self.__session = self.__loop = None
+            await session.close()
+
+    async def __prepare(self, session: AsyncSession) -> None:
+        if not self.__worked:
+            # Only at the start: a consumer that somebody unregistered during an outage must say
+            # so, and not begin anew at the latest tick as if nothing were lost.
+            await session.register(self.queue, self.name)
+        await self.__lock.take(session, self.__stop)
+        await session.listen(self.queue)
+        if self.transactional:
+            await session.hand_over()
+        again = " again: the batch that was not finished is given again" if self.__worked else ""
+        logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
+        self.__worked = True
+        self.__outage = None
+
+    def __may_come_back(self, error: BaseException) -> bool:
+        # A first connection that cannot be made, or lacks a right, is a mistake to be told, not an
+        # outage to sit out.
+        sit_out = self.__worked or self.__lost or is_session_lost(error)
+        return sit_out and not self.__forked and is_loss(error)
+
+    def __say_lost(self, state: RetryCallState) -> None:
+        delay = state.next_action.sleep if state.next_action else 0.0
+        error = state.outcome.exception() if state.outcome else None
+        text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
+        reason = printable(" ".join(str(error).split()))
+        self.__lost = True
+        self.__outage = (self.__outage or outage.begin())._replace(reason=reason)
+        logger.warning(text, self.name, self.queue, reason, delay)
+
+    def __drain(self) -> Callable[[], None] | None:
+        self.stop()
+        at_hand = self.__loop and self.__loop.at_hand
+        if not at_hand:
+            return None
+        text = "consumer %s of queue %s: finishing %s; again to stop now"
+        return partial(logger.info, text, self.name, self.queue, at_hand)
+
+    def __say_ended(self, error: BaseException) -> None:
+        at_hand = self.__loop and self.__loop.at_hand
+        if at_hand and not self.__forked:
+            text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
+            logger.error(text, self.name, self.queue, at_hand, describe(error))
+
+    def after_fork(self) -> int | None:
+        """Stop being a consumer: this is a forked child."""
+        self.__forked = True
+        self.__stop.abandon()
+        session = self.__session
+        return None if session is None or session.lost else session.connection.fileno()
+
+
+FORKED = (
+    "this process was forked from a running consumer, whose connection it must not use: "
+    "end the child in the handler, or make a consumer of its own in it"
+)

@@ -1,0 +1,194 @@
+"""What both transaction shapes share: getting batches, waiting, calling handlers."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqpy.calls import admin, consume
+from pgqpy.consumers._async.batch import AsyncOpenBatch
+from pgqpy.consumers._async.failures import AsyncFailures
+from pgqpy.consumers.definition import handler_name
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
+from pgqpy.consumers.loss import is_collision
+from pgqpy.consumers.pace import Pace
+from pgqpy.consumers.retry import backoff, wanted_delay
+from pgqpy.consumers.silence import Silence
+from pgqpy.errors import BatchNotFound, PgqError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.calls import Call
+    from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.counts import Counts
+    from pgqpy.consumers.definition import Definition
+    from pgqpy.consumers.loss import LossCounter
+    from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.errors import EventNotFound
+    from pgqpy.records import Batch, Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+
+class AsyncLoop:
+    """One session's work: batch after batch until `stop`. `progress` is called for each."""
+
+    def __init__(
+        self,
+        consumer: Definition,
+        session: AsyncSession,
+        stop: AsyncWakeup,
+        progress: Callable[[], None],
+        losses: LossCounter,
+        counts: Counts,
+    ) -> None:
+        self.consumer = consumer
+        self.session = session
+        self.stop = stop
+        self.progress = progress
+        self.losses = losses
+        self.counts = counts
+        self.by_event = handler_name(consumer) == "process_event"
+        self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
+        self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
+        self.silence = Silence()
+        self.event: Event | None = None  # that process_event has, or had last
+        self._batch: Batch | None = None  # that process_batch has
+        self._opened: AsyncOpenBatch
+        self._failed_batches = 0  # in a row
+
+    @property
+    def at_hand(self) -> str | None:
+        """What a handler is working on, for the log."""
+        if self.event is not None:
+            return f"event {self.event.id}"
+        return None if self._batch is None else f"batch {self._batch.id}"
+
+    @property
+    def next_call(self) -> Call[Batch | None]:
+        """The call that opens the next batch, or gives the open one again."""
+        consumer = self.consumer
+        limits = (consumer.min_lag, *self.pace.limits)
+        if limits == (None, None, None):
+            return consume.next_batch_info(consumer.queue, consumer.name)
+        return consume.next_batch_custom(consumer.queue, consumer.name, *limits)
+
+    def open(self, info: Batch) -> AsyncOpenBatch:
+        """Make of a batch what handlers see."""
+        size = self.consumer.fetch_size
+        failures = AsyncFailures(self.session, info, self.policy, size)
+        self._opened = AsyncOpenBatch(self.session, info, failures, size)
+        return self._opened
+
+    async def wait(self) -> None:
+        """Wait for a tick; at most poll_interval, should no notification come."""
+        self.event = None
+        await self.session.wait(self.consumer.poll_interval, self.stop)
+        if self.silence.due and not self.stop.is_set:
+            await self._look_for_ticks()
+        self.progress()
+
+    async def _look_for_ticks(self) -> None:
+        consumer = self.consumer
+        try:
+            (found,) = await self.session.run(admin.get_queue_info(consumer.queue))
+        except psycopg.Error as error:
+            if is_collision(error):
+                return  # with a compaction: the next look will do
+            raise
+        complaint = self.silence.complaint(found)
+        if complaint:
+            text = (
+                "no ticker seems to run, so consumer %s of queue %s gets nothing (%s): "
+                "start one with `pgqpy ticker run`"
+            )
+            logger.warning(text, consumer.name, consumer.queue, complaint)
+
+    async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:
+        """Call process_batch; False if it left off because of `stop`."""
+        self._batch = batch.info
+        try:
+            result = await self.consumer.process_batch(batch, *more)
+            if result is not None:
+                check_result(result)
+            if batch.unread and not self.stop.is_set:
+                raise RuntimeError(UNREAD)  # it is the handler's error like any other
+        except HANDLER_ERRORS as error:
+            if is_own_cancellation(error):
+                raise
+            if batch.error is not None:
+                raise batch.error from None
+            raise HandlerFailed(error, collided=self.session.collided(error)) from error
+        finally:
+            await batch.close()
+        self._batch = None
+        return not batch.unread
+
+    async def lost(self, batch: Batch, error: PgqError) -> bool:
+        """Say whether `error` means that the batch is not ours any more; log it if so (G5)."""
+        gone = isinstance(error, BatchNotFound)
+        if not gone and self.session.extension and not self.session.lost:
+            (found,) = await self.session.run(consume.get_batch_info(batch))
+            gone = found is None
+        if gone:
+            logger.warning(
+                "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "
+                "moved the consumer. Going on with the next batch",
+                batch.id,
+                batch.queue,
+                batch.consumer,
+            )
+        return gone
+
+    async def lacks(self, batch: Batch | None, error: EventNotFound) -> None:
+        """Treat setting aside an event that is not in the batch as a failure of process_batch."""
+        if batch is None or self.by_event or self.wants_stop(error):
+            raise error
+        await self.back_off(batch, error)
+
+    def wants_stop(self, error: BaseException) -> bool:
+        """Say whether this error of a handler is to end run()."""
+        return self.consumer.on_error == "stop" and wanted_delay(error) is None
+
+    def finished(self) -> None:
+        """Note that the batch that was opened last was finished."""
+        counts, batch = self.counts, self._opened
+        counts.batches += 1
+        counts.events += batch.size
+        counts.retries += batch.failures.retried
+        counts.dead += batch.failures.given_up
+        self._failed_batches = 0
+        self.event = None
+        self.silence.broken()
+        self.progress()
+
+    async def back_off(self, batch: Batch, error: BaseException) -> None:
+        """Log that a whole batch failed, and wait before it is given again."""
+        delay = wanted_delay(error)
+        if delay is None:
+            policy = self.policy
+            delay = backoff(self._failed_batches, base=policy.base, maximum=policy.maximum)
+        self._failed_batches += 1
+        logger.error(
+            "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s",
+            batch.id,
+            batch.queue,
+            batch.consumer,
+            delay,
+            exc_info=error,
+        )
+        await self.stop.wait(delay)
+
+
+UNREAD = (
+    "process_batch returned without having read the whole batch: its other events would be lost. "
+    "Read to the end, or raise Retry to get the batch again"
+)

@@ -1,0 +1,83 @@
+"""[Generated from _async/batch.py by tools/unasync.py: edit that file, not this one.] The batch that handlers see: its events as a stream, and the way to set some aside."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.retry import seconds
+from pgqpy.records import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from datetime import timedelta
+
+    from pgqpy.consumers._sync.failures import Failures
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.records import Batch
+
+
+class OpenBatch:
+    """An open batch. Iterate over it for its events, as often as you like: it reads as it goes.
+
+    Whatever its size, `fetch_size` events are in memory. `info` tells its ticks and its id.
+    """
+
+    def __init__(
+        self, session: Session, info: Batch, failures: Failures, fetch_size: int
+    ) -> None:
+        self.info = info
+        self.failures = failures
+        self.size = 0  # events that were read, in the last pass
+        self.begun = False
+        self._closed = False
+        self.complete = False
+        self.error: Exception | None = None  # of ours, while reading; never a handler's
+        self._session = session
+        self._fetch_size = fetch_size
+        self._streams: list[Generator[Event, None, None]] = []
+
+    @property
+    def unread(self) -> bool:
+        """Whether somebody began to read the events and did not get to the end."""
+        return self.begun and not self.complete
+
+    def retry(self, event: Event, after: float | timedelta) -> None:
+        """Give this event of the batch again, after some seconds or a timedelta."""
+        self._check_open()
+        if not isinstance(event, Event):
+            raise TypeError(f"retry takes an event of the batch, not {type(event).__name__}")
+        self.failures.retry(event, seconds(after))
+
+    def __iter__(self) -> Iterator[Event]:
+        self._check_open()
+        self.begun = True  # also if nobody asks for the first event, as a map() that is dropped
+        stream = self._read()
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """End what is still being read, before anything else is done with the connection."""
+        self._closed = True
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("process_batch has returned: its batch is finished, or given again")
+
+    def _read(self) -> Generator[Event, None, None]:
+        self.size = 0
+        with closing(self._session.events(self.info, self._fetch_size)) as fetched:
+            try:
+                for events in fetched:
+                    self.size += len(events)
+                    for event in events:
+                        yield event
+                    if self.failures.full:
+                        self.failures.flush()
+            except Exception as error:
+                self.error = error
+                raise
+        self.complete = True

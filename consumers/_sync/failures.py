@@ -1,0 +1,88 @@
+"""[Generated from _async/failures.py by tools/unasync.py: edit that file, not this one.] The events of a batch that go to the retry queue or are given up, written in few calls."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.calls import consume, setaside
+from pgqpy.consumers.retry import Dead, wanted_delay
+from pgqpy.consumers.texts import describe
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Call
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers.retry import RetryPolicy
+    from pgqpy.records import Batch, Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+
+class Failures:
+    """What is to be written when the batch is finished, or before when it gets too much.
+
+    Written before, an event may come twice should we crash: in the batch that is given again,
+    and out of the retry queue. At-least-once allows that; memory without bound is worse (G8).
+    """
+
+    def __init__(
+        self, session: Session, batch: Batch, policy: RetryPolicy, limit: int
+    ) -> None:
+        self._session = session
+        self._batch = batch
+        self._policy = policy
+        self._limit = limit
+        self.retried = self.given_up = 0  # events
+        self._retries: list[tuple[Event, float]] = []
+        self._dead: list[tuple[Event, str]] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to `flush`."""
+        return len(self._retries) + len(self._dead) >= self._limit
+
+    def judge(self, event: Event, error: BaseException) -> None:
+        """Decide what becomes of an event whose handler raised, and say so in the log."""
+        verdict = self._policy.judge(event, error)
+        if isinstance(verdict, Dead):
+            self.given_up += 1
+            self._dead.append((event, self._session.storable(verdict.reason)))
+            _log(logging.ERROR, "is dead", event, self._batch, error)
+            return
+        self.retry(event, verdict.after)
+        wanted = wanted_delay(error) is not None
+        text = f"{'asked to come' if wanted else 'failed, comes'} again in {verdict.after:.1f} s"
+        _log(logging.DEBUG if wanted else logging.WARNING, text, event, self._batch, error)
+
+    def retry(self, event: Event, after: float) -> None:
+        """Give the event again after some seconds."""
+        self.retried += 1
+        self._retries.append((event, after))
+
+    def calls(self) -> list[Call[Any]]:
+        """Return the calls that write all this; they go before finish_batch."""
+        wanted: list[Call[Any]] = []
+        if self._dead:
+            wanted.append(setaside.event_dead(self._batch, self._dead))
+        if self._retries and self._session.extension:
+            wanted += [consume.event_retry(self._batch, *retry) for retry in self._retries]
+        elif self._retries:
+            wanted.append(setaside.event_retry_many(self._batch, self._retries))
+        return wanted
+
+    def flush(self) -> None:
+        """Write it now."""
+        wanted = self.calls()
+        if wanted:
+            self._session.run(*wanted)
+            self._retries.clear()
+            self._dead.clear()
+
+
+def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:
+    where = (event.id, event.type, event.retry or 0, batch.queue, batch.consumer)
+    message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s%s"
+    # Where it failed is told once; what failed, each time: a retry may fail ten thousand times.
+    told = logger.isEnabledFor(logging.DEBUG) or not event.retry
+    reason = "" if told else f": {describe(error)}"
+    logger.log(level, message, *where, text, reason, exc_info=error if told else None)

@@ -1,0 +1,116 @@
+"""[Generated from _async/lock.py by tools/unasync.py: edit that file, not this one.] One running process a consumer: a session advisory lock, and who holds it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgqpy import locks
+from pgqpy.consumers.handling import StopRequested
+from pgqpy.errors import ConsumerNotFound, ConsumerRunning
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers.waiting import Wakeup
+
+logger = logging.getLogger("pgqpy.consumers")
+
+GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
+POLL_INTERVAL = 0.05  # seconds
+
+SUBSCRIPTION = """
+    select s.sub_id
+      from pgq.subscription s
+      join pgq.queue q on q.queue_id = s.sub_queue
+      join pgq.consumer c on c.co_id = s.sub_consumer
+     where q.queue_name = %s and c.co_name = %s
+"""
+OWN = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
+TAKE = "select pg_try_advisory_lock(%s, %s)"
+END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
+
+
+class Backend(NamedTuple):
+    """A server process. Process ids are used again, so its start belongs to its identity."""
+
+    pid: int
+    start: datetime | None
+
+
+class RunningLock:
+    """The lock of one consumer, across the sessions that it goes through."""
+
+    def __init__(self, queue: str, consumer: str) -> None:
+        self.queue = queue
+        self.consumer = consumer
+        self._mine: Backend | None = None  # the last backend that held it for us
+
+    def take(self, session: Session, stop: Wakeup) -> None:
+        """Take the lock on this session; ConsumerRunning if another live process has it.
+
+        A backend of our own that the server has not yet seen dying is ended and waited for.
+        """
+        subscription = self._subscription(session)
+        deadline = time.monotonic() + GRACE
+        while not _one(session, TAKE, locks.CONSUMER, subscription):
+            row = _row(session, locks.HOLDER, locks.CONSUMER, subscription)
+            holder = None if row is None else locks.Holder(*row)
+            mine = holder is not None and self._end_mine(session, holder)
+            if not mine and time.monotonic() > deadline:
+                raise self._running(holder, subscription)
+            stop.wait(POLL_INTERVAL)
+            if stop.is_set:
+                raise StopRequested
+        self._mine = Backend(*_row(session, OWN))
+
+    def _subscription(self, session: Session) -> int:
+        row = _row(session, SUBSCRIPTION, self.queue, self.consumer)
+        if row is None:
+            raise ConsumerNotFound(queue=self.queue, consumer=self.consumer)
+        return int(row[0])
+
+    def _end_mine(self, session: Session, holder: locks.Holder) -> bool:
+        if (holder.pid, holder.start) != self._mine:
+            return False
+        logger.info("waiting for our lost session, server process %d, to end", holder.pid)
+        _row(session, END, holder.pid, holder.start)
+        return True
+
+    def _running(self, holder: locks.Holder | None, subscription: int) -> ConsumerRunning:
+        who = holder or locks.Holder(None, None)
+        about = f"consumer {self.consumer!r} of queue {self.queue!r}"
+        lock = f"advisory lock ({locks.CONSUMER}, {subscription})"
+        if holder is None:
+            message = f"{about} cannot run: a session that is not to be seen holds its {lock}"
+        elif holder.pid is None or holder.may_consume is False:
+            message = (
+                f"{about} cannot run: {holder}, is no consumer and holds its {lock}: "
+                f"{holder.how_to_end}"
+            )
+        else:
+            message = (
+                f"{about} runs already: {holder}, holds its {lock}: "
+                "stop it first, or give this one a name of its own"
+            )
+        return ConsumerRunning(
+            message,
+            queue=self.queue,
+            consumer=self.consumer,
+            pid=who.pid,
+            role=who.role,
+            application=who.application,
+            address=who.address,
+            since=who.start,
+        )
+
+
+def _row(session: Session, query: str, *params: Any) -> Any:
+    cursor = session.connection.execute(query, params)
+    return cursor.fetchone()
+
+
+def _one(session: Session, query: str, *params: Any) -> Any:
+    return (_row(session, query, *params))[0]

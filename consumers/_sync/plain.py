@@ -1,0 +1,127 @@
+"""[Generated from _async/plain.py by tools/unasync.py: edit that file, not this one.] At-least-once: no transaction is open while handlers run; their effects are elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from pgqpy.calls import Call, consume
+from pgqpy.consumers._sync.loop import Loop
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
+from pgqpy.consumers.loss import is_collision
+from pgqpy.consumers.retry import backoff
+from pgqpy.errors import BatchLost, EventNotFound, PgqError
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.records import Batch, Event
+
+# process_event never sees a batch's id or ticks. So a batch may be opened without waiting for the
+# disk, and the events are there sooner: should the server crash before it is written, they come
+# again in another batch. What is finished is finished: finish_batch waits, and by then everything
+# before it is on disk too. process_batch may keep ids and ticks elsewhere: it waits at both ends.
+ASYNC_COMMIT = Call(
+    "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
+)
+
+COLLISION_BASE = 0.01  # seconds
+COLLISION_MAX = 1.0  # seconds
+
+
+class PlainLoop(Loop):
+    """Takes a batch, hands out its events, finishes it, takes the next."""
+
+    def run(self) -> None:
+        """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
+        found = self._next()
+        while not self.stop.is_set:
+            if found is None:
+                self.wait()
+                found = self._next()
+            else:
+                found = self._work(found)
+
+    def _next(self) -> Batch | None:
+        settings = [ASYNC_COMMIT] if self.by_event else []
+        found: Batch | None = (self._call(*settings, self.next_call))[-1]
+        return self._next() if self.pace.took(found) else found
+
+    def _work(self, info: Batch) -> Batch | None:
+        batch = self.open(info)
+        try:
+            handled = (self._events(batch) if self.by_event else self.handle_batch(batch))
+            return self._finish(batch) if handled else None
+        except EventNotFound as error:
+            self.lacks(info, error)
+        except PgqError as error:
+            if not self.lost(info, error):
+                raise
+        except HandlerFailed as failure:
+            if self.by_event or self.wants_stop(failure.error):
+                raise
+            self.back_off(info, failure.error)
+        return self._next()
+
+    def _events(self, batch: OpenBatch) -> bool:
+        """Hand out the events one by one; False if `stop` came before the last one."""
+        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            for events in fetched:
+                batch.size += len(events)
+                if not self._some(batch, events):
+                    return False
+                if batch.failures.full:
+                    batch.failures.flush()
+        return True
+
+    def _some(self, batch: OpenBatch, events: list[Event]) -> bool:
+        # The path of every event: local names, no call but the handler's.
+        handle, stop = self.consumer.process_event, self.stop
+        for event in events:
+            if stop.is_set:
+                return False
+            self.event = event
+            try:
+                result = handle(event)
+                if result is not None:
+                    check_result(result)
+            except HANDLER_ERRORS as error:
+                if is_own_cancellation(error):
+                    raise
+                if self.wants_stop(error):
+                    raise HandlerFailed(error) from error
+                batch.failures.judge(event, error)
+        return True
+
+    def _finish(self, batch: OpenBatch) -> Batch | None:
+        """Write the failures, finish and take the next batch, all in one round trip."""
+        wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        if self.stop.is_set:
+            finished = (self._call(*wanted))[-1]
+            found = None
+        else:
+            *_, finished, found = self._call(*wanted, self.next_call)
+            if self.pace.took(found):
+                found = self._next()
+        if not finished:
+            self.lost(batch.info, BatchLost(batch_id=batch.info.id))
+        else:
+            self.finished()
+        return found
+
+    def _call(self, *wanted: Call[Any]) -> list[Any]:
+        """Run calls in a transaction of their own, again if they collide with another's."""
+        for attempt in range(10):
+            try:
+                return self.session.run(*wanted)
+            except psycopg.Error as error:
+                if not is_collision(error):
+                    raise
+                self.stop.wait(backoff(attempt, base=COLLISION_BASE, maximum=COLLISION_MAX))
+        return self.session.run(*wanted)

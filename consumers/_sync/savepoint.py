@@ -1,0 +1,204 @@
+"""[Generated from _async/savepoint.py by tools/unasync.py: edit that file, not this one.] One event inside a batch's transaction: set apart, and watched for a handler that ends it."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
+from psycopg.pq import PipelineStatus, TransactionStatus
+
+from pgqpy.calls import Call
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
+from pgqpy.consumers.loss import is_collision
+from pgqpy.errors import PgqError, TransactionEnded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Callable
+
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.records import Event
+
+
+def _flag(rows: list[tuple[Any, ...]]) -> bool:
+    return rows[0][0] in ("1", "on")
+
+
+def _nothing(_rows: list[tuple[Any, ...]]) -> None:
+    return None
+
+
+# The same values as in the session's settings. Before PostgreSQL 17 there is no
+# transaction_timeout, and set_config would refuse the name.
+NO_TIMEOUTS = """
+    pg_catalog.set_config('statement_timeout', '0', true),
+    pg_catalog.set_config('lock_timeout', '0', true),
+    pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
+    case when pg_catalog.current_setting('transaction_timeout', true) is not null
+         then pg_catalog.set_config('transaction_timeout', '0', true) end"""
+MARKED = (
+    """
+    select pg_catalog.current_setting('pgqpy.transaction', true),
+           pg_catalog.set_config('role', %s, true),"""
+    + NO_TIMEOUTS
+)
+
+# Outside a transaction: whether a new one would be read only, as on a standby.
+READ_ONLY = Call(
+    "current_setting", "select pg_catalog.current_setting('transaction_read_only')", (), _flag
+)
+
+
+def mark(role: str) -> Call[None]:
+    """Mark the transaction, by a setting that ends with it, and take up the consumer's role.
+
+    The mark is gone if a handler ended the transaction, even if it then began another one.
+    """
+    query = """
+        select pg_catalog.set_config('pgqpy.transaction', '1', true),
+               pg_catalog.set_config('role', %s, true)"""
+    return Call("set_config", query, (role,), _nothing)
+
+
+def marked(role: str) -> Call[bool]:
+    """Ask whether the transaction is still the marked one; reset what would hinder our own calls.
+
+    A handler may have set a role for its tenant, or a timeout that suits its own statements.
+    """
+    return Call("current_setting", MARKED, (role,), _flag)
+
+
+# Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are
+# checked after each event; going back to the inner savepoint restores how they are deferred.
+# "set transaction read write" is refused in a savepoint if the handler made it read only.
+SETTLE = tuple(
+    Call("savepoint", statement, (), _nothing)
+    for statement in (
+        "select" + NO_TIMEOUTS,
+        "set transaction read write",
+        "savepoint pgqpy_check",
+        "set constraints all immediate",
+        "rollback to savepoint pgqpy_check",
+        "release savepoint pgqpy_event",
+    )
+)
+UNDO = tuple(
+    Call("savepoint", statement, (), _nothing)
+    for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
+)
+
+
+class HandlerConnection(psycopg.Connection[Any]):
+    """The connection that transactional handlers get: the transaction is the consumer's."""
+
+    _collision: Exception | None = None
+    _depth = 0  # of transaction() blocks; the first is the consumer's
+
+    def collided(self, error: BaseException) -> bool:
+        """Say whether it is this connection's transaction that collided; ask before it ends."""
+        return is_collision(error) and (self._failed() or error is self._collision)
+
+    def _failed(self) -> bool:
+        return self.pgconn.transaction_status == TransactionStatus.INERROR
+
+    @contextmanager
+    def transaction(
+        self,
+        savepoint_name: str | None = None,
+        force_rollback: bool = False,  # noqa: FBT001, FBT002  # psycopg's signature
+    ) -> Iterator[psycopg.Transaction]:
+        """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
+        with super().transaction(savepoint_name, force_rollback) as inner:
+            self._depth += 1
+            try:
+                yield inner
+            except psycopg.Error as error:
+                if self._failed() and is_collision(error):
+                    self._collision = error
+                raise
+            finally:
+                self._depth -= 1
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a pipeline, COPY, stream or transaction() block was begun and not ended."""
+        if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._depth > 1:
+            return True
+        return self.pgconn.pipeline_status != PipelineStatus.OFF
+
+    def commit(self) -> None:
+        """Raise TransactionEnded: the consumer commits, together with finish_batch."""
+        raise TransactionEnded
+
+    def rollback(self) -> None:
+        """Raise TransactionEnded: to undo an event, raise an exception."""
+        raise TransactionEnded
+
+    def close(self) -> None:
+        """Raise PgqError: the batch would come again, and be closed again, for ever."""
+        raise PgqError("the connection is the consumer's: do not close it in a handler")
+
+    def end(self) -> None:
+        """Close the connection, as the consumer does; closing twice is safe."""
+        super().close()
+
+
+def check_open(connection: HandlerConnection) -> None:
+    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
+
+    A connection that the handler left in the middle of something is closed: nothing else ends that
+    for sure, and the next statement would wait for ever or get the answer of another one.
+    """
+    if connection.closed:
+        raise psycopg.OperationalError("the connection is closed")
+    if connection.occupied:
+        connection.pgconn.finish()
+        raise psycopg.OperationalError(
+            "the handler left a pipeline, COPY, stream or transaction() open"
+        )
+    if ended(connection):
+        raise TransactionEnded
+
+
+def ended(connection: HandlerConnection) -> bool:
+    """Say whether the connection works, and no transaction is open."""
+    return connection.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def attempt(
+    session: Session, handler: Callable[..., Any], event: Event
+) -> BaseException | None:
+    """Run the handler in a savepoint; if it fails, undo what it did and return its exception.
+
+    What concerns the whole transaction (a collision, its end, a lost connection) is raised.
+    """
+    connection = session.connection
+    connection.execute("savepoint pgqpy_event")
+    try:
+        result = handler(event, connection)
+        if result is not None:
+            check_result(result)
+        check_open(connection)
+        session.run(*SETTLE)
+    except HANDLER_ERRORS as error:
+        if is_own_cancellation(error):
+            raise
+        collided = session.collided(error)
+        if session.lost or collided or isinstance(error, TransactionEnded):
+            raise HandlerFailed(error, collided=collided) from error
+        _undo(session)
+        return error
+    return None
+
+
+def _undo(session: Session) -> None:
+    try:
+        session.run(*UNDO)
+    except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
+        raise HandlerFailed(TransactionEnded()) from error

@@ -1,0 +1,202 @@
+"""[Generated from _async/transactional.py by tools/unasync.py: edit that file, not this one.] Exactly once at home (G9): handlers work in the transaction that finishes the batch.
+
+Optimistic: no savepoint per event. If a handler raises, everything is rolled back and the batch
+done again with a savepoint around each event, so that only the failing one goes to the retry
+queue.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg.errors import ReadOnlySqlTransaction
+
+from pgqpy.calls import consume
+from pgqpy.consumers._sync import savepoint
+from pgqpy.consumers._sync.loop import Loop
+from pgqpy.consumers.handling import (
+    HANDLER_ERRORS,
+    HandlerFailed,
+    check_result,
+    is_own_cancellation,
+)
+from pgqpy.consumers.loss import is_collision, is_loss
+from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.texts import describe
+from pgqpy.errors import (
+    BatchLost,
+    BatchNotFound,
+    EventNotFound,
+    TransactionEnded,
+    UnreadableEvent,
+)
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.records import Batch, Event
+
+logger = logging.getLogger("pgqpy.consumers")
+
+COLLISION_BASE = 0.01  # seconds
+COLLISION_MAX = 5.0  # seconds
+
+
+class TransactionalLoop(Loop):
+    """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._info: Batch | None = None  # of the transaction at hand
+        self._careful = False
+        self._collisions = 0  # in a row
+
+    def run(self) -> None:
+        """Work until `stop`; the batch at hand is then rolled back unless all was handled."""
+        while not self.stop.is_set:
+            if not self._turn():
+                self.wait()
+
+    def _turn(self) -> bool:
+        """Do one batch; False if there was none."""
+        self._info = self.event = None
+        try:
+            with self.session.connection.transaction() as transaction:
+                handled = self._work()
+                transaction.force_rollback = not handled
+        except BatchNotFound as error:
+            if self._info is None or not self.lost(self._info, error):
+                raise
+            self._pause()  # a handler that moves its own consumer does so again and again
+        except EventNotFound as error:
+            self.lacks(self._info, error)
+        except UnreadableEvent as error:
+            raise self._located() or error from error
+        except (HandlerFailed, psycopg.Error) as error:
+            self._settle(error)
+        else:
+            if handled and self._info is not None:
+                self._careful, self._collisions = False, 0
+                self.losses.clear()
+                self.finished()
+        return self._info is not None
+
+    def _work(self) -> bool:
+        """Handle and finish the next batch, if there is one; False if `stop` came before."""
+        _, info = self.session.run(savepoint.mark(self.session.role), self.next_call)
+        if self.pace.took(info):
+            (info,) = self.session.run(self.next_call)
+            self.pace.took(info)
+        self._info = info
+        if info is None:
+            return True
+        batch = self.open(info)
+        connection = self.session.connection
+        if not (
+            self._events(batch) if self.by_event else self.handle_batch(batch, connection)
+        ):
+            return False
+        savepoint.check_open(connection)
+        wanted = [*batch.failures.calls(), consume.finish_batch(info)]
+        marked, *_, finished = self.session.run(savepoint.marked(self.session.role), *wanted)
+        if not marked:
+            raise TransactionEnded
+        if not finished:
+            raise BatchLost(batch_id=info.id)
+        return True
+
+    def _events(self, batch: OpenBatch) -> bool:
+        careful = self._careful or self.losses.begun  # to find the event that loses the connection
+        handle = self._in_savepoint if careful else self._without_savepoint
+        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+            for events in fetched:
+                batch.size += len(events)
+                for event in events:
+                    if self.stop.is_set:
+                        return False
+                    self.event = event
+                    handle(batch, event)
+                if len(events) >= self.consumer.fetch_size or batch.failures.full:
+                    self._take_back()  # before statements of our own
+                if batch.failures.full:
+                    batch.failures.flush()
+        return True
+
+    def _take_back(self) -> None:
+        """Make sure that the transaction is ours, and that no handler's settings hinder us."""
+        (marked,) = self.session.run(savepoint.marked(self.session.role))
+        if not marked:
+            raise TransactionEnded
+
+    def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
+        connection = self.session.connection
+        try:
+            result = self.consumer.process_event(event, connection)
+            if result is not None:
+                check_result(result)
+            savepoint.check_open(connection)
+        except HANDLER_ERRORS as error:
+            if is_own_cancellation(error):
+                raise
+            if savepoint.ended(connection):
+                raise HandlerFailed(TransactionEnded()) from error
+            raise HandlerFailed(error, collided=self.session.collided(error)) from error
+
+    def _in_savepoint(self, batch: OpenBatch, event: Event) -> None:
+        error = self.losses.failure_of(event.id)
+        if error is None:
+            error = savepoint.attempt(self.session, self.consumer.process_event, event)
+        if error is None:
+            return
+        if self.wants_stop(error):
+            raise HandlerFailed(error)
+        batch.failures.judge(event, error)
+
+    def _located(self) -> UnreadableEvent | None:
+        """Open the batch once more, and find the event that ended the transaction."""
+        with self.session.connection.transaction(force_rollback=True):
+            (info,) = self.session.run(self.next_call)
+            return None if info is None else self.session.unreadable(info)
+
+    def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
+        """Decide what follows a transaction that was rolled back: another try, or the end."""
+        error = self._blame(error)
+        if isinstance(error, HandlerFailed):
+            cause: BaseException = error.error
+            collided = error.collided
+        else:
+            cause, collided = error, is_collision(error)
+        if self.session.lost:
+            if self.event is not None:
+                self.losses.lost_at(self.event.id)
+            reason = describe(cause)
+            raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
+        if collided:
+            self._collided()
+        elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
+            raise error
+        elif self.by_event and not self._careful and not self.wants_stop(cause):
+            self._careful = True
+        elif self.wants_stop(cause) or self.by_event:
+            raise error
+        else:
+            self.back_off(self._info, cause)
+
+    def _blame(self, error: HandlerFailed | psycopg.Error) -> HandlerFailed | psycopg.Error:
+        """Blame a handler for a read-only transaction, unless a new one is read only too."""
+        if self._info is None or not isinstance(error, ReadOnlySqlTransaction):
+            return error
+        (failover,) = self.session.run(savepoint.READ_ONLY)
+        return error if failover else HandlerFailed(error)
+
+    def _collided(self) -> None:
+        logger.info("the transaction collided with another one, and is repeated")
+        self._pause()
+
+    def _pause(self) -> None:
+        """Wait before a transaction is repeated: longer each time in a row."""
+        delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+        self._collisions += 1
+        self.stop.wait(delay)

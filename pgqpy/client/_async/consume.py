@@ -1,0 +1,187 @@
+"""The client of who reads events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy import calls
+from pgqpy.client._async.read import AsyncReading
+from pgqpy.errors import BatchLost
+
+if TYPE_CHECKING:
+    from pgqpy.calls import After, Interval
+    from pgqpy.records import Batch, BatchInfo, Event
+
+
+class AsyncConsuming(AsyncReading):
+    """Reads events as a registered consumer. Needs the role pgq_reader."""
+
+    async def register_consumer(self, queue: str, consumer: str) -> int:
+        """Register a consumer at the queue's latest tick: it sees what commits from then on.
+
+        Returns:
+            1 new, 0 registered already, and left where it stands.
+
+        Raises:
+            QueueNotFound.
+
+        PGQ register_consumer, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.register_consumer(queue, consumer))
+
+    async def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
+        """Register a consumer at a tick that the queue still keeps, or move it there.
+
+        Moving drops its open batch, and leaves its retry events. None is the latest tick, and moves
+        nothing.
+
+        Returns:
+            1 new, 0 registered already.
+
+        Raises:
+            QueueNotFound, TickNotFound.
+
+        PGQ register_consumer_at, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.register_consumer_at(queue, consumer, tick))
+
+    async def unregister_consumer(self, queue: str, consumer: str) -> int:
+        """Remove a consumer from a queue, with its retry events.
+
+        Returns:
+            How many registrations went: 0 if there was none.
+
+        PGQ unregister_consumer, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.unregister_consumer(queue, consumer))
+
+    async def next_batch(
+        self,
+        queue: str,
+        consumer: str,
+        *,
+        min_lag: Interval | None = None,
+        min_count: int | None = None,
+        min_interval: Interval | None = None,
+    ) -> Batch | None:
+        """Open the consumer's next batch. None: there is no newer tick yet.
+
+        An unfinished batch is given again, unchanged, whatever the arguments.
+
+        Args:
+            queue: the queue's name.
+            consumer: the consumer's name.
+            min_lag: seconds or timedelta; only ticks at least this old.
+            min_count: merge ticks until about so many events are in the batch …
+            min_interval: … or it spans this time (seconds or timedelta), whichever comes first.
+
+        Raises:
+            ConsumerNotFound: it is not registered.
+
+        PGQ next_batch, next_batch_custom, pgq-contract 1.4.
+
+            while batch := client.next_batch("orders", "billing"):
+                for event in client.get_batch_events(batch):
+                    print(event.data)
+                client.finish_batch(batch)
+        """
+        if min_lag is None and min_count is None and min_interval is None:
+            return await self.next_batch_info(queue, consumer)
+        return await self.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
+
+    async def next_batch_info(self, queue: str, consumer: str) -> Batch | None:
+        """Open the consumer's next batch: `next_batch` under PGQ's other name, pgq-contract 1.4."""
+        return await self._run(calls.consume.next_batch_info(queue, consumer))
+
+    async def next_batch_custom(
+        self,
+        queue: str,
+        consumer: str,
+        min_lag: Interval | None,
+        min_count: int | None,
+        min_interval: Interval | None,
+    ) -> Batch | None:
+        """Open the consumer's next batch: `next_batch` as PGQ spells it, pgq-contract 1.4."""
+        call = calls.consume.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
+        return await self._run(call)
+
+    async def get_batch_info(self, batch: Batch | int) -> BatchInfo | None:
+        """Tell whose an open batch is and between which ticks it lies; None if none has this id.
+
+        PGQ get_batch_info, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.get_batch_info(batch))
+
+    async def get_batch_cursor(
+        self, batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None = None
+    ) -> list[Event]:
+        """Declare a cursor over a batch in the open transaction; return its first events.
+
+        `get_batch_events` is the easier way to read a batch of any size.
+
+        Args:
+            batch: the batch or its id.
+            cursor: its name, for `fetch`.
+            quick_limit: how many events to return at once; 0 is none.
+            extra_where: an SQL condition on the columns. It is raw SQL: never take it from others.
+
+        Raises:
+            BatchNotFound.
+
+        PGQ get_batch_cursor, pgq-contract 1.4.
+        """
+        call = calls.consume.get_batch_cursor(batch, cursor, quick_limit, extra_where)
+        return await self._run(call)
+
+    async def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
+        """Give one event of an open batch to its consumer again, later.
+
+        Args:
+            batch: the batch or its id.
+            event: the event or its id.
+            after: seconds or timedelta from now, or a moment (aware datetime).
+
+        Returns:
+            1 queued, 0 in the retry queue already.
+
+        Raises:
+            BatchNotFound, EventNotFound; InvalidArgument: a negative span.
+
+        PGQ event_retry, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.event_retry(batch, event, after))
+
+    async def batch_retry(self, batch: Batch | int, after: Interval) -> int:
+        """Give every event of an open batch again, `after` seconds (or a timedelta) from now.
+
+        Whole seconds: a fraction is rounded up.
+
+        Returns:
+            How many were queued; those in the retry queue already are not counted.
+
+        Raises:
+            BatchNotFound; InvalidArgument: a negative span.
+
+        PGQ batch_retry, pgq-contract 1.4.
+        """
+        return await self._run(calls.consume.batch_retry(batch, after))
+
+    async def finish_batch(self, batch: Batch | int) -> None:
+        """Close a batch: the consumer stands behind it from now on.
+
+        Raises:
+            BatchLost: the batch is not open any more: finished, taken over, or the consumer moved.
+
+        PGQ finish_batch, pgq-contract 1.4.
+        """
+        call = calls.consume.finish_batch(batch)
+        if not await self._run(call):
+            raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
+
+    async def batch_event_sql(self, batch: Batch | int) -> str:
+        """Return the SELECT that reads a batch's events. PGQ batch_event_sql, pgq-contract 1.6."""
+        return await self._run(calls.consume.batch_event_sql(batch))
+
+    async def batch_event_tables(self, batch: Batch | int) -> list[str]:
+        """Name the tables that a batch may lie in. PGQ batch_event_tables, pgq-contract 1.6."""
+        return await self._run(calls.consume.batch_event_tables(batch))

@@ -1,0 +1,61 @@
+"""A server-side cursor over one batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy import calls
+
+if TYPE_CHECKING:
+    from pgqpy.client._async.link import AsyncLink
+    from pgqpy.records import Event
+
+
+class AsyncBatchCursor:
+    """Reads a batch `size` events at a time.
+
+    Inside a transaction it is PGQ's cursor and ends with the transaction. In autocommit it is a
+    cursor WITH HOLD: the server keeps the rows, and no transaction stays open between two fetches.
+    """
+
+    def __init__(self, link: AsyncLink, batch_id: int, size: int) -> None:
+        """Open nothing yet."""
+        self._link = link
+        self._batch_id = batch_id
+        self._events = calls.read.of_batch(batch_id)
+        self._size = size
+        self._name = calls.read.cursor_name(batch_id)
+        self._held = link.alone()
+        self._open = False
+
+    async def first(self) -> list[Event]:
+        """Open the cursor and return the first events; empty: there are none."""
+        batch_id, name = self._batch_id, self._name
+        if self._held:
+            await self._link.hold_cursor(batch_id, name)
+            self._open = True
+            return await self.next()
+        query = calls.read.open_cursor()
+        events = await self._link.read(self._events, query, (batch_id, name, self._size))
+        self._open = True
+        return await self._checked(events)
+
+    async def next(self) -> list[Event]:
+        """Return the next events; empty: there are no more."""
+        if not self._open:
+            return []
+        query = calls.read.fetch(self._name, self._size)
+        return await self._checked(await self._link.read(self._events, query, prepare=False))
+
+    async def _checked(self, events: list[Event]) -> list[Event]:
+        """Close at the last events, before they are handed out: their handler may roll back."""
+        if len(events) < self._size:
+            self._open = False
+            await self._link.close_cursor(self._name)
+        return events
+
+    async def close(self) -> None:
+        """Close the cursor if its reader stopped early."""
+        if self._open:
+            self._open = False
+            await self._link.abandon_cursor(self._name, held=self._held)

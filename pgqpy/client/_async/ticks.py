@@ -1,0 +1,133 @@
+"""The client of who reads ranges of ticks by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy import calls
+from pgqpy.client._async.base import AsyncBase
+from pgqpy.errors import NotSupported
+
+if TYPE_CHECKING:
+    from collections import abc
+
+    from pgqpy.records import Event, TickInfo, TickStage
+
+
+class AsyncTickReading(AsyncBase):
+    """Reads ranges of ticks, and keeps a subscription behind them. Needs the role pgq_reader.
+
+    A pair of ticks names the same events whenever they are read. So who keeps pairs of its own, as
+    a stream's checkpoint does, needs batches no more: only a subscription that keeps the events.
+
+        client.pin_range("orders", "lake", at, to)   # before `to` is written down
+        for event in client.get_tick_events("orders", at, to):
+            print(event.data)
+        client.advance_subscription("orders", "lake", at, to)
+    """
+
+    async def get_tick_info(
+        self, queue: str, from_tick: int | None = None, to_tick: int | None = None
+    ) -> list[TickInfo]:
+        """List the ticks from which on every event is still there. Everybody may call it.
+
+        Args:
+            queue: the queue's name.
+            from_tick: leave out the ticks before this one …
+            to_tick: … and those after this one.
+
+        Raises:
+            QueueNotFound.
+        """
+        return await self._run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
+
+    async def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
+        """List the stages whose events came after one tick, up to another: see commit_stage.
+
+        Raises:
+            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
+        """
+        return await self._run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
+
+    async def tick_event_sql(
+        self, queue: str, from_tick: int, to_tick: int, stages: abc.Iterable[int] | None = None
+    ) -> str:
+        """Return the SELECT that reads the events after one tick, up to another, in no order.
+
+        Run it in the transaction that asked for it: only so long is rotation kept away.
+
+        Args:
+            queue: the queue's name.
+            from_tick: the tick that the events came after …
+            to_tick: … and the one that sees all of them.
+            stages: only the events of these, of those that get_tick_stages lists; none: only those
+                of no stage; None: all.
+
+        Raises:
+            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`;
+            InvalidArgument: a stage is not one of the range's.
+        """
+        return await self._run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
+
+    async def get_tick_events(
+        self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE
+    ) -> abc.AsyncIterator[Event]:
+        """Iterate over the events after one tick, up to another, by id; `fetch_size` are held.
+
+        What the batches in between held, but for retried events, which belong to one consumer.
+        Inside a transaction, read to the end before it ends.
+
+        Raises:
+            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
+        """
+        size = calls.read.fetch_size(fetch_size)
+        name, held = calls.read.cursor_name(to_tick), self._link.alone()
+        wanted = calls.ticks.events(queue, from_tick, to_tick)
+        declare = calls.ticks.declare_events(name, queue, from_tick, to_tick, held=held)
+        await self._need("get_tick_events")
+        await self._link.read(wanted, declare, prepare=False)
+        try:
+            fetch = calls.read.fetch(name, size)
+            while events := await self._link.read(wanted, fetch, prepare=False):
+                for event in events:
+                    yield event
+        finally:
+            await self._link.abandon_cursor(name, held=held)
+
+    async def pin_range(self, queue: str, consumer: str, from_tick: int, to_tick: int) -> int:
+        """Keep the ticks of a range that a subscription will read. The range before is let go.
+
+        From the subscription's position on, rotation takes nothing. But ticks that nobody refers
+        to are thinned out: pin a range before you write it down anywhere.
+
+        Returns:
+            1 kept from now on, 0 kept already.
+
+        Raises:
+            ConsumerNotFound, TickNotFound; InvalidArgument: the range is empty or runs backwards;
+            SubscriptionMoved: it is beyond `from_tick`, or somebody opened a batch.
+        """
+        return await self._run(calls.ticks.pin_range(queue, consumer, from_tick, to_tick))
+
+    async def advance_subscription(
+        self, queue: str, consumer: str, from_tick: int, to_tick: int
+    ) -> int:
+        """Move a subscription from one tick to a later one, if it is at the first.
+
+        Say it when you will not read the range again: rotation may take it then.
+
+        Returns:
+            1 moved, 0 it is at `to_tick` already.
+
+        Raises:
+            ConsumerNotFound, TickNotFound; InvalidArgument: it would move backwards;
+            SubscriptionMoved: it is elsewhere, or somebody opened a batch.
+        """
+        call = calls.ticks.advance_subscription(queue, consumer, from_tick, to_tick)
+        return await self._run(call)
+
+    async def _need(self, function: str) -> None:
+        await self._link.close_left_open()
+        if await self._link.is_extension():
+            msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
+            raise NotSupported(msg, function=function)

@@ -1,0 +1,59 @@
+"""[Generated from _async/base.py by tools/unasync.py: edit that file, not this one.] What every part of the client stands on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pgqpy import calls
+from pgqpy.client._sync.link import Link
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from psycopg import Connection, Transaction
+
+    from pgqpy.calls import Call
+    from pgqpy.calls.encoding import Default
+
+T = TypeVar("T")
+
+
+class Base:
+    """A connection, and what may be stored over it."""
+
+    def __init__(
+        self,
+        connection: Connection[Any],
+        *,
+        payload_limit: int = calls.PAYLOAD_LIMIT,
+        json_default: Default | None = None,
+    ) -> None:
+        """Ride on a connection that the application has.
+
+        Args:
+            connection: psycopg's; with SQLAlchemy,
+                `session.connection().connection.driver_connection`.
+            payload_limit: octets of each field of an event at most.
+            json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
+        """
+        self._link = Link(connection)
+        self._payload_limit = payload_limit
+        self._json_default = json_default
+        self._owned = False
+
+    @property
+    def connection(self) -> Connection[Any]:
+        """The psycopg connection underneath."""
+        return self._link.connection
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`."""
+        return self.connection.transaction()
+
+    def close(self) -> None:
+        """Close the connection if `connect` opened it; leave the application's alone."""
+        if self._owned:
+            self.connection.close()
+
+    def _run(self, call: Call[T]) -> T:
+        return self._link.run(call)

@@ -1,0 +1,115 @@
+"""[Generated from _async/client.py by tools/unasync.py: edit that file, not this one.] The client, whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from psycopg import Connection
+
+from pgqpy import calls
+from pgqpy.client._sync.admin import Managing
+from pgqpy.client._sync.consume import Consuming
+from pgqpy.client._sync.maintain import Maintaining
+from pgqpy.client._sync.open import open_for_application, open_session
+from pgqpy.client._sync.produce import Producing
+from pgqpy.client._sync.setaside import SettingAside
+from pgqpy.client._sync.ticks import TickReading
+from pgqpy.client._session import PINNED
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from pgqpy.calls.encoding import Default
+
+
+class Client(
+    Producing,
+    Consuming,
+    TickReading,
+    SettingAside,
+    Managing,
+    Maintaining,
+):
+    """Every SQL function of the queue as a method of the same name.
+
+    `Client(connection)` rides on a psycopg connection that the application has: what it does
+    commits, or rolls back, with the application's own work. It never commits, and changes no
+    setting. `connect(dsn)` brings a connection of its own, in autocommit.
+
+    A schema newer than this pgqpy is no obstacle: functions keep their parameters and results, so
+    applications may be upgraded after the schema. Only what stands on more than these functions
+    (ticker, consumers, installation) refuses it with SchemaTooNew. An older schema lacks what came
+    later: calling that raises SchemaMissing.
+
+    Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
+    """
+
+    def __enter__(self) -> Self:
+        """Return the client; `close()` follows at the end."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the connection if `connect` opened it; leave the application's alone."""
+        self.close()
+
+
+def connect(
+    dsn: str = "",
+    *,
+    payload_limit: int = calls.PAYLOAD_LIMIT,
+    json_default: Default | None = None,
+    **parameters: Any,
+) -> Client:
+    """Connect to a database and return a client in autocommit; `client.transaction()` opens more.
+
+    Its encoding is UTF-8 and its isolation READ COMMITTED, also where the database's default is
+    another one, unless `options` ask for it. Everything else is as the role and database say.
+
+    Args:
+        dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
+        payload_limit: octets of each field of an event at most.
+        json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
+        parameters: more for psycopg's connect, such as `application_name` or `prepare_threshold`.
+
+    Raises:
+        ConnectionFailed: no such server, database, user or password; says what to do.
+
+        client = connect("postgresql://localhost/shop")
+    """
+    connection = open_for_application(dsn, parameters)
+    return _owner(connection, payload_limit, json_default)
+
+
+def connect_pinned(
+    dsn: str = "", *, any_owner: bool = False, **defaults: Any
+) -> Client:
+    """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
+
+    Args:
+        dsn: as in connect.
+        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
+        defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
+
+    Raises:
+        ConnectionFailed: as connect does.
+        SchemaNotTrusted: a forged schema pgq, say; nothing in it was called.
+    """
+    connection = open_session(
+        dsn, PINNED, kind=Connection, defaults=defaults, any_owner=any_owner
+    )
+    return _owner(connection, calls.PAYLOAD_LIMIT)
+
+
+def _owner(
+    connection: Connection[Any], payload_limit: int, json_default: Default | None = None
+) -> Client:
+    client = Client(connection, payload_limit=payload_limit, json_default=json_default)
+    client._owned = True  # noqa: SLF001  # only here is the connection ours to close
+    return client

@@ -1,0 +1,168 @@
+"""[Generated from _async/link.py by tools/unasync.py: edit that file, not this one.] One connection, and the ways to talk over it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import Connection, Cursor
+from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqpy import calls, errors
+from pgqpy.client import _encoding
+from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
+from pgqpy.client._translate import translated
+from pgqpy.errors import UnreadableEvent
+
+if TYPE_CHECKING:
+    from psycopg.abc import Params
+
+    from pgqpy.calls import Call, Row
+    from pgqpy.calls.read import EventSet, Statement
+    from pgqpy.records import Event
+
+T = TypeVar("T")
+
+
+class Link:
+    """A connection that may be the application's: its settings are left as they are.
+
+    Cursors are of our own kind, whatever factories the application set. Results are binary, so
+    they do not depend on its DateStyle and IntervalStyle; the times of events are in UTC.
+    """
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        """Take the connection as it is."""
+        if not isinstance(connection, Connection):
+            msg = (
+                f"a psycopg Connection is needed, not {type(connection).__name__}: "
+                "with SQLAlchemy it is session.connection().connection.driver_connection"
+            )
+            raise TypeError(msg)
+        self.connection = connection
+        self._is_extension: bool | None = None
+        self._left_open: set[str] = set()
+
+    def status(self) -> TransactionStatus:
+        """Return the state of the connection's transaction."""
+        return self.connection.info.transaction_status
+
+    def alone(self) -> bool:
+        """Whether a statement now would be a transaction of its own."""
+        return self.connection.autocommit and self.status() == TransactionStatus.IDLE
+
+    def cursor(self) -> Cursor[Row]:
+        """Open a cursor that returns tuples."""
+        return Cursor(self.connection, row_factory=tuple_row)
+
+    def run(self, call: Call[T]) -> T:
+        """Send one call and read its answer."""
+        if call.beside and self.is_extension():
+            msg = f"the extension pgq in this database lacks {call.function}: pgqpy's schema has it"
+            raise errors.NotSupported(msg, function=call.function)
+        _encoding.check(self.connection)
+        self.close_left_open()
+        try:
+            with translated(call.function, call.about):
+                with self.cursor() as cursor:
+                    cursor.execute(call.sql, call.params, binary=True)
+                    try:
+                        rows = cursor.fetchall()
+                    except psycopg.DataError:
+                        rows = bounded_rows(cursor)
+                    return call.decode(rows)
+        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
+            raise _encoding.unstorable(call, exc, self.connection) from exc
+
+    def is_extension(self) -> bool:
+        """Whether schema pgq is the real extension's. Asked once."""
+        if self._is_extension is None:
+            installed, own = self.run(calls.admin.engine())
+            if not installed:
+                raise errors.SchemaMissing
+            self._is_extension = not own
+        return self._is_extension
+
+    def read(
+        self,
+        events: EventSet,
+        query: Statement,
+        params: Params | None = None,
+        *,
+        prepare: bool | None = None,
+    ) -> list[Event]:
+        """Run a statement that reads some of these events; an empty list if it returns no rows."""
+        try:
+            with translated(events.function, events.about):
+                return self._fetch(query, params, prepare=prepare)
+        except (UnicodeEncodeError, UntranslatableCharacter) as exc:
+            raise _encoding.not_carried(events, exc, self.connection) from exc
+        except CharacterNotInRepertoire as exc:
+            raise self.unreadable(events) from exc
+
+    def _fetch(
+        self, query: Statement, params: Params | None, *, prepare: bool | None
+    ) -> list[Event]:
+        _encoding.check(self.connection)
+        with Cursor(self.connection, row_factory=event_row) as cursor:
+            cursor.adapters.register_loader("timestamptz", UtcLoader)
+            cursor.execute(query, params, binary=True, prepare=prepare)
+            try:
+                return cursor.fetchall() if cursor.description else []
+            except psycopg.DataError:
+                return bounded_events(cursor)
+
+    def unreadable(self, events: EventSet) -> UnreadableEvent:
+        """Find the event that is not text; its id is unknown if a transaction failed."""
+        found = None
+        if self.status() != TransactionStatus.INERROR:
+            with self.cursor() as cursor:
+                query = _encoding.octets(events)
+                for row in cursor.stream(query, events.params, binary=True):
+                    found = found or _encoding.unreadable(events, row)
+        return found or UnreadableEvent(None, **events.about)
+
+    def hold_cursor(self, batch_id: int, name: str) -> None:
+        """Open a cursor WITH HOLD over a batch, outside a transaction."""
+        self.close_left_open()
+        with translated("get_batch_events", {"batch_id": batch_id}):
+            with self.connection.transaction(), self.cursor() as cursor:
+                cursor.execute(calls.read.PLAN, (batch_id,))
+                query = (cursor.fetchall())[0][-1]
+                cursor.execute(calls.read.declare_held(name, query), prepare=False)
+
+    def close_cursor(self, name: str) -> None:
+        """Close a server-side cursor."""
+        with self.cursor() as cursor:
+            cursor.execute(calls.read.close(name), prepare=False)
+
+    def abandon_cursor(self, name: str, *, held: bool) -> None:
+        """Close a server-side cursor that may be gone, in whatever state the connection is.
+
+        Closing what a rollback took away would fail the application's transaction. A held cursor
+        outlives a failed transaction: what cannot be closed now is closed before the next call.
+
+        Readers may be closed by the garbage collector, in the middle of another call. To wait for
+        that call's lock would then be a deadlock.
+        """
+        if held:
+            self._left_open.add(name)
+        status = self.status()
+        if self.connection.lock.locked() or status == TransactionStatus.INERROR:
+            return
+        if held or status == TransactionStatus.INTRANS:
+            with suppress(psycopg.Error):
+                with self.cursor() as cursor:
+                    cursor.execute(calls.read.OPEN_CURSORS, (name,))
+                    if cursor.rowcount:
+                        cursor.execute(calls.read.close(name), prepare=False)
+                self._left_open.discard(name)
+
+    def close_left_open(self) -> None:
+        """Close the cursors that could not be closed when their readers stopped."""
+        if self._left_open and self.alone():
+            for name in tuple(self._left_open):
+                self.abandon_cursor(name, held=True)

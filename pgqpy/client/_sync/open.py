@@ -1,0 +1,94 @@
+"""[Generated from _async/open.py by tools/unasync.py: edit that file, not this one.] Opening of connections: no other module connects to a database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psycopg
+from psycopg import Connection, Cursor, sql
+
+from pgqpy.client import _dsn
+from pgqpy.client._session import ISOLATION, READ_COMMITTED, setting
+from pgqpy.client._trust import STRANGER, not_trusted
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=Connection[Any])
+
+
+def open_session(
+    dsn: str,
+    settings: Mapping[str, str],
+    *,
+    kind: type[AnyAsyncConnection],
+    defaults: Mapping[str, Any] | None = None,
+    any_owner: bool = False,
+) -> AnyAsyncConnection:
+    """Connect for SQL of ours only, in autocommit; set and check all that in one round trip.
+
+    Args:
+        dsn: where; what it says itself goes before `defaults`.
+        settings: PINNED, and more; nothing, if the first statement of the caller sets them.
+        kind: of the connection.
+        defaults: more for libpq, such as `fallback_application_name`.
+        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
+
+    Raises:
+        ConnectionFailed: says what to do.
+        SchemaNotTrusted: nothing in the schema pgq was called.
+    """
+    connection = _connect(dsn, kind, _dsn.parameters(dsn, {}, defaults or {}))
+    statements = setting(settings, connection.info.server_version)
+    if any_owner:
+        return _set_up(connection, statements)
+    # Where the default is SERIALIZABLE, a query would be refused on a standby.
+    text = f"begin isolation level read committed; {statements}; {STRANGER}; commit"
+    return _set_up(connection, text, _trusted)
+
+
+def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Connection[Any]:
+    """Connect for an application, in autocommit; only its default isolation is ours.
+
+    Raises:
+        ConnectionFailed: says what to do.
+    """
+    keywords = _dsn.parameters(dsn, parameters)
+    connection = _connect(dsn, Connection, keywords)
+    if ISOLATION in connection.info.options:  # somebody chose it for this very session
+        return connection
+    wanted = READ_COMMITTED.format(sql.Literal(connection.info.backend_pid))
+    return _set_up(connection, wanted.as_string(None))
+
+
+def _connect(
+    dsn: str, kind: type[AnyAsyncConnection], keywords: dict[str, Any]
+) -> AnyAsyncConnection:
+    try:
+        return kind.connect(dsn, autocommit=True, **keywords)
+    except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
+        raise _dsn.failed(exc) from exc
+
+
+def _set_up(
+    connection: AnyAsyncConnection,
+    statements: str,
+    judge: Callable[[Cursor[Any]], None] | None = None,
+) -> AnyAsyncConnection:
+    try:
+        if statements:
+            cursor = connection.execute(statements.encode(), prepare=False)
+            if judge:
+                judge(cursor)
+    except BaseException:
+        Connection.close(connection)  # that of a consumer is for its handlers: it raises
+        raise
+    return connection
+
+
+def _trusted(cursor: Cursor[Any]) -> None:
+    """Raise SchemaNotTrusted if STRANGER, the one statement that returns rows, found one."""
+    while cursor.description is None and cursor.nextset():
+        pass
+    if found := cursor.fetchone():
+        raise not_trusted(*found)

@@ -1,0 +1,234 @@
+"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The client of who inserts events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from psycopg.errors import UntranslatableCharacter
+
+from pgqpy import calls
+from pgqpy.client import _encoding
+from pgqpy.client._sync.base import Base
+from pgqpy.client._iterables import few
+from pgqpy.client._translate import translated
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Iterable
+    from datetime import datetime
+
+    from psycopg import Copy
+
+    from pgqpy.calls import Payload
+    from pgqpy.client._iterables import Events
+
+
+class Producing(Base):
+    """Inserts events. Needs the role pgq_writer."""
+
+    def insert_event(
+        self,
+        queue: str,
+        type: str | None,
+        data: Payload,
+        extra1: Payload = None,
+        extra2: Payload = None,
+        extra3: Payload = None,
+        extra4: Payload = None,
+    ) -> int:
+        """Insert one event and return its id. It becomes visible when the transaction commits.
+
+        Args:
+            queue: the queue's name.
+            type: what kind of event it is, in the application's words.
+            data: str, UTF-8 bytes, None, or anything JSON can hold, which is stored as JSON:
+                dates, Decimal, UUID, enums, dataclasses, models and mappings too.
+            extra1: like data, and free for the application.
+            extra2: as extra1.
+            extra3: as extra1.
+            extra4: as extra1.
+
+        Raises:
+            InvalidEvent: a field cannot be stored; nothing was sent.
+            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+
+        PGQ insert_event, pgq-contract 1.3.
+
+            client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
+        """
+        columns = (queue, type, data, extra1, extra2, extra3, extra4)
+        limit, default = self._payload_limit, self._json_default
+        return self._run(calls.produce.insert_event(*columns, limit=limit, default=default))
+
+    def insert_events(self, queue: str, events: Events) -> int:
+        """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
+
+        A few events are read before the first of them is looked at. COPY goes past the queue's
+        `per_tx_limit`: bound the iterable where that matters.
+
+        Args:
+            queue: the queue's name.
+            events: an iterable of events, each (type, data[, extra1..4]), a dict with these keys,
+                or an object with these attributes, such as an Event.
+
+        Raises:
+            InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
+                inserted, and a transaction of the application goes on.
+            QueueNotFound, InsertDisabled: the queue refused.
+
+        What the iterable itself raises comes through as it is; nothing was inserted.
+
+        PGQ current_event_table, pgq-contract 1.3.
+
+            client.insert_events("orders", (("paid", row) for row in rows))
+        """
+        if self._link.alone():
+            with self.connection.transaction():
+                return self._copy(queue, events)
+        # This statement begins the application's transaction if none is open, so that
+        # transaction() below is a savepoint and never commits.
+        self._run(calls.produce.transaction_id())
+        with self.connection.transaction():
+            return self._copy(queue, events)
+
+    def _copy(self, queue: str, events: Events) -> int:
+        table = self._run(calls.produce.table_to_load(queue))
+        statement = calls.bulk.copy_into(table)
+        raised: list[Exception] = []  # by the iterable: it may talk to a database too
+        check = _encoding.LoadCheck(self.connection)
+        try:
+            with translated("current_event_table", {"queue": queue}, spared=raised):
+                with self._link.cursor() as cursor, cursor.copy(statement) as copy:
+                    return self._write(copy, few(events, raised), check)
+        except UntranslatableCharacter as exc:
+            if any(exc is each for each in raised):
+                raise
+            raise check.error(queue) from exc
+
+    def _write(
+        self, copy: Copy, events: Iterator[list[object]], check: _encoding.LoadCheck
+    ) -> int:
+        count = 0
+        buffer = bytearray()
+        for some in events:
+            limit, default = self._payload_limit, self._json_default
+            for lines in calls.bulk.lines(some, count, limit, default):
+                if check.needed:
+                    check.look_at(lines)
+                buffer += lines
+                if len(buffer) >= calls.bulk.BUFFER:
+                    copy.write(bytes(buffer))
+                    buffer.clear()
+            count += len(some)
+        if buffer:
+            copy.write(bytes(buffer))
+        return count
+
+    def insert_event_raw(
+        self,
+        queue: str,
+        id: int | None,
+        time: datetime | None,
+        owner: int | None,
+        retry: int | None,
+        type: str | None,
+        data: Payload,
+        extra1: Payload = None,
+        extra2: Payload = None,
+        extra3: Payload = None,
+        extra4: Payload = None,
+    ) -> int:
+        """Insert one event with every column in the caller's hand; return its id. Needs pgq_admin.
+
+        Args:
+            queue: the queue's name.
+            id: None takes the next of the sequence.
+            time: None is now.
+            owner: None is every consumer; else only the subscription with this sub_id sees it.
+            retry: how often it was retried; None is never.
+            type: as in insert_event.
+            data: as in insert_event.
+            extra1: as in insert_event.
+            extra2: as in insert_event.
+            extra3: as in insert_event.
+            extra4: as in insert_event.
+
+        Raises:
+            InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded.
+
+        PGQ insert_event_raw, pgq-contract 1.3.
+        """
+        columns = (id, time, owner, retry, type, data, extra1, extra2, extra3, extra4)
+        limit, default = self._payload_limit, self._json_default
+        call = calls.produce.insert_event_raw(queue, *columns, limit=limit, default=default)
+        return self._run(call)
+
+    def current_event_table(self, queue: str) -> str:
+        """Name the table that takes the queue's events now, ready to stand in SQL.
+
+        Valid until the transaction ends. `insert_events` is the easier way to load many.
+
+        Raises:
+            QueueNotFound, InsertDisabled.
+
+        PGQ current_event_table, pgq-contract 1.3.
+        """
+        return self._run(calls.produce.current_event_table(queue))
+
+    def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
+        """Make this transaction a stage; its id. None: the epoch is committed already.
+
+        For many tasks that write side by side, and may be repeated. Whatever a task's transaction
+        inserts into the queue, in whatever way, nobody is given before `commit_stage` names it.
+
+        Args:
+            queue: the queue's name.
+            writer: what is written once: a Spark query's id, say.
+            epoch: the part of it that is written now; they go up. None: all, and never again.
+
+        Raises:
+            InvalidArgument: no transaction is open, or it is a stage of something else.
+            QueueNotFound, InsertDisabled; NotSupported: on the real extension.
+        """
+        if self._link.alone():
+            raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
+        return self._run(calls.produce.open_stage(queue, writer, epoch))
+
+    def commit_stage(
+        self,
+        queue: str,
+        writer: str,
+        epoch: int | None,
+        stages: Iterable[int],
+        events: int,
+        fingerprint: int | None = None,
+    ) -> int:
+        """Give away the events of these stages, all in one batch: 1. 0: it was done before.
+
+        Args:
+            queue: the queue's name.
+            writer: as in `open_stage`.
+            epoch: as in `open_stage`.
+            stages: what `open_stage` returned to the tasks whose transactions committed.
+            events: how many they inserted.
+            fingerprint: a hash of the events that does not depend on their order, 64 bits with a
+                sign: an epoch that is repeated must have the same. None: nothing is compared.
+
+        Raises:
+            StageLost: not all of these stages wait any more; nothing was given away.
+            EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
+                a later epoch was committed; nothing was given away.
+            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+            NotSupported: on the real extension.
+        """
+        return self._run(
+            calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)
+        )
+
+    def drop_stage(self, queue: str, writer: str) -> int:
+        """Give up what a writer staged and did not commit: how many stages that were.
+
+        Raises:
+            NotSupported: on the real extension.
+        """
+        return self._run(calls.produce.drop_stage(queue, writer))
