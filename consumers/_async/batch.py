@@ -69,7 +69,8 @@ class AsyncOpenBatch:
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         self.size = 0
-        async with aclosing(self._session.events(self.info, self._fetch_size)) as fetched:
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        async with aclosing(reader) as fetched:
             try:
                 async for events in fetched:
                     self.size += len(events)

@@ -74,7 +74,7 @@ class AsyncFailures:
         """Write it now."""
         wanted = self.calls()
         if wanted:
-            await self._session.run(*wanted)
+            await self._session.runner.run_all(*wanted)
             self._retries.clear()
             self._dead.clear()
 

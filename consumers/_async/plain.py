@@ -40,21 +40,18 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def run(self) -> None:
         """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
-        found = await self._next()
+        if self.by_event:
+            self.open_settings = (ASYNC_COMMIT,)
+        _, found = await self.open_next()
         while not self.stop.is_set:
             if found is None:
                 await self.wait()
-                found = await self._next()
+                _, found = await self.open_next()
             else:
                 found = await self._work(found)
 
-    async def _next(self) -> Batch | None:
-        settings = [ASYNC_COMMIT] if self.by_event else []
-        found: Batch | None = (await self._call(*settings, self.next_call))[-1]
-        return await self._next() if self.pace.took(found) else found
-
     async def _work(self, info: Batch) -> Batch | None:
-        batch = self.open(info)
+        batch = self.make_batch(info)
         try:
             handled = await (self._events(batch) if self.by_event else self.handle_batch(batch))
             return await self._finish(batch) if handled else None
@@ -67,11 +64,13 @@ class AsyncPlainLoop(AsyncLoop):
             if self.by_event or self.wants_stop(failure.error):
                 raise
             await self.back_off(info, failure.error)
-        return await self._next()
+        _, found = await self.open_next()
+        return found
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         """Hand out the events one by one; False if `stop` came before the last one."""
-        async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
+        async with aclosing(reader) as fetched:
             async for events in fetched:
                 batch.size += len(events)
                 if not await self._some(batch, events):
@@ -103,25 +102,22 @@ class AsyncPlainLoop(AsyncLoop):
         """Write the failures, finish and take the next batch, all in one round trip."""
         wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
         if self.stop.is_set:
-            finished = (await self._call(*wanted))[-1]
-            found = None
+            results, found = await self.send(*wanted), None
         else:
-            *_, finished, found = await self._call(*wanted, self.next_call)
-            if self.pace.took(found):
-                found = await self._next()
-        if not finished:
-            await self.lost(batch.info, BatchLost(batch_id=batch.info.id))
-        else:
+            results, found = await self.open_next(*wanted)
+        if results[-1]:
             self.finished()
+        else:
+            await self.lost(batch.info, BatchLost(batch_id=batch.info.id))
         return found
 
-    async def _call(self, *wanted: Call[Any]) -> list[Any]:
-        """Run calls in a transaction of their own, again if they collide with another's."""
+    async def send(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls as one transaction; repeat it if it collides with another one."""
         for attempt in range(10):
             try:
-                return await self.session.run(*wanted)
+                return await super().send(*wanted)
             except psycopg.Error as error:
                 if not is_collision(error):
                     raise
                 await self.stop.wait(backoff(attempt, base=COLLISION_BASE, maximum=COLLISION_MAX))
-        return await self.session.run(*wanted)
+        return await super().send(*wanted)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.calls import consume
+from pgqpy.calls import consume, read
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.handling import (
@@ -85,14 +85,11 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = await self.session.run(savepoint.mark(self.session.role), self.next_call)
-        if self.pace.took(info):
-            (info,) = await self.session.run(self.next_call)
-            self.pace.took(info)
+        _, info = await self.open_next(savepoint.mark(self.session.role))
         self._info = info
         if info is None:
             return True
-        batch = self.open(info)
+        batch = self.make_batch(info)
         connection = self.session.connection
         if not await (
             self._events(batch) if self.by_event else self.handle_batch(batch, connection)
@@ -100,7 +97,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             return False
         savepoint.check_open(connection)
         wanted = [*batch.failures.calls(), consume.finish_batch(info)]
-        marked, *_, finished = await self.session.run(savepoint.marked(self.session.role), *wanted)
+        marked, *_, finished = await self.send(savepoint.marked(self.session.role), *wanted)
         if not marked:
             raise TransactionEnded
         if not finished:
@@ -110,7 +107,8 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         careful = self._careful or self.losses.begun  # to find the event that loses the connection
         handle = self._in_savepoint if careful else self._without_savepoint
-        async with aclosing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
+        async with aclosing(reader) as fetched:
             async for events in fetched:
                 batch.size += len(events)
                 for event in events:
@@ -126,8 +124,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _take_back(self) -> None:
         """Make sure that the transaction is ours, and that no handler's settings hinder us."""
-        (marked,) = await self.session.run(savepoint.marked(self.session.role))
-        if not marked:
+        if not await self.session.runner.run(savepoint.marked(self.session.role)):
             raise TransactionEnded
 
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:
@@ -142,7 +139,7 @@ class AsyncTransactionalLoop(AsyncLoop):
                 raise
             if savepoint.ended(connection):
                 raise HandlerFailed(TransactionEnded()) from error
-            raise HandlerFailed(error, collided=self.session.collided(error)) from error
+            raise HandlerFailed(error, collided=connection.collided(error)) from error
 
     async def _in_savepoint(self, batch: AsyncOpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
@@ -157,8 +154,10 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _located(self) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         async with self.session.connection.transaction(force_rollback=True):
-            (info,) = await self.session.run(self.next_call)
-            return None if info is None else await self.session.unreadable(info)
+            _, info = await self.open_next()
+            if info is None:
+                return None
+            return await self.session.runner.unreadable(read.of_batch(info.id))
 
     async def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""

@@ -69,7 +69,8 @@ class OpenBatch:
 
     def _read(self) -> Generator[Event, None, None]:
         self.size = 0
-        with closing(self._session.events(self.info, self._fetch_size)) as fetched:
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        with closing(reader) as fetched:
             try:
                 for events in fetched:
                     self.size += len(events)

@@ -74,7 +74,7 @@ class Failures:
         """Write it now."""
         wanted = self.calls()
         if wanted:
-            self._session.run(*wanted)
+            self._session.runner.run_all(*wanted)
             self._retries.clear()
             self._dead.clear()
 

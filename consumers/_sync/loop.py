@@ -58,6 +58,7 @@ class Loop:
         self.counts = counts
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
+        self.open_settings: tuple[Call[Any], ...] = ()  # sent before a call that opens a batch
         self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
         self.silence = Silence()
         self.event: Event | None = None  # that process_event has, or had last
@@ -72,17 +73,30 @@ class Loop:
             return f"event {self.event.id}"
         return None if self._batch is None else f"batch {self._batch.id}"
 
-    @property
-    def next_call(self) -> Call[Batch | None]:
-        """The call that opens the next batch, or gives the open one again."""
+    def open_next(self, *before: Call[Any]) -> tuple[list[Any], Batch | None]:
+        """Send calls, and open the next batch in the same round trip; return results and batch.
+
+        An unfinished batch is given again. Without calls, the `open_settings` go before.
+        """
+        wanted = before or self.open_settings
+        *results, found = self.send(*wanted, self._next_call())
+        while self.pace.took(found):
+            found = (self.send(*self.open_settings, self._next_call()))[-1]
+        return results, found
+
+    def send(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls in one round trip; return their results."""
+        return self.session.runner.run_all(*wanted)
+
+    def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
         limits = (consumer.min_lag, *self.pace.limits)
         if limits == (None, None, None):
             return consume.next_batch_info(consumer.queue, consumer.name)
         return consume.next_batch_custom(consumer.queue, consumer.name, *limits)
 
-    def open(self, info: Batch) -> OpenBatch:
-        """Make of a batch what handlers see."""
+    def make_batch(self, info: Batch) -> OpenBatch:
+        """Return the object that handlers get for a batch."""
         size = self.consumer.fetch_size
         failures = Failures(self.session, info, self.policy, size)
         self._opened = OpenBatch(self.session, info, failures, size)
@@ -99,7 +113,7 @@ class Loop:
     def _look_for_ticks(self) -> None:
         consumer = self.consumer
         try:
-            (found,) = self.session.run(admin.get_queue_info(consumer.queue))
+            found = self.session.runner.run(admin.get_queue_info(consumer.queue))
         except psycopg.Error as error:
             if is_collision(error):
                 return  # with a compaction: the next look will do
@@ -126,7 +140,7 @@ class Loop:
                 raise
             if batch.error is not None:
                 raise batch.error from None
-            raise HandlerFailed(error, collided=self.session.collided(error)) from error
+            raise HandlerFailed(error, collided=self.session.connection.collided(error)) from error
         finally:
             batch.close()
         self._batch = None
@@ -136,8 +150,7 @@ class Loop:
         """Say whether `error` means that the batch is not ours any more; log it if so (G5)."""
         gone = isinstance(error, BatchNotFound)
         if not gone and self.session.extension and not self.session.lost:
-            (found,) = self.session.run(consume.get_batch_info(batch))
-            gone = found is None
+            gone = self.session.runner.run(consume.get_batch_info(batch)) is None
         if gone:
             logger.warning(
                 "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "

@@ -40,21 +40,18 @@ class PlainLoop(Loop):
 
     def run(self) -> None:
         """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
-        found = self._next()
+        if self.by_event:
+            self.open_settings = (ASYNC_COMMIT,)
+        _, found = self.open_next()
         while not self.stop.is_set:
             if found is None:
                 self.wait()
-                found = self._next()
+                _, found = self.open_next()
             else:
                 found = self._work(found)
 
-    def _next(self) -> Batch | None:
-        settings = [ASYNC_COMMIT] if self.by_event else []
-        found: Batch | None = (self._call(*settings, self.next_call))[-1]
-        return self._next() if self.pace.took(found) else found
-
     def _work(self, info: Batch) -> Batch | None:
-        batch = self.open(info)
+        batch = self.make_batch(info)
         try:
             handled = (self._events(batch) if self.by_event else self.handle_batch(batch))
             return self._finish(batch) if handled else None
@@ -67,11 +64,13 @@ class PlainLoop(Loop):
             if self.by_event or self.wants_stop(failure.error):
                 raise
             self.back_off(info, failure.error)
-        return self._next()
+        _, found = self.open_next()
+        return found
 
     def _events(self, batch: OpenBatch) -> bool:
         """Hand out the events one by one; False if `stop` came before the last one."""
-        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
+        with closing(reader) as fetched:
             for events in fetched:
                 batch.size += len(events)
                 if not self._some(batch, events):
@@ -103,25 +102,22 @@ class PlainLoop(Loop):
         """Write the failures, finish and take the next batch, all in one round trip."""
         wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
         if self.stop.is_set:
-            finished = (self._call(*wanted))[-1]
-            found = None
+            results, found = self.send(*wanted), None
         else:
-            *_, finished, found = self._call(*wanted, self.next_call)
-            if self.pace.took(found):
-                found = self._next()
-        if not finished:
-            self.lost(batch.info, BatchLost(batch_id=batch.info.id))
-        else:
+            results, found = self.open_next(*wanted)
+        if results[-1]:
             self.finished()
+        else:
+            self.lost(batch.info, BatchLost(batch_id=batch.info.id))
         return found
 
-    def _call(self, *wanted: Call[Any]) -> list[Any]:
-        """Run calls in a transaction of their own, again if they collide with another's."""
+    def send(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls as one transaction; repeat it if it collides with another one."""
         for attempt in range(10):
             try:
-                return self.session.run(*wanted)
+                return super().send(*wanted)
             except psycopg.Error as error:
                 if not is_collision(error):
                     raise
                 self.stop.wait(backoff(attempt, base=COLLISION_BASE, maximum=COLLISION_MAX))
-        return self.session.run(*wanted)
+        return super().send(*wanted)

@@ -101,7 +101,11 @@ class HandlerConnection(psycopg.Connection[Any]):
     _depth = 0  # of transaction() blocks; the first is the consumer's
 
     def collided(self, error: BaseException) -> bool:
-        """Say whether it is this connection's transaction that collided; ask before it ends."""
+        """Say whether it is this connection's transaction that collided; ask before it ends.
+
+        The same error out of a connection of the handler's own leaves ours whole, and is a failure
+        like any other: repeated as if it were ours, an event that always gets it would never end.
+        """
         return is_collision(error) and (self._failed() or error is self._collision)
 
     def _failed(self) -> bool:
@@ -185,11 +189,11 @@ def attempt(
         if result is not None:
             check_result(result)
         check_open(connection)
-        session.run(*SETTLE)
+        session.runner.run_all(*SETTLE)
     except HANDLER_ERRORS as error:
         if is_own_cancellation(error):
             raise
-        collided = session.collided(error)
+        collided = connection.collided(error)
         if session.lost or collided or isinstance(error, TransactionEnded):
             raise HandlerFailed(error, collided=collided) from error
         _undo(session)
@@ -199,6 +203,6 @@ def attempt(
 
 def _undo(session: Session) -> None:
     try:
-        session.run(*UNDO)
+        session.runner.run_all(*UNDO)
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(TransactionEnded()) from error

@@ -1,29 +1,22 @@
-"""[Generated from _async/session.py by tools/unasync.py: edit that file, not this one.] One connection of a running consumer: opened, set up, and talked over in few round trips."""
+"""[Generated from _async/session.py by tools/unasync.py: edit that file, not this one.] The database session of a running consumer: how it is opened, set up and waited on."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
 from psycopg import sql
-from psycopg.errors import UntranslatableCharacter
-from psycopg.rows import tuple_row
 
-from pgqpy.calls import Call, read
+from pgqpy.calls import Call
 from pgqpy.client import Client, _encoding
 from pgqpy.client._sync.open import open_session
 from pgqpy.client._session import PINNED, resetting
 from pgqpy.consumers._sync.savepoint import HandlerConnection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, SchemaTooNew, UnreadableEvent
+from pgqpy.errors import QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
-from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from pgqpy.consumers.waiting import Wakeup
-    from pgqpy.records import Batch, Event
 
 # Handlers may take as long as they like, whatever the role's timeouts say. The server's own
 # keepalives let it notice our death, and free the running lock for the next process.
@@ -41,11 +34,12 @@ SETTINGS = {
 
 
 class Session:
-    """A connection (autocommit) with the consumer's calls and notifications."""
+    """A connection in autocommit, its client, and its notifications."""
 
     def __init__(self, connection: HandlerConnection) -> None:
         self.connection = connection
         self.client = Client(connection)
+        self.runner = self.client.runner
         self.extension = False  # the real extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
         self._notified = False
@@ -89,21 +83,12 @@ class Session:
         """Whether the connection is of no use any more."""
         return self.connection.closed
 
-    def collided(self, error: BaseException) -> bool:
-        """Say whether the transaction at hand collided with another one; ask before it ends.
-
-        The same error out of a connection of the handler's own leaves ours whole, and is a failure
-        like any other: repeated as if it were ours, an event that always gets it would never end.
-        """
-        return self.connection.collided(error)
-
     def register(self, queue: str, consumer: str) -> None:
         """Register the consumer unless it is; QueueNotFound if there is no such queue.
 
         The real extension has one SQLSTATE for every error: so the queue is looked up first.
         """
-        (known,) = self.run(_known(queue))
-        if not known:
+        if not self.runner.run(_known(queue)):
             words = f"{QueueNotFound.words.format(queue=queue)}: {QueueNotFound.what_to_do}"
             raise QueueNotFound(words, queue=queue)
         self.client.register_consumer(queue, consumer)
@@ -118,47 +103,11 @@ class Session:
             stop.wait(seconds, self.connection.fileno())
             self._take_notifications()
 
-    def events(self, batch: Batch, fetch_size: int) -> Generator[list[Event], None, None]:
-        """Read the events of a batch, a list at a time; close it when you stop early."""
-        return self.client.fetch_batch_events(batch, fetch_size)
-
-    def unreadable(self, batch: Batch) -> UnreadableEvent:
-        """Find the event of a batch that is not text."""
-        events = read.of_batch(batch.id)
-        return self.client._link.unreadable(events)  # noqa: SLF001  # not for applications
-
     def storable(self, text: str) -> str:
         """Return a text of ours so that a database in any encoding can hold it."""
         if _encoding.holds_everything(self.connection):
             return text
         return text.encode("ascii", "backslashreplace").decode()
-
-    def run(self, *wanted: Call[Any]) -> list[Any]:
-        """Run the calls in one round trip; outside a transaction they are one of their own."""
-        # Not connection.cursor(): handlers may set its cursor_factory.
-        cursors = [psycopg.Cursor(self.connection, row_factory=tuple_row) for _ in wanted]
-        try:
-            self._send(wanted, cursors)
-        except psycopg.Error as error:
-            about = {key: value for call in wanted for key, value in call.about.items()}
-            ours = from_database(error, wanted[0].function, about)
-            if isinstance(error, UntranslatableCharacter):
-                ours = _encoding.unstorable(wanted[0], error, self.connection)
-            if ours is None:
-                raise
-            raise ours from error
-        pairs = zip(wanted, cursors, strict=True)
-        return [call.decode(_rows(cursor)) for call, cursor in pairs]
-
-    def _send(self, wanted: Sequence[Call[Any]], cursors: Sequence[Any]) -> None:
-        # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
-        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction.
-        if len(wanted) == 1:
-            cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
-            return
-        with self.connection.pipeline():
-            for call, cursor in zip(wanted, cursors, strict=True):
-                cursor.execute(call.sql, call.params, binary=True)
 
     def _note(self, _notification: object) -> None:
         self._notified = True
@@ -167,10 +116,6 @@ class Session:
         notified = take_notifications(self.connection.pgconn) or self._notified
         self._notified = False
         return notified
-
-
-def _rows(cursor: psycopg.Cursor[Any]) -> list[Any]:
-    return cursor.fetchall() if cursor.description else []
 
 
 def _known(queue: str) -> Call[bool]:

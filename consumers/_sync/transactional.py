@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
-from pgqpy.calls import consume
+from pgqpy.calls import consume, read
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers.handling import (
@@ -85,14 +85,11 @@ class TransactionalLoop(Loop):
 
     def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = self.session.run(savepoint.mark(self.session.role), self.next_call)
-        if self.pace.took(info):
-            (info,) = self.session.run(self.next_call)
-            self.pace.took(info)
+        _, info = self.open_next(savepoint.mark(self.session.role))
         self._info = info
         if info is None:
             return True
-        batch = self.open(info)
+        batch = self.make_batch(info)
         connection = self.session.connection
         if not (
             self._events(batch) if self.by_event else self.handle_batch(batch, connection)
@@ -100,7 +97,7 @@ class TransactionalLoop(Loop):
             return False
         savepoint.check_open(connection)
         wanted = [*batch.failures.calls(), consume.finish_batch(info)]
-        marked, *_, finished = self.session.run(savepoint.marked(self.session.role), *wanted)
+        marked, *_, finished = self.send(savepoint.marked(self.session.role), *wanted)
         if not marked:
             raise TransactionEnded
         if not finished:
@@ -110,7 +107,8 @@ class TransactionalLoop(Loop):
     def _events(self, batch: OpenBatch) -> bool:
         careful = self._careful or self.losses.begun  # to find the event that loses the connection
         handle = self._in_savepoint if careful else self._without_savepoint
-        with closing(self.session.events(batch.info, self.consumer.fetch_size)) as fetched:
+        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
+        with closing(reader) as fetched:
             for events in fetched:
                 batch.size += len(events)
                 for event in events:
@@ -126,8 +124,7 @@ class TransactionalLoop(Loop):
 
     def _take_back(self) -> None:
         """Make sure that the transaction is ours, and that no handler's settings hinder us."""
-        (marked,) = self.session.run(savepoint.marked(self.session.role))
-        if not marked:
+        if not self.session.runner.run(savepoint.marked(self.session.role)):
             raise TransactionEnded
 
     def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
@@ -142,7 +139,7 @@ class TransactionalLoop(Loop):
                 raise
             if savepoint.ended(connection):
                 raise HandlerFailed(TransactionEnded()) from error
-            raise HandlerFailed(error, collided=self.session.collided(error)) from error
+            raise HandlerFailed(error, collided=connection.collided(error)) from error
 
     def _in_savepoint(self, batch: OpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
@@ -157,8 +154,10 @@ class TransactionalLoop(Loop):
     def _located(self) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         with self.session.connection.transaction(force_rollback=True):
-            (info,) = self.session.run(self.next_call)
-            return None if info is None else self.session.unreadable(info)
+            _, info = self.open_next()
+            if info is None:
+                return None
+            return self.session.runner.unreadable(read.of_batch(info.id))
 
     def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""

@@ -29,7 +29,7 @@ class AsyncManaging(AsyncBase):
 
         PGQ create_queue, pgq-contract 1.2.
         """
-        return await self._run(calls.admin.create_queue(queue))
+        return await self.runner.run(calls.admin.create_queue(queue))
 
     async def drop_queue(self, queue: str, force: bool = False) -> int:  # noqa: FBT001, FBT002  # PGQ's
         """Drop a queue with its events; with `force` also its consumers.
@@ -39,7 +39,7 @@ class AsyncManaging(AsyncBase):
 
         PGQ drop_queue, pgq-contract 1.2.
         """
-        return await self._run(calls.admin.drop_queue(queue, force=force))
+        return await self.runner.run(calls.admin.drop_queue(queue, force=force))
 
     async def set_queue_config(self, queue: str, param: str, value: Setting) -> int:
         """Change one setting of a queue.
@@ -55,14 +55,14 @@ class AsyncManaging(AsyncBase):
 
         PGQ set_queue_config, pgq-contract 1.2.
         """
-        return await self._run(calls.admin.set_queue_config(queue, param, value))
+        return await self.runner.run(calls.admin.set_queue_config(queue, param, value))
 
     async def get_queue_info(self, queue: str | None = None) -> list[QueueInfo]:
         """Tell the settings and the state of one queue, or of all; empty if there is none.
 
         PGQ get_queue_info, pgq-contract 1.8.
         """
-        return await self._run(calls.admin.get_queue_info(queue))
+        return await self.runner.run(calls.admin.get_queue_info(queue))
 
     async def get_consumer_info(
         self, queue: str | None = None, consumer: str | None = None
@@ -71,21 +71,21 @@ class AsyncManaging(AsyncBase):
 
         PGQ get_consumer_info, pgq-contract 1.8.
         """
-        return await self._run(calls.admin.get_consumer_info(queue, consumer))
+        return await self.runner.run(calls.admin.get_consumer_info(queue, consumer))
 
     async def get_consumer_counts(self, limit: int | None = 10_000) -> list[ConsumerCounts]:
         """Count each consumer's events in the retry queue, and its dead events.
 
         Each number is counted up to `limit`, so a million of them cost little; None: all.
         """
-        return await self._run(calls.admin.get_consumer_counts(limit))
+        return await self.runner.run(calls.admin.get_consumer_counts(limit))
 
     async def tune_storage(self, queue: str) -> int:
         """Set the storage parameters of a queue's tables: 1, 0 if it is unknown.
 
         PGQ tune_storage, pgq-contract 1.2.
         """
-        return await self._run(calls.admin.tune_storage(queue))
+        return await self.runner.run(calls.admin.tune_storage(queue))
 
     async def grant_perms(self, queue: str) -> int:
         """Grant the roles what they need on a queue's tables.
@@ -95,7 +95,7 @@ class AsyncManaging(AsyncBase):
 
         PGQ grant_perms, pgq-contract 1.2.
         """
-        return await self._run(calls.admin.grant_perms(queue))
+        return await self.runner.run(calls.admin.grant_perms(queue))
 
     async def repair_queue(self, queue: str) -> int:
         """Make a queue usable again after a restore where transaction ids are smaller.
@@ -103,27 +103,27 @@ class AsyncManaging(AsyncBase):
         Raises:
             QueueNotFound; NotSupported: on the real extension.
         """
-        return await self._run(calls.admin.repair_queue(queue))
+        return await self.runner.run(calls.admin.repair_queue(queue))
 
     async def quote_fqname(self, name: str) -> str:
         """Quote a name at its first dot, in schema public if it has none. PGQ, pgq-contract 1.2."""
-        return await self._run(calls.admin.quote_fqname(name))
+        return await self.runner.run(calls.admin.quote_fqname(name))
 
     async def seq_getval(self, sequence: str) -> int:
         """Read a sequence's last value without moving it. PGQ seq_getval, pgq-contract 1.2."""
-        return await self._run(calls.admin.seq_getval(sequence))
+        return await self.runner.run(calls.admin.seq_getval(sequence))
 
     async def seq_setval(self, sequence: str, value: int) -> int:
         """Move a sequence forward, never back; return where it stands. PGQ, pgq-contract 1.2."""
-        return await self._run(calls.admin.seq_setval(sequence, value))
+        return await self.runner.run(calls.admin.seq_setval(sequence, value))
 
     async def version(self) -> str | None:
         """Return the version of the contract that the schema keeps. PGQ version, 1.2."""
-        return await self._run(calls.admin.version())
+        return await self.runner.run(calls.admin.version())
 
     async def upgrade_schema(self) -> int:
         """Bring the tables to the state that the code expects. PGQ upgrade_schema, 1.2."""
-        return await self._run(calls.admin.upgrade_schema())
+        return await self.runner.run(calls.admin.upgrade_schema())
 
     async def schema_version(self) -> int | None:
         """Return the number of the state of the schema's tables; None on the real extension.
@@ -131,6 +131,6 @@ class AsyncManaging(AsyncBase):
         Raises:
             SchemaMissing: there is no schema pgq at all.
         """
-        if await self._link.is_extension():
+        if await self.runner.is_extension():
             return None
-        return await self._run(calls.admin.schema_version())
+        return await self.runner.run(calls.admin.schema_version())

@@ -1,25 +1,22 @@
-"""What every part of the client stands on."""
+"""The base class of every part of the client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls
-from pgqpy.client._async.link import AsyncLink
+from pgqpy.client._async.runner import AsyncCallRunner
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from psycopg import AsyncConnection, AsyncTransaction
 
-    from pgqpy.calls import Call
     from pgqpy.calls.encoding import Default
-
-T = TypeVar("T")
 
 
 class AsyncBase:
-    """A connection, and what may be stored over it."""
+    """A connection, and the limits of what is stored over it."""
 
     def __init__(
         self,
@@ -36,7 +33,7 @@ class AsyncBase:
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
-        self._link = AsyncLink(connection)
+        self.runner = AsyncCallRunner(connection)  # for pgqpy itself, not for applications
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
@@ -44,7 +41,7 @@ class AsyncBase:
     @property
     def connection(self) -> AsyncConnection[Any]:
         """The psycopg connection underneath."""
-        return self._link.connection
+        return self.runner.connection
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncTransaction]:
         """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`."""
@@ -54,6 +51,3 @@ class AsyncBase:
         """Close the connection if `connect_async` opened it; leave the application's alone."""
         if self._owned:
             await self.connection.close()
-
-    async def _run(self, call: Call[T]) -> T:
-        return await self._link.run(call)

@@ -38,12 +38,12 @@ class AsyncSettingAside(AsyncBase):
             BatchNotFound, EventNotFound; InvalidArgument: a negative span.
         """
         pairs = list(retries)
-        if not await self._link.is_extension():
-            return await self._run(calls.setaside.event_retry_many(batch, pairs))
+        if not await self.runner.is_extension():
+            return await self.runner.run(calls.setaside.event_retry_many(batch, pairs))
         queued = 0
-        async with self.connection.transaction() if self._link.alone() else nullcontext():
+        async with self.connection.transaction() if self.runner.alone() else nullcontext():
             for event, after in pairs:
-                queued += await self._run(calls.consume.event_retry(batch, event, after))
+                queued += await self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued
 
     async def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
@@ -59,7 +59,7 @@ class AsyncSettingAside(AsyncBase):
         Raises:
             BatchNotFound, EventNotFound; NotSupported: on the real extension.
         """
-        return await self._run(calls.setaside.event_dead(batch, dead))
+        return await self.runner.run(calls.setaside.event_dead(batch, dead))
 
     async def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
         """List the events that a consumer gave up, by id.
@@ -67,7 +67,7 @@ class AsyncSettingAside(AsyncBase):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return await self._run(calls.setaside.get_dead_events(queue, consumer))
+        return await self.runner.run(calls.setaside.get_dead_events(queue, consumer))
 
     async def revive_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
@@ -82,7 +82,7 @@ class AsyncSettingAside(AsyncBase):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return await self._run(calls.setaside.revive_dead_events(queue, consumer, event_ids))
+        return await self.runner.run(calls.setaside.revive_dead_events(queue, consumer, event_ids))
 
     async def delete_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
@@ -97,7 +97,7 @@ class AsyncSettingAside(AsyncBase):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return await self._run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
+        return await self.runner.run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
 
     async def event_retry_raw(
         self,
@@ -143,4 +143,4 @@ class AsyncSettingAside(AsyncBase):
         call = calls.setaside.event_retry_raw(
             queue, consumer, after, *columns, limit=limit, default=default
         )
-        return await self._run(call)
+        return await self.runner.run(call)

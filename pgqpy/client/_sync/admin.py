@@ -29,7 +29,7 @@ class Managing(Base):
 
         PGQ create_queue, pgq-contract 1.2.
         """
-        return self._run(calls.admin.create_queue(queue))
+        return self.runner.run(calls.admin.create_queue(queue))
 
     def drop_queue(self, queue: str, force: bool = False) -> int:  # noqa: FBT001, FBT002  # PGQ's
         """Drop a queue with its events; with `force` also its consumers.
@@ -39,7 +39,7 @@ class Managing(Base):
 
         PGQ drop_queue, pgq-contract 1.2.
         """
-        return self._run(calls.admin.drop_queue(queue, force=force))
+        return self.runner.run(calls.admin.drop_queue(queue, force=force))
 
     def set_queue_config(self, queue: str, param: str, value: Setting) -> int:
         """Change one setting of a queue.
@@ -55,14 +55,14 @@ class Managing(Base):
 
         PGQ set_queue_config, pgq-contract 1.2.
         """
-        return self._run(calls.admin.set_queue_config(queue, param, value))
+        return self.runner.run(calls.admin.set_queue_config(queue, param, value))
 
     def get_queue_info(self, queue: str | None = None) -> list[QueueInfo]:
         """Tell the settings and the state of one queue, or of all; empty if there is none.
 
         PGQ get_queue_info, pgq-contract 1.8.
         """
-        return self._run(calls.admin.get_queue_info(queue))
+        return self.runner.run(calls.admin.get_queue_info(queue))
 
     def get_consumer_info(
         self, queue: str | None = None, consumer: str | None = None
@@ -71,21 +71,21 @@ class Managing(Base):
 
         PGQ get_consumer_info, pgq-contract 1.8.
         """
-        return self._run(calls.admin.get_consumer_info(queue, consumer))
+        return self.runner.run(calls.admin.get_consumer_info(queue, consumer))
 
     def get_consumer_counts(self, limit: int | None = 10_000) -> list[ConsumerCounts]:
         """Count each consumer's events in the retry queue, and its dead events.
 
         Each number is counted up to `limit`, so a million of them cost little; None: all.
         """
-        return self._run(calls.admin.get_consumer_counts(limit))
+        return self.runner.run(calls.admin.get_consumer_counts(limit))
 
     def tune_storage(self, queue: str) -> int:
         """Set the storage parameters of a queue's tables: 1, 0 if it is unknown.
 
         PGQ tune_storage, pgq-contract 1.2.
         """
-        return self._run(calls.admin.tune_storage(queue))
+        return self.runner.run(calls.admin.tune_storage(queue))
 
     def grant_perms(self, queue: str) -> int:
         """Grant the roles what they need on a queue's tables.
@@ -95,7 +95,7 @@ class Managing(Base):
 
         PGQ grant_perms, pgq-contract 1.2.
         """
-        return self._run(calls.admin.grant_perms(queue))
+        return self.runner.run(calls.admin.grant_perms(queue))
 
     def repair_queue(self, queue: str) -> int:
         """Make a queue usable again after a restore where transaction ids are smaller.
@@ -103,27 +103,27 @@ class Managing(Base):
         Raises:
             QueueNotFound; NotSupported: on the real extension.
         """
-        return self._run(calls.admin.repair_queue(queue))
+        return self.runner.run(calls.admin.repair_queue(queue))
 
     def quote_fqname(self, name: str) -> str:
         """Quote a name at its first dot, in schema public if it has none. PGQ, pgq-contract 1.2."""
-        return self._run(calls.admin.quote_fqname(name))
+        return self.runner.run(calls.admin.quote_fqname(name))
 
     def seq_getval(self, sequence: str) -> int:
         """Read a sequence's last value without moving it. PGQ seq_getval, pgq-contract 1.2."""
-        return self._run(calls.admin.seq_getval(sequence))
+        return self.runner.run(calls.admin.seq_getval(sequence))
 
     def seq_setval(self, sequence: str, value: int) -> int:
         """Move a sequence forward, never back; return where it stands. PGQ, pgq-contract 1.2."""
-        return self._run(calls.admin.seq_setval(sequence, value))
+        return self.runner.run(calls.admin.seq_setval(sequence, value))
 
     def version(self) -> str | None:
         """Return the version of the contract that the schema keeps. PGQ version, 1.2."""
-        return self._run(calls.admin.version())
+        return self.runner.run(calls.admin.version())
 
     def upgrade_schema(self) -> int:
         """Bring the tables to the state that the code expects. PGQ upgrade_schema, 1.2."""
-        return self._run(calls.admin.upgrade_schema())
+        return self.runner.run(calls.admin.upgrade_schema())
 
     def schema_version(self) -> int | None:
         """Return the number of the state of the schema's tables; None on the real extension.
@@ -131,6 +131,6 @@ class Managing(Base):
         Raises:
             SchemaMissing: there is no schema pgq at all.
         """
-        if self._link.is_extension():
+        if self.runner.is_extension():
             return None
-        return self._run(calls.admin.schema_version())
+        return self.runner.run(calls.admin.schema_version())

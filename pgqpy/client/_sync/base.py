@@ -1,25 +1,22 @@
-"""[Generated from _async/base.py by tools/unasync.py: edit that file, not this one.] What every part of the client stands on."""
+"""[Generated from _async/base.py by tools/unasync.py: edit that file, not this one.] The base class of every part of the client."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls
-from pgqpy.client._sync.link import Link
+from pgqpy.client._sync.runner import CallRunner
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from psycopg import Connection, Transaction
 
-    from pgqpy.calls import Call
     from pgqpy.calls.encoding import Default
-
-T = TypeVar("T")
 
 
 class Base:
-    """A connection, and what may be stored over it."""
+    """A connection, and the limits of what is stored over it."""
 
     def __init__(
         self,
@@ -36,7 +33,7 @@ class Base:
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
-        self._link = Link(connection)
+        self.runner = CallRunner(connection)  # for pgqpy itself, not for applications
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
@@ -44,7 +41,7 @@ class Base:
     @property
     def connection(self) -> Connection[Any]:
         """The psycopg connection underneath."""
-        return self._link.connection
+        return self.runner.connection
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`."""
@@ -54,6 +51,3 @@ class Base:
         """Close the connection if `connect` opened it; leave the application's alone."""
         if self._owned:
             self.connection.close()
-
-    def _run(self, call: Call[T]) -> T:
-        return self._link.run(call)

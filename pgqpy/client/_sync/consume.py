@@ -27,7 +27,7 @@ class Consuming(Reading):
 
         PGQ register_consumer, pgq-contract 1.4.
         """
-        return self._run(calls.consume.register_consumer(queue, consumer))
+        return self.runner.run(calls.consume.register_consumer(queue, consumer))
 
     def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
         """Register a consumer at a tick that the queue still keeps, or move it there.
@@ -43,7 +43,7 @@ class Consuming(Reading):
 
         PGQ register_consumer_at, pgq-contract 1.4.
         """
-        return self._run(calls.consume.register_consumer_at(queue, consumer, tick))
+        return self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
 
     def unregister_consumer(self, queue: str, consumer: str) -> int:
         """Remove a consumer from a queue, with its retry events.
@@ -53,7 +53,7 @@ class Consuming(Reading):
 
         PGQ unregister_consumer, pgq-contract 1.4.
         """
-        return self._run(calls.consume.unregister_consumer(queue, consumer))
+        return self.runner.run(calls.consume.unregister_consumer(queue, consumer))
 
     def next_batch(
         self,
@@ -91,7 +91,7 @@ class Consuming(Reading):
 
     def next_batch_info(self, queue: str, consumer: str) -> Batch | None:
         """Open the consumer's next batch: `next_batch` under PGQ's other name, pgq-contract 1.4."""
-        return self._run(calls.consume.next_batch_info(queue, consumer))
+        return self.runner.run(calls.consume.next_batch_info(queue, consumer))
 
     def next_batch_custom(
         self,
@@ -103,14 +103,14 @@ class Consuming(Reading):
     ) -> Batch | None:
         """Open the consumer's next batch: `next_batch` as PGQ spells it, pgq-contract 1.4."""
         call = calls.consume.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
-        return self._run(call)
+        return self.runner.run(call)
 
     def get_batch_info(self, batch: Batch | int) -> BatchInfo | None:
         """Tell whose an open batch is and between which ticks it lies; None if none has this id.
 
         PGQ get_batch_info, pgq-contract 1.4.
         """
-        return self._run(calls.consume.get_batch_info(batch))
+        return self.runner.run(calls.consume.get_batch_info(batch))
 
     def get_batch_cursor(
         self, batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None = None
@@ -131,7 +131,7 @@ class Consuming(Reading):
         PGQ get_batch_cursor, pgq-contract 1.4.
         """
         call = calls.consume.get_batch_cursor(batch, cursor, quick_limit, extra_where)
-        return self._run(call)
+        return self.runner.run(call)
 
     def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Give one event of an open batch to its consumer again, later.
@@ -149,7 +149,7 @@ class Consuming(Reading):
 
         PGQ event_retry, pgq-contract 1.4.
         """
-        return self._run(calls.consume.event_retry(batch, event, after))
+        return self.runner.run(calls.consume.event_retry(batch, event, after))
 
     def batch_retry(self, batch: Batch | int, after: Interval) -> int:
         """Give every event of an open batch again, `after` seconds (or a timedelta) from now.
@@ -164,7 +164,7 @@ class Consuming(Reading):
 
         PGQ batch_retry, pgq-contract 1.4.
         """
-        return self._run(calls.consume.batch_retry(batch, after))
+        return self.runner.run(calls.consume.batch_retry(batch, after))
 
     def finish_batch(self, batch: Batch | int) -> None:
         """Close a batch: the consumer stands behind it from now on.
@@ -175,13 +175,13 @@ class Consuming(Reading):
         PGQ finish_batch, pgq-contract 1.4.
         """
         call = calls.consume.finish_batch(batch)
-        if not self._run(call):
+        if not self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
 
     def batch_event_sql(self, batch: Batch | int) -> str:
         """Return the SELECT that reads a batch's events. PGQ batch_event_sql, pgq-contract 1.6."""
-        return self._run(calls.consume.batch_event_sql(batch))
+        return self.runner.run(calls.consume.batch_event_sql(batch))
 
     def batch_event_tables(self, batch: Batch | int) -> list[str]:
         """Name the tables that a batch may lie in. PGQ batch_event_tables, pgq-contract 1.6."""
-        return self._run(calls.consume.batch_event_tables(batch))
+        return self.runner.run(calls.consume.batch_event_tables(batch))

@@ -49,10 +49,10 @@ class Maintaining(Base):
         PGQ ticker, pgq-contract 1.5.
         """
         if queue is None:
-            return self._run(calls.maintain.ticker())
+            return self.runner.run(calls.maintain.ticker())
         if tick is None and time is None and event_seq is None:
-            return self._run(calls.maintain.ticker_queue(queue))
-        return self._run(calls.maintain.ticker_external(queue, tick, time, event_seq))
+            return self.runner.run(calls.maintain.ticker_queue(queue))
+        return self.runner.run(calls.maintain.ticker_external(queue, tick, time, event_seq))
 
     def tick_queue(self, queue: str) -> Tick | None:
         """Tick one queue now, due or not; None if it is gone, paused or ticked elsewhere.
@@ -60,14 +60,14 @@ class Maintaining(Base):
         Raises:
             DatabaseRestored, WrongIsolation; NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.tick_queue(queue))
+        return self.runner.run(calls.maintain.tick_queue(queue))
 
     def force_tick(self, queue: str) -> int | None:
         """Make the queue due for the next `ticker`; return its last tick's id until then.
 
         PGQ force_tick, pgq-contract 1.5.
         """
-        return self._run(calls.maintain.force_tick(queue))
+        return self.runner.run(calls.maintain.force_tick(queue))
 
     def ticker_activity(self) -> dict[str, int]:
         """Return the last event id of every queue that is ticked here. Writes nothing.
@@ -75,7 +75,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.ticker_activity())
+        return self.runner.run(calls.maintain.ticker_activity())
 
     def ticker_pulse(self, first: int, last: int, excluded: Sequence[int] = ()) -> str:
         """Return a text that changes when an event comes into one of many queues. Writes nothing.
@@ -88,7 +88,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.ticker_pulse(first, last, excluded))
+        return self.runner.run(calls.maintain.ticker_pulse(first, last, excluded))
 
     def ticker_due(self) -> list[str]:
         """Name the queues that `ticker` would tick now. Writes nothing.
@@ -96,7 +96,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.ticker_due())
+        return self.runner.run(calls.maintain.ticker_due())
 
     def find_tick_helper(
         self,
@@ -112,39 +112,41 @@ class Maintaining(Base):
         PGQ find_tick_helper, pgq-contract 1.4.
         """
         last = (queue_id, prev_tick_id, prev_tick_time, prev_tick_seq)
-        return self._run(calls.maintain.find_tick_helper(*last, min_count, min_interval))
+        return self.runner.run(
+            calls.maintain.find_tick_helper(*last, min_count, min_interval)
+        )
 
     def maint_retry_events(self) -> int:
         """Put retry events whose time has come back into their queues; return how many.
 
         Call again until it returns 0. PGQ maint_retry_events, pgq-contract 1.7.
         """
-        return self._run(calls.maintain.maint_retry_events())
+        return self.runner.run(calls.maintain.maint_retry_events())
 
     def maint_rotate_tables_step1(self, queue: str) -> int:
         """Switch a queue to its next table, truncated, if that is due and safe; 0.
 
         PGQ maint_rotate_tables_step1, pgq-contract 1.7.
         """
-        return self._run(calls.maintain.maint_rotate_tables_step1(queue))
+        return self.runner.run(calls.maintain.maint_rotate_tables_step1(queue))
 
     def maint_rotate_tables_step2(self) -> int:
         """Note, in a later transaction, that every switch is visible to all; 0.
 
         PGQ maint_rotate_tables_step2, pgq-contract 1.7.
         """
-        return self._run(calls.maintain.maint_rotate_tables_step2())
+        return self.runner.run(calls.maintain.maint_rotate_tables_step2())
 
     def maint_tables_to_vacuum(self) -> list[str]:
         """Name the small tables to vacuum. PGQ maint_tables_to_vacuum, pgq-contract 1.7."""
-        return self._run(calls.maintain.maint_tables_to_vacuum())
+        return self.runner.run(calls.maintain.maint_tables_to_vacuum())
 
     def maint_operations(self) -> list[MaintOperation]:
         """List the duties that are due, in order.
 
         A function that returns 1 wants to be called again at once. PGQ, pgq-contract 1.7.
         """
-        return self._run(calls.maintain.maint_operations())
+        return self.runner.run(calls.maintain.maint_operations())
 
     def maint_ticks(self, queue: str) -> int:
         """Delete ticks that nobody needs: 1 = call again at once, 0 = done.
@@ -152,7 +154,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.maint_ticks(queue))
+        return self.runner.run(calls.maintain.maint_ticks(queue))
 
     def maint_recent_ticks(self) -> int:
         """Compact the table of the latest ticks if it has grown: 1 = call again at once, 0 = done.
@@ -160,7 +162,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.maint_recent_ticks())
+        return self.runner.run(calls.maintain.maint_recent_ticks())
 
     def maint_positions(self) -> int:
         """Trim the log of positions: 1 = call again at once, 0 = done.
@@ -168,7 +170,7 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.maint_positions())
+        return self.runner.run(calls.maintain.maint_positions())
 
     def maint_stages(self) -> int:
         """Give up stages that wait in vain, and forget writers that are gone; 0 = done.
@@ -176,4 +178,4 @@ class Maintaining(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.maintain.maint_stages())
+        return self.runner.run(calls.maintain.maint_stages())

@@ -58,7 +58,9 @@ class Producing(Base):
         """
         columns = (queue, type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
-        return self._run(calls.produce.insert_event(*columns, limit=limit, default=default))
+        return self.runner.run(
+            calls.produce.insert_event(*columns, limit=limit, default=default)
+        )
 
     def insert_events(self, queue: str, events: Events) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
@@ -82,23 +84,23 @@ class Producing(Base):
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
-        if self._link.alone():
+        if self.runner.alone():
             with self.connection.transaction():
                 return self._copy(queue, events)
         # This statement begins the application's transaction if none is open, so that
         # transaction() below is a savepoint and never commits.
-        self._run(calls.produce.transaction_id())
+        self.runner.run(calls.produce.transaction_id())
         with self.connection.transaction():
             return self._copy(queue, events)
 
     def _copy(self, queue: str, events: Events) -> int:
-        table = self._run(calls.produce.table_to_load(queue))
+        table = self.runner.run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
         check = _encoding.LoadCheck(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, spared=raised):
-                with self._link.cursor() as cursor, cursor.copy(statement) as copy:
+                with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
                     return self._write(copy, few(events, raised), check)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
@@ -161,7 +163,7 @@ class Producing(Base):
         columns = (id, time, owner, retry, type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
         call = calls.produce.insert_event_raw(queue, *columns, limit=limit, default=default)
-        return self._run(call)
+        return self.runner.run(call)
 
     def current_event_table(self, queue: str) -> str:
         """Name the table that takes the queue's events now, ready to stand in SQL.
@@ -173,7 +175,7 @@ class Producing(Base):
 
         PGQ current_event_table, pgq-contract 1.3.
         """
-        return self._run(calls.produce.current_event_table(queue))
+        return self.runner.run(calls.produce.current_event_table(queue))
 
     def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
         """Make this transaction a stage; its id. None: the epoch is committed already.
@@ -190,9 +192,9 @@ class Producing(Base):
             InvalidArgument: no transaction is open, or it is a stage of something else.
             QueueNotFound, InsertDisabled; NotSupported: on the real extension.
         """
-        if self._link.alone():
+        if self.runner.alone():
             raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
-        return self._run(calls.produce.open_stage(queue, writer, epoch))
+        return self.runner.run(calls.produce.open_stage(queue, writer, epoch))
 
     def commit_stage(
         self,
@@ -221,7 +223,7 @@ class Producing(Base):
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
             NotSupported: on the real extension.
         """
-        return self._run(
+        return self.runner.run(
             calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)
         )
 
@@ -231,4 +233,4 @@ class Producing(Base):
         Raises:
             NotSupported: on the real extension.
         """
-        return self._run(calls.produce.drop_stage(queue, writer))
+        return self.runner.run(calls.produce.drop_stage(queue, writer))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._sync.base import Base
-from pgqpy.client._sync.cursor import BatchCursor
 
 if TYPE_CHECKING:
     from collections import abc
 
+    from pgqpy.client._sync.runner import CallRunner
     from pgqpy.records import Batch, Event
 
 
@@ -53,11 +53,11 @@ class Reading(Base):
         Close it if you stop early.
         """
         size = calls.read.fetch_size(fetch_size)
-        few = self._few(batch, size)
-        if few is not None:
-            yield few
+        events = self._read_small(batch, size)
+        if events is not None:
+            yield events
             return
-        cursor = BatchCursor(self._link, calls.batch_id(batch), size)
+        cursor = BatchCursor(self.runner, calls.batch_id(batch), size)
         try:
             events = cursor.first()
             while events:
@@ -66,7 +66,7 @@ class Reading(Base):
         finally:
             cursor.close()
 
-    def _few(self, batch: Batch | int, size: int) -> list[Event] | None:
+    def _read_small(self, batch: Batch | int, size: int) -> list[Event] | None:
         """Return the whole batch if it is small; None if it takes a cursor.
 
         The ticks' word is a hint. If it promised too few, what was read is thrown away.
@@ -74,5 +74,55 @@ class Reading(Base):
         if not calls.read.fits(batch, size):
             return None
         wanted = calls.read.of_batch(calls.batch_id(batch))
-        events = self._link.read(wanted, calls.read.short(size + 1), wanted.params)
+        events = self.runner.read(wanted, calls.read.short(size + 1), wanted.params)
         return events if len(events) <= size else None
+
+
+class BatchCursor:
+    """A server-side cursor that reads a batch `size` events at a time.
+
+    Inside a transaction it is PGQ's cursor and ends with the transaction. In autocommit it is a
+    cursor WITH HOLD: the server keeps the rows, and no transaction stays open between two fetches.
+    """
+
+    def __init__(self, runner: CallRunner, batch_id: int, size: int) -> None:
+        """Open nothing yet."""
+        self._runner = runner
+        self._batch_id = batch_id
+        self._events = calls.read.of_batch(batch_id)
+        self._size = size
+        self._name = calls.read.cursor_name(batch_id)
+        self._held = runner.alone()
+        self._open = False
+
+    def first(self) -> list[Event]:
+        """Open the cursor and return the first events; empty: there are none."""
+        batch_id, name = self._batch_id, self._name
+        if self._held:
+            self._runner.hold_cursor(batch_id, name)
+            self._open = True
+            return self.next()
+        query = calls.read.open_cursor()
+        events = self._runner.read(self._events, query, (batch_id, name, self._size))
+        self._open = True
+        return self._checked(events)
+
+    def next(self) -> list[Event]:
+        """Return the next events; empty: there are no more."""
+        if not self._open:
+            return []
+        query = calls.read.fetch(self._name, self._size)
+        return self._checked(self._runner.read(self._events, query, prepare=False))
+
+    def _checked(self, events: list[Event]) -> list[Event]:
+        """Close at the last events, before they are handed out: their handler may roll back."""
+        if len(events) < self._size:
+            self._open = False
+            self._runner.close_cursor(self._name)
+        return events
+
+    def close(self) -> None:
+        """Close the cursor if its reader stopped early."""
+        if self._open:
+            self._open = False
+            self._runner.abandon_cursor(self._name, held=self._held)

@@ -38,12 +38,12 @@ class SettingAside(Base):
             BatchNotFound, EventNotFound; InvalidArgument: a negative span.
         """
         pairs = list(retries)
-        if not self._link.is_extension():
-            return self._run(calls.setaside.event_retry_many(batch, pairs))
+        if not self.runner.is_extension():
+            return self.runner.run(calls.setaside.event_retry_many(batch, pairs))
         queued = 0
-        with self.connection.transaction() if self._link.alone() else nullcontext():
+        with self.connection.transaction() if self.runner.alone() else nullcontext():
             for event, after in pairs:
-                queued += self._run(calls.consume.event_retry(batch, event, after))
+                queued += self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued
 
     def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
@@ -59,7 +59,7 @@ class SettingAside(Base):
         Raises:
             BatchNotFound, EventNotFound; NotSupported: on the real extension.
         """
-        return self._run(calls.setaside.event_dead(batch, dead))
+        return self.runner.run(calls.setaside.event_dead(batch, dead))
 
     def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
         """List the events that a consumer gave up, by id.
@@ -67,7 +67,7 @@ class SettingAside(Base):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return self._run(calls.setaside.get_dead_events(queue, consumer))
+        return self.runner.run(calls.setaside.get_dead_events(queue, consumer))
 
     def revive_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
@@ -82,7 +82,7 @@ class SettingAside(Base):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return self._run(calls.setaside.revive_dead_events(queue, consumer, event_ids))
+        return self.runner.run(calls.setaside.revive_dead_events(queue, consumer, event_ids))
 
     def delete_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
@@ -97,7 +97,7 @@ class SettingAside(Base):
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
         """
-        return self._run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
+        return self.runner.run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
 
     def event_retry_raw(
         self,
@@ -143,4 +143,4 @@ class SettingAside(Base):
         call = calls.setaside.event_retry_raw(
             queue, consumer, after, *columns, limit=limit, default=default
         )
-        return self._run(call)
+        return self.runner.run(call)

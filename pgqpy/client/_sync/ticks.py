@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._sync.base import Base
-from pgqpy.errors import NotSupported
 
 if TYPE_CHECKING:
     from collections import abc
@@ -39,7 +38,7 @@ class TickReading(Base):
         Raises:
             QueueNotFound.
         """
-        return self._run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
+        return self.runner.run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
 
     def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
         """List the stages whose events came after one tick, up to another: see commit_stage.
@@ -47,7 +46,7 @@ class TickReading(Base):
         Raises:
             QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
         """
-        return self._run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
+        return self.runner.run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
 
     def tick_event_sql(
         self, queue: str, from_tick: int, to_tick: int, stages: abc.Iterable[int] | None = None
@@ -67,7 +66,7 @@ class TickReading(Base):
             QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`;
             InvalidArgument: a stage is not one of the range's.
         """
-        return self._run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
+        return self.runner.run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
 
     def get_tick_events(
         self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE
@@ -81,18 +80,19 @@ class TickReading(Base):
             QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
         """
         size = calls.read.fetch_size(fetch_size)
-        name, held = calls.read.cursor_name(to_tick), self._link.alone()
+        name, held = calls.read.cursor_name(to_tick), self.runner.alone()
         wanted = calls.ticks.events(queue, from_tick, to_tick)
         declare = calls.ticks.declare_events(name, queue, from_tick, to_tick, held=held)
-        self._need("get_tick_events")
-        self._link.read(wanted, declare, prepare=False)
+        self.runner.close_left_open()
+        self.runner.require_schema("get_tick_events")
+        self.runner.read(wanted, declare, prepare=False)
         try:
             fetch = calls.read.fetch(name, size)
-            while events := self._link.read(wanted, fetch, prepare=False):
+            while events := self.runner.read(wanted, fetch, prepare=False):
                 for event in events:
                     yield event
         finally:
-            self._link.abandon_cursor(name, held=held)
+            self.runner.abandon_cursor(name, held=held)
 
     def pin_range(self, queue: str, consumer: str, from_tick: int, to_tick: int) -> int:
         """Keep the ticks of a range that a subscription will read. The range before is let go.
@@ -107,7 +107,7 @@ class TickReading(Base):
             ConsumerNotFound, TickNotFound; InvalidArgument: the range is empty or runs backwards;
             SubscriptionMoved: it is beyond `from_tick`, or somebody opened a batch.
         """
-        return self._run(calls.ticks.pin_range(queue, consumer, from_tick, to_tick))
+        return self.runner.run(calls.ticks.pin_range(queue, consumer, from_tick, to_tick))
 
     def advance_subscription(
         self, queue: str, consumer: str, from_tick: int, to_tick: int
@@ -124,10 +124,4 @@ class TickReading(Base):
             SubscriptionMoved: it is elsewhere, or somebody opened a batch.
         """
         call = calls.ticks.advance_subscription(queue, consumer, from_tick, to_tick)
-        return self._run(call)
-
-    def _need(self, function: str) -> None:
-        self._link.close_left_open()
-        if self._link.is_extension():
-            msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
-            raise NotSupported(msg, function=function)
+        return self.runner.run(call)

@@ -122,7 +122,7 @@ def _stage(client: Client, queue: str, write_id: WriteId) -> int | None:
 
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
     limit = _per_tx_limit(client, options.queue)
-    table = client._run(table_to_load(options.queue))  # noqa: SLF001  # the client's own method copies as text
+    table = client.runner.run(table_to_load(options.queue))
     statement = sql.SQL("copy {} ({}) from stdin with (format binary)").format(
         sql.SQL(table), sql.SQL(", ").join(map(sql.Identifier, names))
     )

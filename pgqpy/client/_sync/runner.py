@@ -1,4 +1,4 @@
-"""[Generated from _async/link.py by tools/unasync.py: edit that file, not this one.] One connection, and the ways to talk over it."""
+"""[Generated from _async/runner.py by tools/unasync.py: edit that file, not this one.] How calls are sent over a connection, and how events are read from it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from pgqpy.client import _encoding
 from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
 from pgqpy.client._translate import translated
 from pgqpy.errors import UnreadableEvent
+from pgqpy.sqlstates import from_database
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg.abc import Params
 
     from pgqpy.calls import Call, Row
@@ -27,8 +30,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Link:
-    """A connection that may be the application's: its settings are left as they are.
+class CallRunner:
+    """Runs calls over a connection that may be the application's: it changes no setting.
 
     Cursors are of our own kind, whatever factories the application set. Results are binary, so
     they do not depend on its DateStyle and IntervalStyle; the times of events are in UTC.
@@ -59,23 +62,50 @@ class Link:
         return Cursor(self.connection, row_factory=tuple_row)
 
     def run(self, call: Call[T]) -> T:
-        """Send one call and read its answer."""
-        if call.beside and self.is_extension():
-            msg = f"the extension pgq in this database lacks {call.function}: pgqpy's schema has it"
-            raise errors.NotSupported(msg, function=call.function)
+        """Send one call and return its result."""
+        result: T = (self.run_all(call))[0]
+        return result
+
+    def run_all(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls in one round trip and return their results.
+
+        In autocommit the calls are one transaction.
+        """
+        for call in wanted:
+            if call.beside:
+                self.require_schema(call.function)
         _encoding.check(self.connection)
         self.close_left_open()
+        cursors = [self.cursor() for _ in wanted]
         try:
-            with translated(call.function, call.about):
-                with self.cursor() as cursor:
-                    cursor.execute(call.sql, call.params, binary=True)
-                    try:
-                        rows = cursor.fetchall()
-                    except psycopg.DataError:
-                        rows = bounded_rows(cursor)
-                    return call.decode(rows)
+            self._send(wanted, cursors)
+            rows = [_rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise _encoding.unstorable(call, exc, self.connection) from exc
+            raise _encoding.unstorable(_failed(wanted, cursors), exc, self.connection) from exc
+        except psycopg.Error as exc:
+            failed = _failed(wanted, cursors)
+            data = {key: value for call in (*wanted, failed) for key, value in call.about.items()}
+            found = from_database(exc, failed.function, data)
+            if found is None:
+                raise
+            raise found from exc
+        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)]
+
+    def _send(self, wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]]) -> None:
+        # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
+        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction.
+        if len(wanted) == 1:
+            cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
+            return
+        with self.connection.pipeline():
+            for call, cursor in zip(wanted, cursors, strict=True):
+                cursor.execute(call.sql, call.params, binary=True)
+
+    def require_schema(self, function: str) -> None:
+        """Raise NotSupported if schema pgq is the real extension's, which lacks this function."""
+        if self.is_extension():
+            msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
+            raise errors.NotSupported(msg, function=function)
 
     def is_extension(self) -> bool:
         """Whether schema pgq is the real extension's. Asked once."""
@@ -166,3 +196,18 @@ class Link:
         if self._left_open and self.alone():
             for name in tuple(self._left_open):
                 self.abandon_cursor(name, held=True)
+
+
+def _rows(cursor: Cursor[Row]) -> list[Row]:
+    if cursor.description is None:
+        return []
+    try:
+        return cursor.fetchall()
+    except psycopg.DataError:
+        return bounded_rows(cursor)
+
+
+def _failed(wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]]) -> Call[Any]:
+    """Return the call that failed: the first without a result. A commit fails after all of them."""
+    pairs = zip(wanted, cursors, strict=True)
+    return next((call for call, cursor in pairs if cursor.pgresult is None), wanted[-1])
