@@ -175,14 +175,6 @@ class TickStage(NamedTuple):
     events: int
 
 
-class NextTick(NamedTuple):
-    """The tick at which `find_tick_helper` would end a batch."""
-
-    next_tick_id: int
-    next_tick_time: datetime
-    next_tick_seq: int
-
-
 class MaintOperation(NamedTuple):
     """One operation of `maint_operations`: a function to call, or `vacuum` and a table."""
 

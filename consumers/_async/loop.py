@@ -91,9 +91,7 @@ class AsyncLoop:
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
         limits = (consumer.min_lag, *self.pace.limits)
-        if limits == (None, None, None):
-            return consume.next_batch_info(consumer.queue, consumer.name)
-        return consume.next_batch_custom(consumer.queue, consumer.name, *limits)
+        return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def make_batch(self, info: Batch) -> AsyncOpenBatch:
         """Return the object that handlers get for a batch."""

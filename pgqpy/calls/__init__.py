@@ -1,4 +1,4 @@
-"""Every SQL function as a pure builder of its call: no connection, no I/O."""
+"""The calls of SQL functions as data: no connection, no I/O."""
 
 from pgqpy.calls import (
     admin,

@@ -40,16 +40,6 @@ def value(rows: list[Row]) -> Any:  # the caller's Call names the type
     return rows[0][0]
 
 
-def column(rows: list[Row]) -> list[Any]:
-    """Read one column of every row."""
-    return [row[0] for row in rows]
-
-
-def pairs(rows: list[Row]) -> dict[Any, Any]:
-    """Read two columns as keys and values."""
-    return {key: value for key, value in rows}  # noqa: C416  # dict(rows) has no type that fits
-
-
 def records(kind: type[T]) -> Callable[[list[Row]], list[T]]:
     """Read every row as a record."""
     return lambda rows: [kind(*row) for row in rows]

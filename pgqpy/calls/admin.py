@@ -44,18 +44,6 @@ def _setting(setting: Setting) -> str:
     return setting if isinstance(setting, str) else str(setting)
 
 
-def tune_storage(queue: str) -> Call[int]:
-    """Set the storage parameters of a queue's tables: 1, 0 if unknown. PGQ tune_storage, 1.2."""
-    sql = "select pgq.tune_storage(%s::text)"
-    return Call("tune_storage", sql, (check.name("queue", queue),), value, {"queue": queue})
-
-
-def grant_perms(queue: str) -> Call[int]:
-    """Grant the roles what they need on a queue's tables. PGQ grant_perms, 1.2."""
-    sql = "select pgq.grant_perms(%s::text)"
-    return Call("grant_perms", sql, (check.name("queue", queue),), value, {"queue": queue})
-
-
 def repair_queue(queue: str) -> Call[int]:
     """Make a queue usable again after a restore where transaction ids are smaller."""
     sql = "select pgq.repair_queue(%s::text)"
@@ -101,35 +89,6 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), beside=True)
-
-
-def quote_fqname(text: str) -> Call[str]:
-    """Quote a name at its first dot, in schema public if it has none. PGQ quote_fqname, 1.2."""
-    return Call(
-        "quote_fqname", "select pgq.quote_fqname(%s::text)", (check.name("text", text),), value
-    )
-
-
-def seq_getval(sequence: str) -> Call[int]:
-    """Read a sequence's last value without moving it. PGQ seq_getval, 1.2."""
-    params = (check.name("sequence", sequence),)
-    return Call("seq_getval", "select pgq.seq_getval(%s::text)", params, value)
-
-
-def seq_setval(sequence: str, number: int) -> Call[int]:
-    """Move a sequence forward, never back; where it stands. PGQ seq_setval, 1.2."""
-    params = (check.name("sequence", sequence), check.big("number", number))
-    return Call("seq_setval", "select pgq.seq_setval(%s::text, %s::bigint)", params, value)
-
-
-def version() -> Call[str | None]:
-    """Return the version of the contract, as text. PGQ version, 1.2."""
-    return Call("version", "select pgq.version()", (), value)
-
-
-def upgrade_schema() -> Call[int]:
-    """Bring the tables to the state the code expects. PGQ upgrade_schema, 1.2."""
-    return Call("upgrade_schema", "select pgq.upgrade_schema()", (), value)
 
 
 def schema_version() -> Call[int]:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, column, record, records, value
+from pgqpy.calls._call import Call, Row, record, value
 from pgqpy.records import Batch, BatchInfo, Event
 
 if TYPE_CHECKING:
@@ -43,27 +43,6 @@ def unregister_consumer(queue: str, consumer: str) -> Call[int]:
     return Call("unregister_consumer", sql, params, value, _about(queue, consumer))
 
 
-def next_batch_info(queue: str, consumer: str) -> Call[Batch | None]:
-    """Open the next batch, or give the open one again. PGQ next_batch_info, 1.4."""
-    return _batch("next_batch_info", queue, consumer, ())
-
-
-def next_batch_custom(
-    queue: str,
-    consumer: str,
-    min_lag: Interval | None,
-    min_count: int | None,
-    min_interval: Interval | None,
-) -> Call[Batch | None]:
-    """Open the next batch, merged from ticks until it is large or long enough. PGQ 1.4."""
-    limits = (
-        check.interval("min_lag", min_lag),
-        check.count("min_count", min_count),
-        check.interval("min_interval", min_interval),
-    )
-    return _batch("next_batch_custom", queue, consumer, limits)
-
-
 _NEXT_BATCH_INFO = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
            cur_tick_event_seq, prev_tick_event_seq
@@ -74,14 +53,32 @@ _NEXT_BATCH_CUSTOM = """
       from pgq.next_batch_custom(%s::text, %s::text, %s::interval, %s::integer, %s::interval)"""
 
 
-def _batch(function: str, queue: str, consumer: str, limits: Row) -> Call[Batch | None]:
+def next_batch(
+    queue: str,
+    consumer: str,
+    min_lag: Interval | None,
+    min_count: int | None,
+    min_interval: Interval | None,
+) -> Call[Batch | None]:
+    """Open the next batch, or give the open one again. PGQ next_batch_info, next_batch_custom, 1.4.
+
+    With limits, the batch is merged from ticks until it is large or long enough.
+    """
+
     def decode(rows: list[Row]) -> Batch | None:
         row = rows[0]
         return None if row[0] is None else Batch(row[0], queue, consumer, *row[1:])
 
-    params = (check.name("queue", queue), check.name("consumer", consumer), *limits)
-    sql = _NEXT_BATCH_CUSTOM if limits else _NEXT_BATCH_INFO
-    return Call(function, sql, params, decode, _about(queue, consumer))
+    params = (check.name("queue", queue), check.name("consumer", consumer))
+    about = _about(queue, consumer)
+    if min_lag is None and min_count is None and min_interval is None:
+        return Call("next_batch_info", _NEXT_BATCH_INFO, params, decode, about)
+    limits = (
+        check.interval("min_lag", min_lag),
+        check.count("min_count", min_count),
+        check.interval("min_interval", min_interval),
+    )
+    return Call("next_batch_custom", _NEXT_BATCH_CUSTOM, (*params, *limits), decode, about)
 
 
 _BATCH_INFO = """
@@ -96,38 +93,6 @@ def get_batch_info(batch: Batch | int) -> Call[BatchInfo | None]:
     return Call(
         "get_batch_info", _BATCH_INFO, (batch_id,), record(BatchInfo), {"batch_id": batch_id}
     )
-
-
-def get_batch_cursor(
-    batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None
-) -> Call[list[Event]]:
-    """Declare a cursor over a batch; its first events. PGQ get_batch_cursor, 1.4."""
-    batch_id = check.batch_id(batch)
-    params: Row = (
-        batch_id,
-        check.name("cursor", cursor),
-        check.count("quick_limit", quick_limit),
-        check.maybe_name("extra_where", extra_where),
-    )
-    sql = """
-        select ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
-               ev_extra1, ev_extra2, ev_extra3, ev_extra4
-          from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer, %s::text)"""
-    return Call("get_batch_cursor", sql, params, records(Event), {"batch_id": batch_id})
-
-
-def batch_event_sql(batch: Batch | int) -> Call[str]:
-    """Return the SELECT that reads a batch. PGQ batch_event_sql, 1.6."""
-    batch_id = check.batch_id(batch)
-    sql = "select pgq.batch_event_sql(%s::bigint)"
-    return Call("batch_event_sql", sql, (batch_id,), value, {"batch_id": batch_id})
-
-
-def batch_event_tables(batch: Batch | int) -> Call[list[str]]:
-    """Name the tables a batch may lie in. PGQ batch_event_tables, 1.6."""
-    batch_id = check.batch_id(batch)
-    sql = "select * from pgq.batch_event_tables(%s::bigint)"
-    return Call("batch_event_tables", sql, (batch_id,), column, {"batch_id": batch_id})
 
 
 def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[int]:

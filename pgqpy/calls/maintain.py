@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, column, pairs, record, records, value
+from pgqpy.calls._call import Call, record, records, value
 from pgqpy.errors import InvalidArgument
-from pgqpy.records import MaintOperation, NextTick, Tick
+from pgqpy.records import MaintOperation, Tick
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
 
 def ticker() -> Call[int]:
@@ -55,87 +54,12 @@ def force_tick(queue: str) -> Call[int | None]:
     return Call("force_tick", sql, (check.name("queue", queue),), value, {"queue": queue})
 
 
-def ticker_activity() -> Call[dict[str, int]]:
-    """Return the last event id of every queue that is ticked here. Writes nothing, takes no xid."""
-    sql = "select queue_name, event_seq from pgq.ticker_activity()"
-    return Call("ticker_activity", sql, (), pairs, beside=True)
-
-
-def ticker_pulse(first: int, last: int, excluded: Sequence[int]) -> Call[str]:
-    """Sum up the last event ids of the queues with ids from first to last, but for some."""
-    sql = "select pgq.ticker_pulse(%s::integer, %s::integer, %s::integer[])"
-    return Call("ticker_pulse", sql, (first, last, list(excluded)), value, beside=True)
-
-
-def ticker_due() -> Call[list[str]]:
-    """Name the queues that ticker(queue) would tick now. Writes nothing, takes no xid."""
-    return Call("ticker_due", "select * from pgq.ticker_due()", (), column, beside=True)
-
-
-def find_tick_helper(
-    queue_id: int,
-    prev_tick_id: int,
-    prev_tick_time: datetime,
-    prev_tick_seq: int,
-    min_count: int | None,
-    min_interval: timedelta | float | None,
-) -> Call[NextTick | None]:
-    """Find the tick that would end a batch. PGQ find_tick_helper, 1.4."""
-    params = (queue_id, prev_tick_id, prev_tick_time, prev_tick_seq)
-    limits = (check.count("min_count", min_count), check.interval("min_interval", min_interval))
-    sql = """
-        select next_tick_id, next_tick_time, next_tick_seq
-          from pgq.find_tick_helper(%s::integer, %s::bigint, %s::timestamptz, %s::bigint,
-                                    %s::bigint, %s::interval)"""
-    return Call("find_tick_helper", sql, params + limits, record(NextTick))
-
-
 def maint_retry_events() -> Call[int]:
     """Put events whose time has come back into their queues: how many. PGQ 1.7."""
     return Call("maint_retry_events", "select pgq.maint_retry_events()", (), value)
-
-
-def maint_rotate_tables_step1(queue: str) -> Call[int]:
-    """Switch a queue to its next table if that is due and safe. PGQ 1.7."""
-    sql = "select pgq.maint_rotate_tables_step1(%s::text)"
-    return Call(
-        "maint_rotate_tables_step1", sql, (check.name("queue", queue),), value, {"queue": queue}
-    )
-
-
-def maint_rotate_tables_step2() -> Call[int]:
-    """Note that every switch is visible to all. PGQ 1.7."""
-    return Call("maint_rotate_tables_step2", "select pgq.maint_rotate_tables_step2()", (), value)
-
-
-def maint_tables_to_vacuum() -> Call[list[str]]:
-    """Name the small tables to vacuum. PGQ 1.7."""
-    return Call("maint_tables_to_vacuum", "select * from pgq.maint_tables_to_vacuum()", (), column)
 
 
 def maint_operations() -> Call[list[MaintOperation]]:
     """List the duties that are due, in order. PGQ 1.7."""
     sql = "select func_name, func_arg from pgq.maint_operations()"
     return Call("maint_operations", sql, (), records(MaintOperation))
-
-
-def maint_ticks(queue: str) -> Call[int]:
-    """Delete ticks nobody needs: 1 = call again at once, 0 = done."""
-    sql = "select pgq.maint_ticks(%s::text)"
-    params = (check.name("queue", queue),)
-    return Call("maint_ticks", sql, params, value, {"queue": queue}, beside=True)
-
-
-def maint_recent_ticks() -> Call[int]:
-    """Compact the table of the latest ticks if it has grown: 1 = call again at once, 0 = done."""
-    return Call("maint_recent_ticks", "select pgq.maint_recent_ticks()", (), value, beside=True)
-
-
-def maint_positions() -> Call[int]:
-    """Trim the log of positions: 1 = call again at once, 0 = done."""
-    return Call("maint_positions", "select pgq.maint_positions()", (), value, beside=True)
-
-
-def maint_stages() -> Call[int]:
-    """Give up stages that wait in vain: 0 = done."""
-    return Call("maint_stages", "select pgq.maint_stages()", (), value, beside=True)

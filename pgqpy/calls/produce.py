@@ -1,4 +1,4 @@
-"""Calls of who inserts events. Needs the role pgq_writer, insert_event_raw pgq_admin."""
+"""Calls for producers: inserting events. They need the role pgq_writer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pgqpy.calls._call import Call, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
     from pgqpy.calls._call import Row
     from pgqpy.calls.encoding import Default
@@ -38,47 +37,6 @@ def insert_event(
         select pgq.insert_event(%s::text, %s::text, %s::text,
                                 %s::text, %s::text, %s::text, %s::text)"""
     return Call("insert_event", sql, params, value, {"queue": queue})
-
-
-def insert_event_raw(
-    queue: str,
-    id: int | None,
-    time: datetime | None,
-    owner: int | None,
-    retry: int | None,
-    type: str | None,
-    data: Payload,
-    extra1: Payload = None,
-    extra2: Payload = None,
-    extra3: Payload = None,
-    extra4: Payload = None,
-    *,
-    limit: int = payload.PAYLOAD_LIMIT,
-    default: Default | None = None,
-) -> Call[int]:
-    """Insert one event, every column in the caller's hand; the id. PGQ insert_event_raw, 1.3."""
-    params = (
-        check.name("queue", queue),
-        check.maybe_big("id", id),
-        time,
-        check.count("owner", owner),
-        check.count("retry", retry),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
-    )
-    sql = """
-        select pgq.insert_event_raw(%s::text, %s::bigint, %s::timestamptz, %s::integer,
-                                    %s::integer, %s::text, %s::text,
-                                    %s::text, %s::text, %s::text, %s::text)"""
-    return Call("insert_event_raw", sql, params, value, {"queue": queue})
-
-
-def current_event_table(queue: str) -> Call[str]:
-    """Name the table to COPY into, ready to stand in SQL. PGQ current_event_table, 1.3.
-
-    The name holds until the transaction ends. regclass quotes it as SQL needs it.
-    """
-    sql = "select pgq.current_event_table(%s::text)::regclass::text"
-    return Call("current_event_table", sql, (check.name("queue", queue),), value, {"queue": queue})
 
 
 def table_to_load(queue: str) -> Call[str]:

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls import payload
 from pgqpy.calls._call import Call, records, value
 from pgqpy.records import DeadEvent, Event
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pgqpy.calls._check import After
-    from pgqpy.calls.encoding import Default
-    from pgqpy.calls.payload import Payload
     from pgqpy.records import Batch
 
 
@@ -83,41 +80,6 @@ def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | Non
     params = (check.name("queue", queue), check.name("consumer", consumer), _ids(event_ids))
     about = {"queue": queue, "consumer": consumer}
     return Call("delete_dead_events", sql, params, value, about, beside=True)
-
-
-def event_retry_raw(
-    queue: str,
-    consumer: str,
-    after: datetime,
-    id: int | None,
-    time: datetime | None,
-    retry: int | None,
-    type: str | None,
-    data: Payload,
-    extra1: Payload = None,
-    extra2: Payload = None,
-    extra3: Payload = None,
-    extra4: Payload = None,
-    *,
-    limit: int = payload.PAYLOAD_LIMIT,
-    default: Default | None = None,
-) -> Call[int]:
-    """Put any event into one consumer's retry queue; its id. PGQ event_retry_raw, 1.4."""
-    params = (
-        check.name("queue", queue),
-        check.name("consumer", consumer),
-        check.moment("after", after),
-        check.maybe_big("id", id),
-        time,
-        check.count("retry", retry),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
-    )
-    sql = """
-        select pgq.event_retry_raw(%s::text, %s::text, %s::timestamptz, %s::bigint,
-                                   %s::timestamptz, %s::integer, %s::text, %s::text,
-                                   %s::text, %s::text, %s::text, %s::text)"""
-    about = {"queue": queue, "consumer": consumer, "event_id": id}
-    return Call("event_retry_raw", sql, params, value, about)
 
 
 def _must_be_event(event: object) -> None:

@@ -1,4 +1,4 @@
-"""The client: every SQL function of the queue as a method of the same name."""
+"""The client: a method for each SQL function that applications and operators call."""
 
 from pgqpy.client._async import AsyncClient, connect_async
 from pgqpy.client._sync import Client, connect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 import pytest
 from psycopg.conninfo import make_conninfo
@@ -207,8 +206,9 @@ def test_infinite_retry_times_do_not_break_the_check(
 ) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
-    client.event_retry_raw(
-        "orders", "billing", datetime.now(timezone.utc), None, None, None, "type", "data"
+    connection.execute(
+        "select pgq.event_retry_raw('orders', 'billing', now(), null, null, null, 'type', 'data',"
+        " null, null, null, null)"
     )
     connection.execute("update pgq.retry_queue set ev_retry_after = 'infinity'")
     assert "retry" not in examine()[1]

@@ -108,7 +108,7 @@ def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) ->
         client.insert_event("orders", "test", "data")
         client.insert_events("orders", [("test", "data")] * 3)
         client.tick_queue("orders")
-        batch = client.next_batch_info("orders", "client")
+        batch = client.next_batch("orders", "client")
         assert batch is not None
         events = list(client.get_batch_events(batch, fetch_size=2))
         with client.transaction():

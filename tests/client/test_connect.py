@@ -223,7 +223,6 @@ async def test_own_async_connection_is_closed_with_the_client(dsn: str) -> None:
         lambda client: client.next_batch("orders", "billing"),
         lambda client: list(client.get_batch_events(7)),
         lambda client: client.ticker(),
-        lambda client: client.ticker_activity(),
         lambda client: client.schema_version(),
         lambda client: client.get_queue_info(),
         lambda client: client.event_retry_many(7, []),
@@ -250,10 +249,10 @@ def test_schema_that_comes_later_is_noticed(empty_dsn: str) -> None:
 def test_older_schema_that_lacks_a_function_says_upgrade(
     client: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
-    connection.execute("drop function pgq.ticker_due()")
+    connection.execute("drop function pgq.tick_queue(text)")
     with pytest.raises(SchemaMissing, match="pgqpy schema upgrade") as caught:
-        client.ticker_due()
-    assert caught.value.function == "ticker_due"
+        client.tick_queue("orders")
+    assert caught.value.function == "tick_queue"
 
 
 @pytest.mark.parametrize("wrong", ["postgresql://localhost", None, 17])

@@ -91,7 +91,6 @@ async def test_unfinished_batch_is_given_again(orders: Any) -> None:
     await orders.tick_queue("orders")
     assert await orders.next_batch("orders", "billing") == batch
     assert await orders.next_batch("orders", "billing", min_count=100, min_lag=3600) == batch
-    assert await orders.next_batch_info("orders", "billing") == batch
 
 
 async def test_finished_batch_is_followed_by_the_next(orders: Any) -> None:
@@ -110,9 +109,8 @@ async def test_number_that_no_column_holds_is_refused_by_name(orders: Any) -> No
     huge = 2**63
     for call, parameter in (
         (lambda: orders.register_consumer_at("orders", "billing", huge), "tick"),
-        (lambda: orders.insert_event_raw("orders", huge, None, None, None, "t", "d"), "id"),
-        (lambda: orders.insert_event_raw("orders", 1, None, None, -1, "t", "d"), "retry"),
-        (lambda: orders.event_retry_raw("orders", "billing", None, 1, None, 1, "t", "d"), "after"),
+        (lambda: orders.event_retry(1, huge, 1), "event"),
+        (lambda: orders.next_batch("orders", "billing", min_count=-1), "min_count"),
     ):
         with pytest.raises(InvalidArgument) as caught:
             await call()
@@ -180,7 +178,7 @@ async def test_batch_finished_twice_is_lost(orders: Any) -> None:
 
 @pytest.mark.parametrize("bad", ["7", 1.5, None, True, 2**63])
 async def test_what_is_no_batch_is_refused(orders: Any, bad: Any) -> None:
-    for call in (orders.finish_batch, orders.get_batch_info, orders.batch_event_sql):
+    for call in (orders.finish_batch, orders.get_batch_info):
         with pytest.raises(InvalidArgument) as caught:
             await call(bad)
         assert caught.value.parameter == "batch"
@@ -278,13 +276,3 @@ async def test_batch_retry_rounds_a_fraction_up(orders: Any) -> None:
             orders, "select extract(epoch from ev_retry_after - now()) from pgq.retry_queue"
         )
     assert wait == 1
-
-
-async def test_batch_can_be_read_by_the_sql_and_tables_it_names(orders: Any) -> None:
-    await orders.insert_event("orders", "t", "d")
-    batch = await next_batch(orders)
-    rows = await sql(orders, await orders.batch_event_sql(batch))
-    assert len(rows) == 1
-    tables = await orders.batch_event_tables(batch)
-    assert tables
-    assert all(table.startswith("pgq.event_") for table in tables)

@@ -89,7 +89,7 @@ def test_what_the_connection_lacks_is_named_with_its_encoding(
     assert caught.value.field == "data"
     queue.insert_event("orders", "test", "€")
     queue.tick_queue("orders")
-    batch = rider.next_batch_info("orders", "billing")
+    batch = rider.next_batch("orders", "billing")
     assert batch is not None
     ticks = ("orders", batch.prev_tick_id, batch.tick_id)
     for fetch_size in (1000, 1):
@@ -121,7 +121,7 @@ def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
     with pgqpy.connect(ascii_dsn) as client:
         client.insert_event("orders", "test", "€")
         client.tick_queue("orders")
-        batch = client.next_batch_info("orders", "billing")
+        batch = client.next_batch("orders", "billing")
         assert batch is not None
         (event,) = client.get_batch_events(batch, fetch_size=fetch_size)
         assert (event.type, event.data) == ("test", "€")
@@ -129,7 +129,7 @@ def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
         client.insert_event("orders", "test", "€")
         row = client.connection.execute(NOT_UTF8).fetchone()
         client.tick_queue("orders")
-        batch = client.next_batch_info("orders", "billing")
+        batch = client.next_batch("orders", "billing")
         assert batch is not None
         with pytest.raises(UnreadableEvent, match="data is not UTF-8 at byte 1") as caught:
             list(client.get_batch_events(batch, fetch_size=fetch_size))

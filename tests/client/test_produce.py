@@ -77,7 +77,6 @@ async def test_unknown_queue(orders: Any) -> None:
     for insert in (
         lambda: orders.insert_event("nope", "t", "d"),
         lambda: orders.insert_events("nope", [("t", "d")]),
-        lambda: orders.current_event_table("nope"),
     ):
         with pytest.raises(QueueNotFound) as caught:
             await insert()
@@ -116,27 +115,6 @@ async def test_transaction_limit(orders: Any) -> None:
         async with orders.transaction():
             await orders.insert_event("orders", "t", "1")
             await orders.insert_event("orders", "t", "2")
-
-
-async def test_raw_insert_sets_every_column(orders: Any) -> None:
-    time = datetime(2020, 2, 2, tzinfo=timezone.utc)
-    columns = ("orders", 4242, time, None, 3, "t", {"d": 1}, "1", "2", "3", "4")
-    assert await orders.insert_event_raw(*columns) == 4242
-    batch = await next_batch(orders)
-    (event,) = [event async for event in orders.get_batch_events(batch)]
-    assert event[:2] == (4242, time)
-    assert event[3:] == (3, "t", '{"d":1}', "1", "2", "3", "4")
-
-
-async def test_raw_insert_takes_id_and_time_by_itself(orders: Any) -> None:
-    assert await orders.insert_event_raw("orders", None, None, None, None, "t", None) > 0
-
-
-async def test_current_event_table_can_be_copied_into(orders: Any, inserted: Any) -> None:
-    async with orders.transaction():
-        table = await orders.current_event_table("orders")
-        await sql(orders, f"insert into {table} (ev_time, ev_type) values (now(), 'mine')")
-    assert inserted()[0][0] == "mine"
 
 
 async def test_rolled_back_event_is_never_there(orders: Any, inserted: Any) -> None:

@@ -109,17 +109,6 @@ async def test_unknown_batch(orders: Any) -> None:
             await data_of(orders, 4711)
 
 
-async def test_cursor_of_ones_own_gives_the_first_events_and_a_filter(orders: Any) -> None:
-    batch = await filled(orders, 9)
-    async with orders.transaction():
-        first = await orders.get_batch_cursor(batch, "a b", 2, "ev_extra1 = '1'")
-        assert [(type(event), event.data) for event in first] == [(Event, "1"), (Event, "8")]
-        assert len(await orders.get_batch_cursor(batch, "all", 2)) == 2
-        assert len(await sql(orders, 'fetch all from "all"')) == 7
-        with pytest.raises(InvalidArgument):
-            await orders.get_batch_cursor(batch, "less", -1)
-
-
 @pytest.mark.parametrize("inside", [False, True])
 async def test_iterator_closed_early_leaves_no_cursor(orders: Any, inside: bool) -> None:
     batch = await filled(orders, 50)

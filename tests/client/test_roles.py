@@ -59,16 +59,19 @@ def test_reader_consumes_by_every_way(acting: Callable[[str], Client], queue: Cl
 def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue: Client) -> None:
     queue.insert_event("orders", "t", "d")
     ticker = acting("pgq_ticker")
-    assert ticker.ticker_activity()
     assert ticker.tick_queue("orders")
     ticker.ticker()
-    ticker.ticker_due()
     ticker.maint_operations()
     ticker.maint_retry_events()
-    ticker.maint_ticks("orders")
-    ticker.maint_recent_ticks()
-    ticker.maint_positions()
-    ticker.maint_stages()
+    for function in (
+        "ticker_activity()",
+        "ticker_due()",
+        "maint_ticks('orders')",
+        "maint_recent_ticks()",
+        "maint_positions()",
+        "maint_stages()",
+    ):
+        ticker.connection.execute(f"select pgq.{function}")
     for call in (
         lambda: ticker.create_queue("mine"),
         lambda: ticker.insert_event("orders", "t", "d"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument, InvalidEvent
+from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument
 from pgqpy.records import ConsumerCounts, DeadEvent
 from tests.client.conftest import next_batch
 from tests.client.either import sql
@@ -137,25 +137,6 @@ async def test_dead_events_of_an_unknown_consumer(orders: Any) -> None:
         with pytest.raises(ConsumerNotFound) as caught:
             await call("orders", "nope")
         assert caught.value.consumer == "nope"
-
-
-async def test_raw_retry_is_an_event_for_one_consumer_later(orders: Any) -> None:
-    await orders.register_consumer("orders", "other")
-    now = datetime.now(timezone.utc)
-    event_id = await orders.event_retry_raw("orders", "billing", now, None, None, 2, "t", {"a": 1})
-    assert await orders.maint_retry_events() == 1
-    (event,) = [event async for event in orders.get_batch_events(await next_batch(orders))]
-    assert (event.id, event.type, event.data) == (event_id, "t", '{"a":1}')
-    other = await orders.next_batch("orders", "other")
-    assert [event async for event in orders.get_batch_events(other)] == []
-
-
-async def test_raw_retry_refuses_what_insert_event_refuses(orders: Any) -> None:
-    now = datetime.now(timezone.utc)
-    with pytest.raises(InvalidEvent):
-        await orders.event_retry_raw("orders", "billing", now, None, None, None, "t", "\0")
-    with pytest.raises(ConsumerNotFound):
-        await orders.event_retry_raw("orders", "nope", now, None, None, None, "t", "d")
 
 
 async def test_spans_count_from_the_clock_in_a_long_transaction(orders: Any) -> None:

@@ -59,8 +59,9 @@ class Feed:
             eventually(lambda: self.client.connection.execute(READERS).fetchone() == (0,))
         self.client.set_queue_config(self.queue, "rotation_period", "1 microsecond")
         for _ in range(4):
-            self.client.maint_rotate_tables_step1(self.queue)
-            self.client.maint_rotate_tables_step2()
+            sql = self.client.connection.execute
+            sql("select pgq.maint_rotate_tables_step1(%s)", [self.queue])
+            sql("select pgq.maint_rotate_tables_step2()")
 
     def standing(self, consumer: str = CONSUMER) -> tuple[int, list[int]]:
         """Return the consumer's tick and its pins."""

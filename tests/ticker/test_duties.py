@@ -150,7 +150,7 @@ def test_operation_is_called_again_while_it_returns_one(client, connection, queu
 def test_maint_vacuums_in_autocommit(client, connection):
     done = maint(client)
     assert not done.failures
-    for table in client.maint_tables_to_vacuum():
+    for (table,) in connection.execute("select * from pgq.maint_tables_to_vacuum()").fetchall():
         connection.execute("select %s::regclass", [table])
 
 

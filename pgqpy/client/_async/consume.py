@@ -85,24 +85,7 @@ class AsyncConsuming(AsyncReading):
                     print(event.data)
                 client.finish_batch(batch)
         """
-        if min_lag is None and min_count is None and min_interval is None:
-            return await self.next_batch_info(queue, consumer)
-        return await self.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
-
-    async def next_batch_info(self, queue: str, consumer: str) -> Batch | None:
-        """Open the consumer's next batch: `next_batch` under PGQ's other name, pgq-contract 1.4."""
-        return await self.runner.run(calls.consume.next_batch_info(queue, consumer))
-
-    async def next_batch_custom(
-        self,
-        queue: str,
-        consumer: str,
-        min_lag: Interval | None,
-        min_count: int | None,
-        min_interval: Interval | None,
-    ) -> Batch | None:
-        """Open the consumer's next batch: `next_batch` as PGQ spells it, pgq-contract 1.4."""
-        call = calls.consume.next_batch_custom(queue, consumer, min_lag, min_count, min_interval)
+        call = calls.consume.next_batch(queue, consumer, min_lag, min_count, min_interval)
         return await self.runner.run(call)
 
     async def get_batch_info(self, batch: Batch | int) -> BatchInfo | None:
@@ -111,27 +94,6 @@ class AsyncConsuming(AsyncReading):
         PGQ get_batch_info, pgq-contract 1.4.
         """
         return await self.runner.run(calls.consume.get_batch_info(batch))
-
-    async def get_batch_cursor(
-        self, batch: Batch | int, cursor: str, quick_limit: int, extra_where: str | None = None
-    ) -> list[Event]:
-        """Declare a cursor over a batch in the open transaction; return its first events.
-
-        `get_batch_events` is the easier way to read a batch of any size.
-
-        Args:
-            batch: the batch or its id.
-            cursor: its name, for `fetch`.
-            quick_limit: how many events to return at once; 0 is none.
-            extra_where: an SQL condition on the columns. It is raw SQL: never take it from others.
-
-        Raises:
-            BatchNotFound.
-
-        PGQ get_batch_cursor, pgq-contract 1.4.
-        """
-        call = calls.consume.get_batch_cursor(batch, cursor, quick_limit, extra_where)
-        return await self.runner.run(call)
 
     async def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Give one event of an open batch to its consumer again, later.
@@ -177,11 +139,3 @@ class AsyncConsuming(AsyncReading):
         call = calls.consume.finish_batch(batch)
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
-
-    async def batch_event_sql(self, batch: Batch | int) -> str:
-        """Return the SELECT that reads a batch's events. PGQ batch_event_sql, pgq-contract 1.6."""
-        return await self.runner.run(calls.consume.batch_event_sql(batch))
-
-    async def batch_event_tables(self, batch: Batch | int) -> list[str]:
-        """Name the tables that a batch may lie in. PGQ batch_event_tables, pgq-contract 1.6."""
-        return await self.runner.run(calls.consume.batch_event_tables(batch))

@@ -8,11 +8,9 @@ from pgqpy import calls
 from pgqpy.client._async.base import AsyncBase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
-    from pgqpy.calls import Interval
-    from pgqpy.records import MaintOperation, NextTick, Tick
+    from pgqpy.records import MaintOperation, Tick
 
 
 class AsyncMaintaining(AsyncBase):
@@ -69,53 +67,6 @@ class AsyncMaintaining(AsyncBase):
         """
         return await self.runner.run(calls.maintain.force_tick(queue))
 
-    async def ticker_activity(self) -> dict[str, int]:
-        """Return the last event id of every queue that is ticked here. Writes nothing.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.ticker_activity())
-
-    async def ticker_pulse(self, first: int, last: int, excluded: Sequence[int] = ()) -> str:
-        """Return a text that changes when an event comes into one of many queues. Writes nothing.
-
-        Args:
-            first: the lowest id of a queue.
-            last: the highest.
-            excluded: ids of queues that do not count.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.ticker_pulse(first, last, excluded))
-
-    async def ticker_due(self) -> list[str]:
-        """Name the queues that `ticker` would tick now. Writes nothing.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.ticker_due())
-
-    async def find_tick_helper(
-        self,
-        queue_id: int,
-        prev_tick_id: int,
-        prev_tick_time: datetime,
-        prev_tick_seq: int,
-        min_count: int | None,
-        min_interval: Interval | None,
-    ) -> NextTick | None:
-        """Find the tick at which next_batch_custom would end a batch; None if there is none yet.
-
-        PGQ find_tick_helper, pgq-contract 1.4.
-        """
-        last = (queue_id, prev_tick_id, prev_tick_time, prev_tick_seq)
-        return await self.runner.run(
-            calls.maintain.find_tick_helper(*last, min_count, min_interval)
-        )
-
     async def maint_retry_events(self) -> int:
         """Put retry events whose time has come back into their queues; return how many.
 
@@ -123,59 +74,9 @@ class AsyncMaintaining(AsyncBase):
         """
         return await self.runner.run(calls.maintain.maint_retry_events())
 
-    async def maint_rotate_tables_step1(self, queue: str) -> int:
-        """Switch a queue to its next table, truncated, if that is due and safe; 0.
-
-        PGQ maint_rotate_tables_step1, pgq-contract 1.7.
-        """
-        return await self.runner.run(calls.maintain.maint_rotate_tables_step1(queue))
-
-    async def maint_rotate_tables_step2(self) -> int:
-        """Note, in a later transaction, that every switch is visible to all; 0.
-
-        PGQ maint_rotate_tables_step2, pgq-contract 1.7.
-        """
-        return await self.runner.run(calls.maintain.maint_rotate_tables_step2())
-
-    async def maint_tables_to_vacuum(self) -> list[str]:
-        """Name the small tables to vacuum. PGQ maint_tables_to_vacuum, pgq-contract 1.7."""
-        return await self.runner.run(calls.maintain.maint_tables_to_vacuum())
-
     async def maint_operations(self) -> list[MaintOperation]:
         """List the duties that are due, in order.
 
         A function that returns 1 wants to be called again at once. PGQ, pgq-contract 1.7.
         """
         return await self.runner.run(calls.maintain.maint_operations())
-
-    async def maint_ticks(self, queue: str) -> int:
-        """Delete ticks that nobody needs: 1 = call again at once, 0 = done.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.maint_ticks(queue))
-
-    async def maint_recent_ticks(self) -> int:
-        """Compact the table of the latest ticks if it has grown: 1 = call again at once, 0 = done.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.maint_recent_ticks())
-
-    async def maint_positions(self) -> int:
-        """Trim the log of positions: 1 = call again at once, 0 = done.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.maint_positions())
-
-    async def maint_stages(self) -> int:
-        """Give up stages that wait in vain, and forget writers that are gone; 0 = done.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
-        return await self.runner.run(calls.maintain.maint_stages())

@@ -15,7 +15,6 @@ from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
-    from datetime import datetime
 
     from psycopg import AsyncCopy
 
@@ -125,57 +124,6 @@ class AsyncProducing(AsyncBase):
         if buffer:
             await copy.write(bytes(buffer))
         return count
-
-    async def insert_event_raw(
-        self,
-        queue: str,
-        id: int | None,
-        time: datetime | None,
-        owner: int | None,
-        retry: int | None,
-        type: str | None,
-        data: Payload,
-        extra1: Payload = None,
-        extra2: Payload = None,
-        extra3: Payload = None,
-        extra4: Payload = None,
-    ) -> int:
-        """Insert one event with every column in the caller's hand; return its id. Needs pgq_admin.
-
-        Args:
-            queue: the queue's name.
-            id: None takes the next of the sequence.
-            time: None is now.
-            owner: None is every consumer; else only the subscription with this sub_id sees it.
-            retry: how often it was retried; None is never.
-            type: as in insert_event.
-            data: as in insert_event.
-            extra1: as in insert_event.
-            extra2: as in insert_event.
-            extra3: as in insert_event.
-            extra4: as in insert_event.
-
-        Raises:
-            InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded.
-
-        PGQ insert_event_raw, pgq-contract 1.3.
-        """
-        columns = (id, time, owner, retry, type, data, extra1, extra2, extra3, extra4)
-        limit, default = self._payload_limit, self._json_default
-        call = calls.produce.insert_event_raw(queue, *columns, limit=limit, default=default)
-        return await self.runner.run(call)
-
-    async def current_event_table(self, queue: str) -> str:
-        """Name the table that takes the queue's events now, ready to stand in SQL.
-
-        Valid until the transaction ends. `insert_events` is the easier way to load many.
-
-        Raises:
-            QueueNotFound, InsertDisabled.
-
-        PGQ current_event_table, pgq-contract 1.3.
-        """
-        return await self.runner.run(calls.produce.current_event_table(queue))
 
     async def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
         """Make this transaction a stage; its id. None: the epoch is committed already.

@@ -10,9 +10,8 @@ from pgqpy.client._async.base import AsyncBase
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
 
-    from pgqpy.calls import After, Payload
+    from pgqpy.calls import After
     from pgqpy.records import Batch, DeadEvent, Event
 
 
@@ -98,49 +97,3 @@ class AsyncSettingAside(AsyncBase):
             ConsumerNotFound; NotSupported: on the real extension.
         """
         return await self.runner.run(calls.setaside.delete_dead_events(queue, consumer, event_ids))
-
-    async def event_retry_raw(
-        self,
-        queue: str,
-        consumer: str,
-        after: datetime,
-        id: int | None,
-        time: datetime | None,
-        retry: int | None,
-        type: str | None,
-        data: Payload,
-        extra1: Payload = None,
-        extra2: Payload = None,
-        extra3: Payload = None,
-        extra4: Payload = None,
-    ) -> int:
-        """Put an event of any content into one consumer's retry queue, for it alone, for later.
-
-        Args:
-            queue: the queue's name.
-            consumer: the only one that will see it.
-            after: the moment (aware datetime) from which it is delivered.
-            id: None takes the next of the queue's sequence.
-            time: the event's time; None is now.
-            retry: how often it was retried already.
-            type: as in insert_event.
-            data: as in insert_event.
-            extra1: as in insert_event.
-            extra2: as in insert_event.
-            extra3: as in insert_event.
-            extra4: as in insert_event.
-
-        Returns:
-            The event's id.
-
-        Raises:
-            ConsumerNotFound; InvalidEvent: a field cannot be stored.
-
-        PGQ event_retry_raw, pgq-contract 1.4. Needs the role pgq_admin.
-        """
-        columns = (id, time, retry, type, data, extra1, extra2, extra3, extra4)
-        limit, default = self._payload_limit, self._json_default
-        call = calls.setaside.event_retry_raw(
-            queue, consumer, after, *columns, limit=limit, default=default
-        )
-        return await self.runner.run(call)

@@ -80,23 +80,6 @@ class Managing(Base):
         """
         return self.runner.run(calls.admin.get_consumer_counts(limit))
 
-    def tune_storage(self, queue: str) -> int:
-        """Set the storage parameters of a queue's tables: 1, 0 if it is unknown.
-
-        PGQ tune_storage, pgq-contract 1.2.
-        """
-        return self.runner.run(calls.admin.tune_storage(queue))
-
-    def grant_perms(self, queue: str) -> int:
-        """Grant the roles what they need on a queue's tables.
-
-        Raises:
-            QueueNotFound.
-
-        PGQ grant_perms, pgq-contract 1.2.
-        """
-        return self.runner.run(calls.admin.grant_perms(queue))
-
     def repair_queue(self, queue: str) -> int:
         """Make a queue usable again after a restore where transaction ids are smaller.
 
@@ -104,26 +87,6 @@ class Managing(Base):
             QueueNotFound; NotSupported: on the real extension.
         """
         return self.runner.run(calls.admin.repair_queue(queue))
-
-    def quote_fqname(self, name: str) -> str:
-        """Quote a name at its first dot, in schema public if it has none. PGQ, pgq-contract 1.2."""
-        return self.runner.run(calls.admin.quote_fqname(name))
-
-    def seq_getval(self, sequence: str) -> int:
-        """Read a sequence's last value without moving it. PGQ seq_getval, pgq-contract 1.2."""
-        return self.runner.run(calls.admin.seq_getval(sequence))
-
-    def seq_setval(self, sequence: str, value: int) -> int:
-        """Move a sequence forward, never back; return where it stands. PGQ, pgq-contract 1.2."""
-        return self.runner.run(calls.admin.seq_setval(sequence, value))
-
-    def version(self) -> str | None:
-        """Return the version of the contract that the schema keeps. PGQ version, 1.2."""
-        return self.runner.run(calls.admin.version())
-
-    def upgrade_schema(self) -> int:
-        """Bring the tables to the state that the code expects. PGQ upgrade_schema, 1.2."""
-        return self.runner.run(calls.admin.upgrade_schema())
 
     def schema_version(self) -> int | None:
         """Return the number of the state of the schema's tables; None on the real extension.

@@ -32,7 +32,7 @@ class Client(
     Managing,
     Maintaining,
 ):
-    """Every SQL function of the queue as a method of the same name.
+    """Calls the SQL functions of the queue: a method has the name of its function.
 
     `Client(connection)` rides on a psycopg connection that the application has: what it does
     commits, or rolls back, with the application's own work. It never commits, and changes no
