@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.calls import consume, setaside
+from pgqpy.calls import consume, dead_events
 from pgqpy.consumers.retry import Dead, wanted_delay
 from pgqpy.consumers.texts import describe
 
@@ -63,11 +63,11 @@ class AsyncFailures:
         """Return the calls that write all this; they go before finish_batch."""
         wanted: list[Call[Any]] = []
         if self._dead:
-            wanted.append(setaside.event_dead(self._batch, self._dead))
+            wanted.append(dead_events.event_dead(self._batch, self._dead))
         if self._retries and self._session.extension:
             wanted += [consume.event_retry(self._batch, *retry) for retry in self._retries]
         elif self._retries:
-            wanted.append(setaside.event_retry_many(self._batch, self._retries))
+            wanted.append(consume.event_retry_many(self._batch, self._retries))
         return wanted
 
     async def flush(self) -> None:

@@ -4,11 +4,11 @@ from pgqpy.calls import (
     admin,
     bulk,
     consume,
+    dead_events,
     maintain,
     payload,
     produce,
     read,
-    setaside,
     ticks,
 )
 from pgqpy.calls._call import Call, Row
@@ -28,11 +28,11 @@ __all__ = [
     "batch_id",
     "bulk",
     "consume",
+    "dead_events",
     "event_id",
     "maintain",
     "payload",
     "produce",
     "read",
-    "setaside",
     "ticks",
 ]

@@ -23,16 +23,21 @@ class Call(Generic[T]):
         sql: the statement, with psycopg's `%s` placeholders.
         params: their values.
         decode: turns the rows into the result.
-        about: what the caller knows (queue, consumer, …): becomes the attributes of an error.
-        beside: the function stands beside the contract: the real extension pgq lacks it.
+        error_data: the attributes that an error of this call gets: queue, consumer, …
+        pgqpy_only: the function is an addition of pgqpy: the real extension pgq lacks it.
     """
 
     function: str
     sql: LiteralString
     params: Row
     decode: Callable[[list[Row]], T]
-    about: Mapping[str, object] = field(default_factory=dict)
-    beside: bool = False
+    error_data: Mapping[str, object] = field(default_factory=dict)
+    pgqpy_only: bool = False
+
+
+def subscription(queue: str | None, consumer: str | None) -> dict[str, object]:
+    """Return the error data of a call for one consumer of one queue."""
+    return {"queue": queue, "consumer": consumer}
 
 
 def value(rows: list[Row]) -> Any:  # the caller's Call names the type

@@ -9,15 +9,14 @@ from datetime import datetime, timedelta
 from pgqpy.errors import InvalidArgument
 from pgqpy.records import Batch, Event
 
-LONGEST = timedelta(
-    days=36_500
-)  # a century: what lies beyond is a mistake, and overflows timestamps
+# A century. Anything longer is a mistake, and overflows timestamps.
+LONGEST = timedelta(days=36_500)
 
 Interval = timedelta | float
-"""A span of time: a timedelta, or seconds."""
+"""A length of time: a timedelta, or seconds."""
 
 After = timedelta | float | datetime
-"""When to come back: a span from now, or a moment."""
+"""When an event is due again: a delay from now, or a time."""
 
 
 def name(parameter: str, text: str) -> str:
@@ -41,22 +40,22 @@ def maybe_name(parameter: str, text: str | None) -> str | None:
     return None if text is None else name(parameter, text)
 
 
-def interval(parameter: str, span: Interval | None) -> timedelta | None:
+def interval(parameter: str, length: Interval | None) -> timedelta | None:
     """Take seconds or a timedelta, from zero up to a century; None stays None."""
-    if span is None:
+    if length is None:
         return None
-    if not isinstance(span, timedelta):
-        if not math.isfinite(span):
-            msg = f"{parameter} must be a finite number of seconds, not {span}"
+    if not isinstance(length, timedelta):
+        if not math.isfinite(length):
+            msg = f"{parameter} must be a finite number of seconds, not {length}"
             raise InvalidArgument(msg, parameter=parameter)
-        span = timedelta(seconds=min(max(span, -1.0), LONGEST.total_seconds() + 1))
-    if not timedelta(0) <= span <= LONGEST:
-        msg = f"{parameter} must lie between 0 seconds and 100 years, not {span}"
+        length = timedelta(seconds=min(max(length, -1.0), LONGEST.total_seconds() + 1))
+    if not timedelta(0) <= length <= LONGEST:
+        msg = f"{parameter} must lie between 0 seconds and 100 years, not {length}"
         raise InvalidArgument(msg, parameter=parameter)
-    return span
+    return length
 
 
-def span(parameter: str, length: Interval) -> timedelta:
+def required_interval(parameter: str, length: Interval) -> timedelta:
     """Take what `interval` takes, but for None."""
     found = interval(parameter, length)
     if found is None:
@@ -65,7 +64,7 @@ def span(parameter: str, length: Interval) -> timedelta:
     return found
 
 
-def moment(parameter: str, time: datetime) -> datetime:
+def timestamp(parameter: str, time: datetime) -> datetime:
     """Take a datetime; a naive one has the system's zone, as in Python itself."""
     if not isinstance(time, datetime):
         msg = f"{parameter} must be a datetime, not {type(time).__name__}"
@@ -81,7 +80,7 @@ def count(parameter: str, number: int | None) -> int | None:
     return number
 
 
-def big(parameter: str, number: int) -> int:
+def bigint(parameter: str, number: int) -> int:
     """Take an int that an int8 holds."""
     if isinstance(number, bool) or not isinstance(number, int) or not -(2**63) <= number < 2**63:
         msg = f"{parameter} must be an int of 64 bits, not {number!r}"
@@ -89,16 +88,23 @@ def big(parameter: str, number: int) -> int:
     return number
 
 
-def maybe_big(parameter: str, number: int | None) -> int | None:
+def maybe_bigint(parameter: str, number: int | None) -> int | None:
     """Check an int8 that may be left out."""
-    return None if number is None else big(parameter, number)
+    return None if number is None else bigint(parameter, number)
 
 
 def batch_id(batch: Batch | int) -> int:
     """Take a batch or its id."""
-    return batch.id if isinstance(batch, Batch) else big("batch", batch)
+    return batch.id if isinstance(batch, Batch) else bigint("batch", batch)
 
 
 def event_id(event: Event | int) -> int:
     """Take an event or its id."""
-    return event.id if isinstance(event, Event) else big("event", event)
+    return event.id if isinstance(event, Event) else bigint("event", event)
+
+
+def event(event: object) -> None:
+    """Refuse an id: the server finds an event by its txid too."""
+    if not isinstance(event, Event):
+        msg = f"an Event is needed, not {type(event).__name__}: its txid finds it in the batch"
+        raise TypeError(msg)

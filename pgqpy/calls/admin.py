@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, records, value
+from pgqpy.calls._call import Call, Row, records, subscription, value
 from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def repair_queue(queue: str) -> Call[int]:
     """Make a queue usable again after a restore where transaction ids are smaller."""
     sql = "select pgq.repair_queue(%s::text)"
     return Call(
-        "repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, beside=True
+        "repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, pgqpy_only=True
     )
 
 
@@ -78,8 +78,8 @@ _CONSUMER_INFO = """
 def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[ConsumerInfo]]:
     """Tell about consumers, of one queue, by one name, or all. PGQ get_consumer_info, 1.8."""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    about = {"queue": queue, "consumer": consumer}
-    return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), about)
+    error_data = subscription(queue, consumer)
+    return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), error_data)
 
 
 def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
@@ -88,12 +88,12 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
         select queue_name, consumer_name, retry_events, dead_events
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
-    return Call("get_consumer_counts", sql, params, records(ConsumerCounts), beside=True)
+    return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
 
 
 def schema_version() -> Call[int]:
     """Return the number of the state of the schema's tables."""
-    return Call("schema_version", "select pgq.schema_version()", (), value, beside=True)
+    return Call("schema_version", "select pgq.schema_version()", (), value, pgqpy_only=True)
 
 
 _ENGINE = """

@@ -33,9 +33,9 @@ def ticker_external(
         raise InvalidArgument(msg, parameter="tick")
     params = (
         check.name("queue", queue),
-        check.big("tick", tick),
+        check.bigint("tick", tick),
         time,
-        check.big("event_seq", event_seq),
+        check.bigint("event_seq", event_seq),
     )
     sql = "select pgq.ticker(%s::text, %s::bigint, %s::timestamptz, %s::bigint)"
     return Call("ticker", sql, params, value, {"queue": queue, "tick_id": tick})
@@ -45,7 +45,7 @@ def tick_queue(queue: str) -> Call[Tick | None]:
     """Tick one queue now, due or not; None if it takes no ticks here."""
     sql = "select tick_id, tick_snapshot::text from pgq.tick_queue(%s::text)"
     params = (check.name("queue", queue),)
-    return Call("tick_queue", sql, params, record(Tick), {"queue": queue}, beside=True)
+    return Call("tick_queue", sql, params, record(Tick), {"queue": queue}, pgqpy_only=True)
 
 
 def force_tick(queue: str) -> Call[int | None]:

@@ -62,9 +62,9 @@ def transaction_id() -> Call[int]:
 
 def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
     """Make the transaction a stage; its id. None if the epoch is committed already."""
-    params = (*_writing(queue, writer), check.maybe_big("epoch", epoch))
+    params = (*_writing(queue, writer), check.maybe_bigint("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
-    return Call("open_stage", sql, params, value, {"queue": queue}, beside=True)
+    return Call("open_stage", sql, params, value, {"queue": queue}, pgqpy_only=True)
 
 
 def commit_stage(
@@ -78,22 +78,24 @@ def commit_stage(
     """Give away what the stages hold: 1 = done, 0 = that was done before."""
     params = (
         *_writing(queue, writer),
-        check.maybe_big("epoch", epoch),
-        [check.big("stage", stage) for stage in stages],
-        check.big("events", events),
-        check.maybe_big("fingerprint", fingerprint),
+        check.maybe_bigint("epoch", epoch),
+        [check.bigint("stage", stage) for stage in stages],
+        check.bigint("events", events),
+        check.maybe_bigint("fingerprint", fingerprint),
     )
     sql = (
         "select pgq.commit_stage"
         "(%s::text, %s::text, %s::bigint, %s::bigint[], %s::bigint, %s::bigint)"
     )
-    return Call("commit_stage", sql, params, value, {"queue": queue}, beside=True)
+    return Call("commit_stage", sql, params, value, {"queue": queue}, pgqpy_only=True)
 
 
 def drop_stage(queue: str, writer: str) -> Call[int]:
     """Give up what a writer staged and did not commit: how many stages."""
     sql = "select pgq.drop_stage(%s::text, %s::text)"
-    return Call("drop_stage", sql, _writing(queue, writer), value, {"queue": queue}, beside=True)
+    return Call(
+        "drop_stage", sql, _writing(queue, writer), value, {"queue": queue}, pgqpy_only=True
+    )
 
 
 def _writing(queue: str, writer: str) -> tuple[str, str]:

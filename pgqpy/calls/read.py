@@ -33,13 +33,13 @@ class EventSet(NamedTuple):
     call: LiteralString  # that takes `params`
     params: tuple[object, ...]
     name: str  # in the middle of a sentence
-    about: Mapping[str, object]
+    error_data: Mapping[str, object]
 
 
 def of_batch(batch_id: int) -> EventSet:
     """Name the events of an open batch."""
-    call, about = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
-    return EventSet("get_batch_events", call, (batch_id,), f"batch {batch_id}", about)
+    call, error_data = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
+    return EventSet("get_batch_events", call, (batch_id,), f"batch {batch_id}", error_data)
 
 
 def fits(batch: Batch | int, fetch_size: int) -> bool:

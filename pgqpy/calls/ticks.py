@@ -1,4 +1,7 @@
-"""Calls of who reads ranges of ticks by itself. The ticks are for everybody, events for readers."""
+"""Calls for reading tick ranges without a batch.
+
+Tick information is public; events need the role pgq_reader.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,11 @@ from psycopg import sql
 
 from pgqpy.calls import _check as check
 from pgqpy.calls import read
-from pgqpy.calls._call import Call, records, value
+from pgqpy.calls._call import Call, records, subscription, value
 from pgqpy.records import TickInfo, TickStage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from typing_extensions import LiteralString
 
@@ -25,18 +28,18 @@ def get_tick_info(
     queue: str, from_tick: int | None = None, to_tick: int | None = None
 ) -> Call[list[TickInfo]]:
     """List the ticks of a queue from which on every event is still there."""
-    limits = (check.maybe_big("from_tick", from_tick), check.maybe_big("to_tick", to_tick))
+    limits = (check.maybe_bigint("from_tick", from_tick), check.maybe_bigint("to_tick", to_tick))
     params = (check.name("queue", queue), *limits)
-    about = {"queue": queue}
-    return Call("get_tick_info", _TICK_INFO, params, records(TickInfo), about, beside=True)
+    error_data = {"queue": queue}
+    return Call("get_tick_info", _TICK_INFO, params, records(TickInfo), error_data, pgqpy_only=True)
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
     """List the stages whose events came between two ticks."""
     params = _range(queue, from_tick, to_tick)
     text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
-    about = {"queue": queue}
-    return Call("get_tick_stages", text, params, records(TickStage), about, beside=True)
+    error_data = {"queue": queue}
+    return Call("get_tick_stages", text, params, records(TickStage), error_data, pgqpy_only=True)
 
 
 def tick_event_sql(
@@ -46,23 +49,25 @@ def tick_event_sql(
     params: tuple[object, ...] = _range(queue, from_tick, to_tick)
     text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
     if stages is not None:
-        params = (*params, [check.big("stage", stage) for stage in stages])
+        params = (*params, [check.bigint("stage", stage) for stage in stages])
         text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
-    return Call("tick_event_sql", text, params, value, {"queue": queue}, beside=True)
+    return Call("tick_event_sql", text, params, value, {"queue": queue}, pgqpy_only=True)
 
 
 def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
     """Keep the ticks that a subscription will read: 1 done, 0 they were kept already."""
     params = _subscription(queue, consumer, from_tick, to_tick)
     text = "select pgq.pin_range(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return Call("pin_range", text, params, value, _about(queue, consumer), beside=True)
+    return Call("pin_range", text, params, value, subscription(queue, consumer), pgqpy_only=True)
 
 
 def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
     """Move a subscription if it is at the first tick: 1 moved, 0 it is at the second already."""
     params = _subscription(queue, consumer, from_tick, to_tick)
     text = "select pgq.advance_subscription(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return Call("advance_subscription", text, params, value, _about(queue, consumer), beside=True)
+    return Call(
+        "advance_subscription", text, params, value, subscription(queue, consumer), pgqpy_only=True
+    )
 
 
 def events(queue: str, from_tick: int, to_tick: int) -> read.EventSet:
@@ -85,7 +90,7 @@ def declare_events(
 
 
 def _range(queue: str, from_tick: int, to_tick: int) -> tuple[str, int, int]:
-    ticks = (check.big("from_tick", from_tick), check.big("to_tick", to_tick))
+    ticks = (check.bigint("from_tick", from_tick), check.bigint("to_tick", to_tick))
     return (check.name("queue", queue), *ticks)
 
 
@@ -94,7 +99,3 @@ def _subscription(
 ) -> tuple[str, str, int, int]:
     name, first, last = _range(queue, from_tick, to_tick)
     return (name, check.name("consumer", consumer), first, last)
-
-
-def _about(queue: str, consumer: str) -> Mapping[str, object]:
-    return {"queue": queue, "consumer": consumer}

@@ -75,18 +75,18 @@ def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connect
         whose, remedy = f"the encoding {encoding} of this database", ESCAPE
     if found is not None:
         text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
-        return InvalidEvent(text, **{**call.about, "field": found.name})
-    found = _first(call.about, encoding) or Lacking("an argument", "a character")
+        return InvalidEvent(text, **{**call.error_data, "field": found.name})
+    found = _first(call.error_data, encoding) or Lacking("an argument", "a character")
     text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
-    return InvalidArgument(text, **{**call.about, "parameter": found.name})
+    return InvalidArgument(text, **{**call.error_data, "parameter": found.name})
 
 
 def not_carried(events: EventSet, error: Exception, connection: Connection) -> PgqError:
     """Return the error for events that cannot be sent to this client, or not be asked for."""
     server = parameter(connection, "server_encoding")
-    if isinstance(error, UnicodeEncodeError) or _first(events.about, server):
+    if isinstance(error, UnicodeEncodeError) or _first(events.error_data, server):
         return unstorable(events, error, connection)
-    return WrongEncoding(None, **events.about)
+    return WrongEncoding(None, **events.error_data)
 
 
 class LoadCheck:
@@ -141,7 +141,7 @@ def unreadable(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
                 f"{exc.start}: correct it in the queue's table, or read the events as octets "
                 "(convert_to)"
             )
-            return UnreadableEvent(text, **events.about, event_id=event_id, field=field)
+            return UnreadableEvent(text, **events.error_data, event_id=event_id, field=field)
     return None
 
 

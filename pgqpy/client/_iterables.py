@@ -1,4 +1,4 @@
-"""One loop over what may be an iterable or, for the async client, an async iterable."""
+"""Iteration over events in short lists; the async client also takes async iterables."""
 
 from __future__ import annotations
 
@@ -14,40 +14,34 @@ if TYPE_CHECKING:
     AsyncEvents = Iterable[object] | AsyncIterable[object]
 
 
-FEW = 32  # events written in one go; no more are held than these and a buffer
+LIST_SIZE = 32  # events; memory holds one list and the buffer of COPY
 
 
-def few(events: Events, raised: list[Exception]) -> Iterator[list[object]]:
-    """Iterate over FEW at a time, and note in `raised` what the iterable itself raises."""
+def in_lists(events: Events, raised: list[Exception]) -> Iterator[list[object]]:
+    """Yield lists of LIST_SIZE events; append to `raised` what the iterable itself raises."""
     try:
-        yield from _lists(many(events))
+        yield from _lists(_checked(events))
     except Exception as exc:
         raised.append(exc)
         raise
 
 
-def many(events: Events) -> Iterator[object]:
-    """Begin to iterate; a single event given by mistake for many is refused."""
-    if isinstance(events, (str, bytes, dict)) or not hasattr(events, "__iter__"):
-        msg = f"insert_events needs an iterable of events, not {type(events).__name__}"
-        raise InvalidEvent(msg)
-    return iter(events)
-
-
-async def few_async(events: AsyncEvents, raised: list[Exception]) -> AsyncIterator[list[object]]:
-    """Iterate over either kind, and note in `raised` what the iterable itself raises."""
+async def in_lists_async(
+    events: AsyncEvents, raised: list[Exception]
+) -> AsyncIterator[list[object]]:
+    """Do the same for an iterable or an async iterable."""
     try:
         if hasattr(events, "__aiter__"):
             found: list[object] = []
             async for event in events:
                 found.append(event)
-                if len(found) == FEW:
+                if len(found) == LIST_SIZE:
                     yield found
                     found = []
             if found:
                 yield found
         else:
-            for found in _lists(many(events)):
+            for found in _lists(_checked(events)):
                 yield found
     except Exception as exc:
         raised.append(exc)
@@ -55,5 +49,13 @@ async def few_async(events: AsyncEvents, raised: list[Exception]) -> AsyncIterat
 
 
 def _lists(events: Iterator[object]) -> Iterator[list[object]]:
-    while found := list(islice(events, FEW)):
+    while found := list(islice(events, LIST_SIZE)):
         yield found
+
+
+def _checked(events: Events) -> Iterator[object]:
+    """Return the iterator; refuse a single event where an iterable of events is needed."""
+    if isinstance(events, (str, bytes, dict)) or not hasattr(events, "__iter__"):
+        msg = f"insert_events needs an iterable of events, not {type(events).__name__}"
+        raise InvalidEvent(msg)
+    return iter(events)

@@ -1,4 +1,4 @@
-"""From PostgreSQL's errors to ours."""
+"""Translation of PostgreSQL's errors into PgqError."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @contextmanager
 def translated(
-    function: str, about: Mapping[str, object], *, spared: Sequence[BaseException] = ()
+    function: str, error_data: Mapping[str, object], *, ignored: Sequence[BaseException] = ()
 ) -> Iterator[None]:
-    """Raise ours for what `pgq.function` raised, where it is about queues.
+    """Raise a PgqError for an error of PostgreSQL that `pgq.function` raised on purpose.
 
-    What is in `spared` by then is not `pgq.function`'s, and passes as it is.
+    Other errors pass unchanged, and so do those that are in `ignored` by then.
     """
     try:
         yield
     except psycopg.Error as exc:
-        found = sqlstates.from_database(exc, function, about)
-        if found is None or any(exc is each for each in spared):
+        found = sqlstates.from_database(exc, function, error_data)
+        if found is None or any(exc is each for each in ignored):
             raise
         raise found from exc

@@ -1,4 +1,4 @@
-"""The client, whole."""
+"""The asyncio client, and the functions that connect it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from psycopg import AsyncConnection
 from pgqpy import calls
 from pgqpy.client._async.admin import AsyncManaging
 from pgqpy.client._async.consume import AsyncConsuming
+from pgqpy.client._async.dead_events import AsyncDeadEvents
 from pgqpy.client._async.maintain import AsyncMaintaining
 from pgqpy.client._async.open import open_for_application, open_session
 from pgqpy.client._async.produce import AsyncProducing
-from pgqpy.client._async.setaside import AsyncSettingAside
 from pgqpy.client._async.ticks import AsyncTickReading
 from pgqpy.client._session import PINNED
 
@@ -28,7 +28,7 @@ class AsyncClient(
     AsyncProducing,
     AsyncConsuming,
     AsyncTickReading,
-    AsyncSettingAside,
+    AsyncDeadEvents,
     AsyncManaging,
     AsyncMaintaining,
 ):
@@ -84,7 +84,7 @@ async def connect_async(
         client = await connect_async("postgresql://localhost/shop")
     """
     connection = await open_for_application(dsn, parameters)
-    return _owner(connection, payload_limit, json_default)
+    return _owning_client(connection, payload_limit, json_default)
 
 
 async def connect_pinned_async(
@@ -104,10 +104,10 @@ async def connect_pinned_async(
     connection = await open_session(
         dsn, PINNED, kind=AsyncConnection, defaults=defaults, any_owner=any_owner
     )
-    return _owner(connection, calls.PAYLOAD_LIMIT)
+    return _owning_client(connection, calls.PAYLOAD_LIMIT)
 
 
-def _owner(
+def _owning_client(
     connection: AsyncConnection[Any], payload_limit: int, json_default: Default | None = None
 ) -> AsyncClient:
     client = AsyncClient(connection, payload_limit=payload_limit, json_default=json_default)

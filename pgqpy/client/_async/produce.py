@@ -1,4 +1,4 @@
-"""The client of who inserts events."""
+"""The part of the client for producers: inserting and staging events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from psycopg.errors import UntranslatableCharacter
 from pgqpy import calls
 from pgqpy.client import _encoding
 from pgqpy.client._async.base import AsyncBase
-from pgqpy.client._iterables import few_async
+from pgqpy.client._iterables import in_lists_async
 from pgqpy.client._translate import translated
 from pgqpy.errors import InvalidArgument
 
@@ -98,9 +98,9 @@ class AsyncProducing(AsyncBase):
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
         check = _encoding.LoadCheck(self.connection)
         try:
-            with translated("current_event_table", {"queue": queue}, spared=raised):
+            with translated("current_event_table", {"queue": queue}, ignored=raised):
                 async with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
-                    return await self._write(copy, few_async(events, raised), check)
+                    return await self._write(copy, in_lists_async(events, raised), check)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise

@@ -1,4 +1,4 @@
-"""[Generated from _async/client.py by tools/unasync.py: edit that file, not this one.] The client, whole."""
+"""[Generated from _async/client.py by tools/unasync.py: edit that file, not this one.] The asyncio client, and the functions that connect it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from psycopg import Connection
 from pgqpy import calls
 from pgqpy.client._sync.admin import Managing
 from pgqpy.client._sync.consume import Consuming
+from pgqpy.client._sync.dead_events import DeadEvents
 from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.produce import Producing
-from pgqpy.client._sync.setaside import SettingAside
 from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client._session import PINNED
 
@@ -28,7 +28,7 @@ class Client(
     Producing,
     Consuming,
     TickReading,
-    SettingAside,
+    DeadEvents,
     Managing,
     Maintaining,
 ):
@@ -84,7 +84,7 @@ def connect(
         client = connect("postgresql://localhost/shop")
     """
     connection = open_for_application(dsn, parameters)
-    return _owner(connection, payload_limit, json_default)
+    return _owning_client(connection, payload_limit, json_default)
 
 
 def connect_pinned(
@@ -104,10 +104,10 @@ def connect_pinned(
     connection = open_session(
         dsn, PINNED, kind=Connection, defaults=defaults, any_owner=any_owner
     )
-    return _owner(connection, calls.PAYLOAD_LIMIT)
+    return _owning_client(connection, calls.PAYLOAD_LIMIT)
 
 
-def _owner(
+def _owning_client(
     connection: Connection[Any], payload_limit: int, json_default: Default | None = None
 ) -> Client:
     client = Client(connection, payload_limit=payload_limit, json_default=json_default)

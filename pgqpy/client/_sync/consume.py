@@ -1,7 +1,8 @@
-"""[Generated from _async/consume.py by tools/unasync.py: edit that file, not this one.] The client of who reads events."""
+"""[Generated from _async/consume.py by tools/unasync.py: edit that file, not this one.] The part of the client for consumers: registration, batches, retries."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
@@ -9,6 +10,8 @@ from pgqpy.client._sync.read import Reading
 from pgqpy.errors import BatchLost
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pgqpy.calls import After, Interval
     from pgqpy.records import Batch, BatchInfo, Event
 
@@ -107,11 +110,38 @@ class Consuming(Reading):
             1 queued, 0 in the retry queue already.
 
         Raises:
-            BatchNotFound, EventNotFound; InvalidArgument: a negative span.
+            BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
 
         PGQ event_retry, pgq-contract 1.4.
         """
         return self.runner.run(calls.consume.event_retry(batch, event, after))
+
+    def event_retry_many(
+        self, batch: Batch | int, retries: Iterable[tuple[Event, After]]
+    ) -> int:
+        """Give many events of an open batch again, each after its own time. All or none.
+
+        One call, whose cost does not depend on the batch. On the real extension, one `event_retry`
+        each.
+
+        Args:
+            batch: the batch or its id.
+            retries: pairs of an event and when: seconds, a timedelta or an aware datetime.
+
+        Returns:
+            How many were newly queued; those in the retry queue already are not counted.
+
+        Raises:
+            BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
+        """
+        pairs = list(retries)
+        if not self.runner.is_extension():
+            return self.runner.run(calls.consume.event_retry_many(batch, pairs))
+        queued = 0
+        with self.connection.transaction() if self.runner.alone() else nullcontext():
+            for event, after in pairs:
+                queued += self.runner.run(calls.consume.event_retry(batch, event, after))
+        return queued
 
     def batch_retry(self, batch: Batch | int, after: Interval) -> int:
         """Give every event of an open batch again, `after` seconds (or a timedelta) from now.
@@ -122,7 +152,7 @@ class Consuming(Reading):
             How many were queued; those in the retry queue already are not counted.
 
         Raises:
-            BatchNotFound; InvalidArgument: a negative span.
+            BatchNotFound; InvalidArgument: a negative delay.
 
         PGQ batch_retry, pgq-contract 1.4.
         """

@@ -1,4 +1,4 @@
-"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The client of who inserts events."""
+"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The part of the client for producers: inserting and staging events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from psycopg.errors import UntranslatableCharacter
 from pgqpy import calls
 from pgqpy.client import _encoding
 from pgqpy.client._sync.base import Base
-from pgqpy.client._iterables import few
+from pgqpy.client._iterables import in_lists
 from pgqpy.client._translate import translated
 from pgqpy.errors import InvalidArgument
 
@@ -98,9 +98,9 @@ class Producing(Base):
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
         check = _encoding.LoadCheck(self.connection)
         try:
-            with translated("current_event_table", {"queue": queue}, spared=raised):
+            with translated("current_event_table", {"queue": queue}, ignored=raised):
                 with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
-                    return self._write(copy, few(events, raised), check)
+                    return self._write(copy, in_lists(events, raised), check)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise

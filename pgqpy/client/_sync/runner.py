@@ -72,7 +72,7 @@ class CallRunner:
         In autocommit the calls are one transaction.
         """
         for call in wanted:
-            if call.beside:
+            if call.pgqpy_only:
                 self.require_schema(call.function)
         _encoding.check(self.connection)
         self.close_left_open()
@@ -84,7 +84,9 @@ class CallRunner:
             raise _encoding.unstorable(_failed(wanted, cursors), exc, self.connection) from exc
         except psycopg.Error as exc:
             failed = _failed(wanted, cursors)
-            data = {key: value for call in (*wanted, failed) for key, value in call.about.items()}
+            data: dict[str, object] = {}
+            for call in (*wanted, failed):
+                data |= call.error_data
             found = from_database(exc, failed.function, data)
             if found is None:
                 raise
@@ -126,7 +128,7 @@ class CallRunner:
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
         try:
-            with translated(events.function, events.about):
+            with translated(events.function, events.error_data):
                 return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             raise _encoding.not_carried(events, exc, self.connection) from exc
@@ -153,7 +155,7 @@ class CallRunner:
                 query = _encoding.octets(events)
                 for row in cursor.stream(query, events.params, binary=True):
                     found = found or _encoding.unreadable(events, row)
-        return found or UnreadableEvent(None, **events.about)
+        return found or UnreadableEvent(None, **events.error_data)
 
     def hold_cursor(self, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
