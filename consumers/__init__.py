@@ -2,8 +2,8 @@
 
 from pgqpy.consumers._async import AsyncConsumer, AsyncOpenBatch
 from pgqpy.consumers._sync import Consumer, OpenBatch
-from pgqpy.consumers.definition import ConsumerSettings
 from pgqpy.consumers.retry import Retry
+from pgqpy.consumers.settings import ConsumerSettings
 
 __all__ = [
     "AsyncConsumer",

@@ -1,4 +1,4 @@
-"""`AsyncConsumer`: what applications subclass, and the life of one run."""
+"""`AsyncConsumer`, the class that applications subclass: start, reconnect and stop."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import forking, outage
+from pgqpy.consumers import forking
 from pgqpy.consumers._async.lock import AsyncRunningLock
 from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
-from pgqpy.consumers.counts import Counts
-from pgqpy.consumers.definition import Definition, check, where_to_connect
-from pgqpy.consumers.handling import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.loss import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
+from pgqpy.consumers.settings import BaseConsumer, check, where_to_connect
 from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.consumers.status import ConsumerTotals, begin_outage
 from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.texts import printable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.consumers._async.loop import AsyncLoop
-    from pgqpy.consumers.definition import ConsumerSettings
-    from pgqpy.consumers.outage import Outage
+    from pgqpy.consumers.settings import ConsumerSettings
+    from pgqpy.consumers.status import Outage
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -41,8 +41,8 @@ RECONNECT_BASE = 0.1  # seconds
 RECONNECT_MAX = 10.0  # seconds
 
 
-class AsyncConsumer(Definition):
-    """Processes the events of a queue, one consumer's position after the other.
+class AsyncConsumer(BaseConsumer):
+    """Processes the events of a queue, from the position of one registered consumer on.
 
     Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
     `process_batch(self, batch)` for a whole batch at a time. What a handler raises puts the event
@@ -87,11 +87,11 @@ class AsyncConsumer(Definition):
         self.__session: AsyncSession | None = None
         self.__loop: AsyncLoop | None = None
         self.__losses = LossCounter()
-        self.__counts = Counts()
+        self.__counts = ConsumerTotals()
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
         self.__lost = False  # a session of this run was lost
-        self.__outage: Outage | None = outage.begin()
+        self.__outage: Outage | None = begin_outage()
         self.__forked = False
 
     @property
@@ -99,7 +99,7 @@ class AsyncConsumer(Definition):
         """Whether `stop()` was called: a handler that takes long may look here and give up."""
         return self.__stop.is_set
 
-    def counts(self) -> Counts:
+    def counts(self) -> ConsumerTotals:
         """Return the totals of the batches that this object has finished, as it runs."""
         return self.__counts
 
@@ -129,7 +129,7 @@ class AsyncConsumer(Definition):
         error: BaseException | None = None
         try:
             with drain_on_signals(self.__drain):
-                await self.__keep_going()
+                await self.__reconnect_and_serve()
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -150,17 +150,17 @@ class AsyncConsumer(Definition):
     def __end(self) -> None:
         forking.unwatch(self)
         self.__running = False
-        self.__outage = outage.begin()
+        self.__outage = begin_outage()
         self.__stop.close()
         if self.__forked:
             raise RuntimeError(FORKED)
 
-    async def __keep_going(self) -> None:
+    async def __reconnect_and_serve(self) -> None:
         attempts = AsyncRetrying(
-            retry=retry_if_exception(self.__may_come_back),
+            retry=retry_if_exception(self.__may_reconnect),
             wait=wait_random_exponential(multiplier=RECONNECT_BASE, max=RECONNECT_MAX),
             sleep=self.__stop.wait,
-            before_sleep=self.__say_lost,
+            before_sleep=self.__log_lost,
             reraise=True,
         )
         async for attempt in attempts:
@@ -186,7 +186,7 @@ class AsyncConsumer(Definition):
         except HANDLER_ERRORS:
             raise
         except BaseException as error:
-            self.__say_ended(error)
+            self.__log_ended(error)
             raise
         finally:
             self.__session = self.__loop = None
@@ -206,34 +206,34 @@ class AsyncConsumer(Definition):
         self.__worked = True
         self.__outage = None
 
-    def __may_come_back(self, error: BaseException) -> bool:
+    def __may_reconnect(self, error: BaseException) -> bool:
         # A first connection that cannot be made, or lacks a right, is a mistake to be told, not an
         # outage to sit out.
         sit_out = self.__worked or self.__lost or is_session_lost(error)
         return sit_out and not self.__forked and is_loss(error)
 
-    def __say_lost(self, state: RetryCallState) -> None:
+    def __log_lost(self, state: RetryCallState) -> None:
         delay = state.next_action.sleep if state.next_action else 0.0
         error = state.outcome.exception() if state.outcome else None
         text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
         reason = printable(" ".join(str(error).split()))
         self.__lost = True
-        self.__outage = (self.__outage or outage.begin())._replace(reason=reason)
+        self.__outage = (self.__outage or begin_outage())._replace(reason=reason)
         logger.warning(text, self.name, self.queue, reason, delay)
 
     def __drain(self) -> Callable[[], None] | None:
         self.stop()
-        at_hand = self.__loop and self.__loop.at_hand
-        if not at_hand:
+        in_progress = self.__loop and self.__loop.in_progress
+        if not in_progress:
             return None
         text = "consumer %s of queue %s: finishing %s; again to stop now"
-        return partial(logger.info, text, self.name, self.queue, at_hand)
+        return partial(logger.info, text, self.name, self.queue, in_progress)
 
-    def __say_ended(self, error: BaseException) -> None:
-        at_hand = self.__loop and self.__loop.at_hand
-        if at_hand and not self.__forked:
+    def __log_ended(self, error: BaseException) -> None:
+        in_progress = self.__loop and self.__loop.in_progress
+        if in_progress and not self.__forked:
             text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
-            logger.error(text, self.name, self.queue, at_hand, describe(error))
+            logger.error(text, self.name, self.queue, in_progress, describe(error))
 
     def after_fork(self) -> int | None:
         """Stop being a consumer: this is a forked child."""

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy import locks
-from pgqpy.consumers.handling import StopRequested
+from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What both transaction shapes share: getting batches, waiting, calling handlers."""
+"""What both consumer loops share: opening batches, waiting, calling process_batch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import psycopg
 from pgqpy.calls import admin, consume
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
-from pgqpy.consumers.definition import handler_name
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.batch_limits import BatchLimits
+from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision
-from pgqpy.consumers.pace import Pace
+from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.retry import backoff, wanted_delay
-from pgqpy.consumers.silence import Silence
+from pgqpy.consumers.settings import handler_name
 from pgqpy.errors import BatchNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Call
     from pgqpy.consumers._async.session import AsyncSession
-    from pgqpy.consumers.counts import Counts
-    from pgqpy.consumers.definition import Definition
-    from pgqpy.consumers.loss import LossCounter
+    from pgqpy.consumers.connection_errors import LossCounter
+    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.status import ConsumerTotals
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.errors import EventNotFound
     from pgqpy.records import Batch, Event
@@ -43,12 +43,12 @@ class AsyncLoop:
 
     def __init__(
         self,
-        consumer: Definition,
+        consumer: BaseConsumer,
         session: AsyncSession,
         stop: AsyncWakeup,
         progress: Callable[[], None],
         losses: LossCounter,
-        counts: Counts,
+        counts: ConsumerTotals,
     ) -> None:
         self.consumer = consumer
         self.session = session
@@ -59,15 +59,17 @@ class AsyncLoop:
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent before a call that opens a batch
-        self.pace = Pace(most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval))
-        self.silence = Silence()
+        self.limits = BatchLimits(
+            most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval)
+        )
+        self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self._opened: AsyncOpenBatch
         self._failed_batches = 0  # in a row
 
     @property
-    def at_hand(self) -> str | None:
+    def in_progress(self) -> str | None:
         """What a handler is working on, for the log."""
         if self.event is not None:
             return f"event {self.event.id}"
@@ -80,7 +82,7 @@ class AsyncLoop:
         """
         wanted = before or self.open_settings
         *results, found = await self.send(*wanted, self._next_call())
-        while self.pace.took(found):
+        while self.limits.adapt(found):
             found = (await self.send(*self.open_settings, self._next_call()))[-1]
         return results, found
 
@@ -90,7 +92,7 @@ class AsyncLoop:
 
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
-        limits = (consumer.min_lag, *self.pace.limits)
+        limits = (consumer.min_lag, *self.limits.current)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def make_batch(self, info: Batch) -> AsyncOpenBatch:
@@ -104,11 +106,11 @@ class AsyncLoop:
         """Wait for a tick; at most poll_interval, should no notification come."""
         self.event = None
         await self.session.wait(self.consumer.poll_interval, self.stop)
-        if self.silence.due and not self.stop.is_set:
-            await self._look_for_ticks()
+        if self.missing_ticker.check_due and not self.stop.is_set:
+            await self._check_ticker()
         self.progress()
 
-    async def _look_for_ticks(self) -> None:
+    async def _check_ticker(self) -> None:
         consumer = self.consumer
         try:
             found = await self.session.runner.run(admin.get_queue_info(consumer.queue))
@@ -116,13 +118,13 @@ class AsyncLoop:
             if is_collision(error):
                 return  # with a compaction: the next look will do
             raise
-        complaint = self.silence.complaint(found)
-        if complaint:
+        reason = self.missing_ticker.warning(found)
+        if reason:
             text = (
                 "no ticker seems to run, so consumer %s of queue %s gets nothing (%s): "
                 "start one with `pgqpy ticker run`"
             )
-            logger.warning(text, consumer.name, consumer.queue, complaint)
+            logger.warning(text, consumer.name, consumer.queue, reason)
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it left off because of `stop`."""
@@ -144,8 +146,8 @@ class AsyncLoop:
         self._batch = None
         return not batch.unread
 
-    async def lost(self, batch: Batch, error: PgqError) -> bool:
-        """Say whether `error` means that the batch is not ours any more; log it if so (G5)."""
+    async def is_batch_lost(self, batch: Batch, error: PgqError) -> bool:
+        """Say whether `error` means that this consumer lost the batch; log it if so (G5)."""
         gone = isinstance(error, BatchNotFound)
         if not gone and self.session.extension and not self.session.lost:
             gone = await self.session.runner.run(consume.get_batch_info(batch)) is None
@@ -159,8 +161,8 @@ class AsyncLoop:
             )
         return gone
 
-    async def lacks(self, batch: Batch | None, error: EventNotFound) -> None:
-        """Treat setting aside an event that is not in the batch as a failure of process_batch."""
+    async def event_not_in_batch(self, batch: Batch | None, error: EventNotFound) -> None:
+        """Treat a retry of an event that is not in the batch as a failure of process_batch."""
         if batch is None or self.by_event or self.wants_stop(error):
             raise error
         await self.back_off(batch, error)
@@ -169,8 +171,8 @@ class AsyncLoop:
         """Say whether this error of a handler is to end run()."""
         return self.consumer.on_error == "stop" and wanted_delay(error) is None
 
-    def finished(self) -> None:
-        """Note that the batch that was opened last was finished."""
+    def batch_finished(self) -> None:
+        """Count the batch that was opened last: it was finished."""
         counts, batch = self.counts, self._opened
         counts.batches += 1
         counts.events += batch.size
@@ -178,7 +180,7 @@ class AsyncLoop:
         counts.dead += batch.failures.given_up
         self._failed_batches = 0
         self.event = None
-        self.silence.broken()
+        self.missing_ticker.batch_came()
         self.progress()
 
     async def back_off(self, batch: Batch, error: BaseException) -> None:

@@ -9,13 +9,13 @@ import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._async.loop import AsyncLoop
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
@@ -56,9 +56,9 @@ class AsyncPlainLoop(AsyncLoop):
             handled = await (self._events(batch) if self.by_event else self.handle_batch(batch))
             return await self._finish(batch) if handled else None
         except EventNotFound as error:
-            await self.lacks(info, error)
+            await self.event_not_in_batch(info, error)
         except PgqError as error:
-            if not await self.lost(info, error):
+            if not await self.is_batch_lost(info, error):
                 raise
         except HandlerFailed as failure:
             if self.by_event or self.wants_stop(failure.error):
@@ -73,13 +73,13 @@ class AsyncPlainLoop(AsyncLoop):
         async with aclosing(reader) as fetched:
             async for events in fetched:
                 batch.size += len(events)
-                if not await self._some(batch, events):
+                if not await self._handle(batch, events):
                     return False
                 if batch.failures.full:
                     await batch.failures.flush()
         return True
 
-    async def _some(self, batch: AsyncOpenBatch, events: list[Event]) -> bool:
+    async def _handle(self, batch: AsyncOpenBatch, events: list[Event]) -> bool:
         # The path of every event: local names, no call but the handler's.
         handle, stop = self.consumer.process_event, self.stop
         for event in events:
@@ -106,9 +106,9 @@ class AsyncPlainLoop(AsyncLoop):
         else:
             results, found = await self.open_next(*wanted)
         if results[-1]:
-            self.finished()
+            self.batch_finished()
         else:
-            await self.lost(batch.info, BatchLost(batch_id=batch.info.id))
+            await self.is_batch_lost(batch.info, BatchLost(batch_id=batch.info.id))
         return found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:

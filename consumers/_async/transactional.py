@@ -17,13 +17,13 @@ from psycopg.errors import ReadOnlySqlTransaction
 from pgqpy.calls import consume, read
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.loop import AsyncLoop
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.connection_errors import is_collision, is_loss
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision, is_loss
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
 from pgqpy.errors import (
@@ -50,16 +50,16 @@ class AsyncTransactionalLoop(AsyncLoop):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._info: Batch | None = None  # of the transaction at hand
-        self._careful = False
+        self._use_savepoints = False
         self._collisions = 0  # in a row
 
     async def run(self) -> None:
         """Work until `stop`; the batch at hand is then rolled back unless all was handled."""
         while not self.stop.is_set:
-            if not await self._turn():
+            if not await self._process_next():
                 await self.wait()
 
-    async def _turn(self) -> bool:
+    async def _process_next(self) -> bool:
         """Do one batch; False if there was none."""
         self._info = self.event = None
         try:
@@ -67,20 +67,20 @@ class AsyncTransactionalLoop(AsyncLoop):
                 handled = await self._work()
                 transaction.force_rollback = not handled
         except BatchNotFound as error:
-            if self._info is None or not await self.lost(self._info, error):
+            if self._info is None or not await self.is_batch_lost(self._info, error):
                 raise
             await self._pause()  # a handler that moves its own consumer does so again and again
         except EventNotFound as error:
-            await self.lacks(self._info, error)
+            await self.event_not_in_batch(self._info, error)
         except UnreadableEvent as error:
-            raise await self._located() or error from error
+            raise await self._find_unreadable() or error from error
         except (HandlerFailed, psycopg.Error) as error:
-            await self._settle(error)
+            await self._after_rollback(error)
         else:
             if handled and self._info is not None:
-                self._careful, self._collisions = False, 0
+                self._use_savepoints, self._collisions = False, 0
                 self.losses.clear()
-                self.finished()
+                self.batch_finished()
         return self._info is not None
 
     async def _work(self) -> bool:
@@ -105,8 +105,9 @@ class AsyncTransactionalLoop(AsyncLoop):
         return True
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
-        careful = self._careful or self.losses.begun  # to find the event that loses the connection
-        handle = self._in_savepoint if careful else self._without_savepoint
+        # Savepoints also find the event that loses the connection.
+        savepoints = self._use_savepoints or self.losses.begun
+        handle = self._in_savepoint if savepoints else self._without_savepoint
         reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
         async with aclosing(reader) as fetched:
             async for events in fetched:
@@ -117,13 +118,13 @@ class AsyncTransactionalLoop(AsyncLoop):
                     self.event = event
                     await handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:
-                    await self._take_back()  # before statements of our own
+                    await self._check_transaction()  # before statements of our own
                 if batch.failures.full:
                     await batch.failures.flush()
         return True
 
-    async def _take_back(self) -> None:
-        """Make sure that the transaction is ours, and that no handler's settings hinder us."""
+    async def _check_transaction(self) -> None:
+        """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
         if not await self.session.runner.run(savepoint.marked(self.session.role)):
             raise TransactionEnded
 
@@ -151,7 +152,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
 
-    async def _located(self) -> UnreadableEvent | None:
+    async def _find_unreadable(self) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         async with self.session.connection.transaction(force_rollback=True):
             _, info = await self.open_next()
@@ -159,7 +160,7 @@ class AsyncTransactionalLoop(AsyncLoop):
                 return None
             return await self.session.runner.unreadable(read.of_batch(info.id))
 
-    async def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
+    async def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
         error = await self._blame(error)
         if isinstance(error, HandlerFailed):
@@ -173,11 +174,12 @@ class AsyncTransactionalLoop(AsyncLoop):
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:
-            await self._collided()
+            logger.info("the transaction collided with another one, and is repeated")
+            await self._pause()
         elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error
-        elif self.by_event and not self._careful and not self.wants_stop(cause):
-            self._careful = True
+        elif self.by_event and not self._use_savepoints and not self.wants_stop(cause):
+            self._use_savepoints = True
         elif self.wants_stop(cause) or self.by_event:
             raise error
         else:
@@ -187,12 +189,8 @@ class AsyncTransactionalLoop(AsyncLoop):
         """Blame a handler for a read-only transaction, unless a new one is read only too."""
         if self._info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
-        (failover,) = await self.session.run(savepoint.READ_ONLY)
+        failover = await self.session.runner.run(savepoint.READ_ONLY)
         return error if failover else HandlerFailed(error)
-
-    async def _collided(self) -> None:
-        logger.info("the transaction collided with another one, and is repeated")
-        await self._pause()
 
     async def _pause(self) -> None:
         """Wait before a transaction is repeated: longer each time in a row."""

@@ -9,13 +9,13 @@ import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._sync.loop import Loop
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
@@ -56,9 +56,9 @@ class PlainLoop(Loop):
             handled = (self._events(batch) if self.by_event else self.handle_batch(batch))
             return self._finish(batch) if handled else None
         except EventNotFound as error:
-            self.lacks(info, error)
+            self.event_not_in_batch(info, error)
         except PgqError as error:
-            if not self.lost(info, error):
+            if not self.is_batch_lost(info, error):
                 raise
         except HandlerFailed as failure:
             if self.by_event or self.wants_stop(failure.error):
@@ -73,13 +73,13 @@ class PlainLoop(Loop):
         with closing(reader) as fetched:
             for events in fetched:
                 batch.size += len(events)
-                if not self._some(batch, events):
+                if not self._handle(batch, events):
                     return False
                 if batch.failures.full:
                     batch.failures.flush()
         return True
 
-    def _some(self, batch: OpenBatch, events: list[Event]) -> bool:
+    def _handle(self, batch: OpenBatch, events: list[Event]) -> bool:
         # The path of every event: local names, no call but the handler's.
         handle, stop = self.consumer.process_event, self.stop
         for event in events:
@@ -106,9 +106,9 @@ class PlainLoop(Loop):
         else:
             results, found = self.open_next(*wanted)
         if results[-1]:
-            self.finished()
+            self.batch_finished()
         else:
-            self.lost(batch.info, BatchLost(batch_id=batch.info.id))
+            self.is_batch_lost(batch.info, BatchLost(batch_id=batch.info.id))
         return found
 
     def send(self, *wanted: Call[Any]) -> list[Any]:

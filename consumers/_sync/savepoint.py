@@ -10,13 +10,13 @@ from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision
 from pgqpy.errors import PgqError, TransactionEnded
 
 if TYPE_CHECKING:

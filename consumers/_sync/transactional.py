@@ -17,13 +17,13 @@ from psycopg.errors import ReadOnlySqlTransaction
 from pgqpy.calls import consume, read
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.loop import Loop
-from pgqpy.consumers.handling import (
+from pgqpy.consumers.connection_errors import is_collision, is_loss
+from pgqpy.consumers.handlers import (
     HANDLER_ERRORS,
     HandlerFailed,
     check_result,
     is_own_cancellation,
 )
-from pgqpy.consumers.loss import is_collision, is_loss
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
 from pgqpy.errors import (
@@ -50,16 +50,16 @@ class TransactionalLoop(Loop):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._info: Batch | None = None  # of the transaction at hand
-        self._careful = False
+        self._use_savepoints = False
         self._collisions = 0  # in a row
 
     def run(self) -> None:
         """Work until `stop`; the batch at hand is then rolled back unless all was handled."""
         while not self.stop.is_set:
-            if not self._turn():
+            if not self._process_next():
                 self.wait()
 
-    def _turn(self) -> bool:
+    def _process_next(self) -> bool:
         """Do one batch; False if there was none."""
         self._info = self.event = None
         try:
@@ -67,20 +67,20 @@ class TransactionalLoop(Loop):
                 handled = self._work()
                 transaction.force_rollback = not handled
         except BatchNotFound as error:
-            if self._info is None or not self.lost(self._info, error):
+            if self._info is None or not self.is_batch_lost(self._info, error):
                 raise
             self._pause()  # a handler that moves its own consumer does so again and again
         except EventNotFound as error:
-            self.lacks(self._info, error)
+            self.event_not_in_batch(self._info, error)
         except UnreadableEvent as error:
-            raise self._located() or error from error
+            raise self._find_unreadable() or error from error
         except (HandlerFailed, psycopg.Error) as error:
-            self._settle(error)
+            self._after_rollback(error)
         else:
             if handled and self._info is not None:
-                self._careful, self._collisions = False, 0
+                self._use_savepoints, self._collisions = False, 0
                 self.losses.clear()
-                self.finished()
+                self.batch_finished()
         return self._info is not None
 
     def _work(self) -> bool:
@@ -105,8 +105,9 @@ class TransactionalLoop(Loop):
         return True
 
     def _events(self, batch: OpenBatch) -> bool:
-        careful = self._careful or self.losses.begun  # to find the event that loses the connection
-        handle = self._in_savepoint if careful else self._without_savepoint
+        # Savepoints also find the event that loses the connection.
+        savepoints = self._use_savepoints or self.losses.begun
+        handle = self._in_savepoint if savepoints else self._without_savepoint
         reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
         with closing(reader) as fetched:
             for events in fetched:
@@ -117,13 +118,13 @@ class TransactionalLoop(Loop):
                     self.event = event
                     handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:
-                    self._take_back()  # before statements of our own
+                    self._check_transaction()  # before statements of our own
                 if batch.failures.full:
                     batch.failures.flush()
         return True
 
-    def _take_back(self) -> None:
-        """Make sure that the transaction is ours, and that no handler's settings hinder us."""
+    def _check_transaction(self) -> None:
+        """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
         if not self.session.runner.run(savepoint.marked(self.session.role)):
             raise TransactionEnded
 
@@ -151,7 +152,7 @@ class TransactionalLoop(Loop):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
 
-    def _located(self) -> UnreadableEvent | None:
+    def _find_unreadable(self) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         with self.session.connection.transaction(force_rollback=True):
             _, info = self.open_next()
@@ -159,7 +160,7 @@ class TransactionalLoop(Loop):
                 return None
             return self.session.runner.unreadable(read.of_batch(info.id))
 
-    def _settle(self, error: HandlerFailed | psycopg.Error) -> None:
+    def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Decide what follows a transaction that was rolled back: another try, or the end."""
         error = self._blame(error)
         if isinstance(error, HandlerFailed):
@@ -173,11 +174,12 @@ class TransactionalLoop(Loop):
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:
-            self._collided()
+            logger.info("the transaction collided with another one, and is repeated")
+            self._pause()
         elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error
-        elif self.by_event and not self._careful and not self.wants_stop(cause):
-            self._careful = True
+        elif self.by_event and not self._use_savepoints and not self.wants_stop(cause):
+            self._use_savepoints = True
         elif self.wants_stop(cause) or self.by_event:
             raise error
         else:
@@ -187,12 +189,8 @@ class TransactionalLoop(Loop):
         """Blame a handler for a read-only transaction, unless a new one is read only too."""
         if self._info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
-        (failover,) = self.session.run(savepoint.READ_ONLY)
+        failover = self.session.runner.run(savepoint.READ_ONLY)
         return error if failover else HandlerFailed(error)
-
-    def _collided(self) -> None:
-        logger.info("the transaction collided with another one, and is repeated")
-        self._pause()
 
     def _pause(self) -> None:
         """Wait before a transaction is repeated: longer each time in a row."""

@@ -1,4 +1,4 @@
-"""Calls that manage queues (role pgq_admin) and tell about them (everybody)."""
+"""Calls for administrators: queues, consumers, configuration. Everybody may read the state."""
 
 from __future__ import annotations
 

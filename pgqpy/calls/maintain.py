@@ -1,4 +1,4 @@
-"""Calls of the ticker daemon. Needs the role pgq_ticker or pgq_admin, force_tick pgq_reader."""
+"""Calls for tickers. They need the role pgq_ticker or pgq_admin, force_tick pgq_reader."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def commit_stage(
     events: int,
     fingerprint: int | None = None,
 ) -> Call[int]:
-    """Give away what the stages hold: 1 = done, 0 = that was done before."""
+    """Release the events of the stages: 1 = done, 0 = it was done before."""
     params = (
         *_writing(queue, writer),
         check.maybe_bigint("epoch", epoch),

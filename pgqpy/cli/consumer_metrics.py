@@ -18,8 +18,7 @@ from pgqpy.ticker.web import CannotListen, Web, address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pgqpy.consumers.counts import Counts
-    from pgqpy.consumers.outage import Outage
+    from pgqpy.consumers.status import ConsumerTotals, Outage
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -38,7 +37,7 @@ class ConsumerMetrics:
         self._consumer = consumer
         # Called by the class: the application may have attributes with these names.
         kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-        self._counts: Counts = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
+        self._counts: ConsumerTotals = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
         self._outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
 
     def health(self) -> tuple[int, dict[str, Any]]:

@@ -17,7 +17,7 @@ import structlog
 from structlog.stdlib import ProcessorFormatter
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.consumers.definition import SETTINGS, nearest
+from pgqpy.consumers.settings import SETTINGS, nearest
 from pgqpy.consumers.texts import describe, traceback_text
 from pgqpy.errors import PgqError
 from pgqpy.ticker.logs import LEVELS, renderers

@@ -10,7 +10,7 @@ from pgqpy import locks
 from pgqpy.cli import failures
 from pgqpy.cli.options import Target
 from pgqpy.cli.output import show_rows
-from pgqpy.consumers.silence import is_late
+from pgqpy.consumers.missing_ticker import is_late
 from pgqpy.ticker.session import label
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.consumers.handling import HandlerFailed
+from pgqpy.consumers.handlers import HandlerFailed
 from tests.consumers.harness import CONSUMER, QUEUE, Maker
 from tests.support.waiting import eventually
 

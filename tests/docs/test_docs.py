@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.definition import SETTINGS, Definition
+from pgqpy.consumers.settings import SETTINGS, BaseConsumer
 from pgqpy.embedded import wheel_programs
 from pgqpy.spark.sink import options as sink_options
 from pgqpy.spark.source import options as source_options
@@ -80,7 +80,7 @@ def test_the_settings_of_consumers_are_all_described() -> None:
     described = {codes(name)[0]: default for name, default, _ in rows(CONSUMERS, "setting")}
     assert set(described) == set(SETTINGS) - {"queue", "name"}
     for name, default in described.items():
-        assert codes(default) == [repr(getattr(Definition, name)).replace("'", '"')]
+        assert codes(default) == [repr(getattr(BaseConsumer, name)).replace("'", '"')]
 
 
 def test_the_recipes_insert_and_consume_by_other_drivers(

@@ -1,4 +1,4 @@
-"""The client of who manages queues, and of who asks about them."""
+"""The part of the client for administrators: queues, consumers, configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AsyncManaging(AsyncBase):
-    """Manages queues, for which it needs the role pgq_admin, and tells about them."""
+    """Manages queues, which needs the role pgq_admin; reports their state to everybody."""
 
     async def create_queue(self, queue: str) -> int:
         """Create a queue with its tables and first tick.

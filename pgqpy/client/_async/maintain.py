@@ -1,4 +1,4 @@
-"""The client of the ticker daemon."""
+"""The part of the client for tickers: ticks, retries, maintenance."""
 
 from __future__ import annotations
 

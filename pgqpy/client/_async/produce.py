@@ -126,14 +126,14 @@ class AsyncProducing(AsyncBase):
         return count
 
     async def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
-        """Make this transaction a stage; its id. None: the epoch is committed already.
+        """Make this transaction a stage; return its id. None: the epoch is committed already.
 
-        For many tasks that write side by side, and may be repeated. Whatever a task's transaction
-        inserts into the queue, in whatever way, nobody is given before `commit_stage` names it.
+        For parallel tasks that may be repeated. Consumers get none of the events that a task's
+        transaction inserts into the queue before `commit_stage` names its stage.
 
         Args:
             queue: the queue's name.
-            writer: what is written once: a Spark query's id, say.
+            writer: the name of the writer: a Spark query's id, say.
             epoch: the part of it that is written now; they go up. None: all, and never again.
 
         Raises:
@@ -153,7 +153,7 @@ class AsyncProducing(AsyncBase):
         events: int,
         fingerprint: int | None = None,
     ) -> int:
-        """Give away the events of these stages, all in one batch: 1. 0: it was done before.
+        """Release the events of these stages, all in one batch: 1. 0: it was done before.
 
         Args:
             queue: the queue's name.
@@ -165,9 +165,9 @@ class AsyncProducing(AsyncBase):
                 sign: an epoch that is repeated must have the same. None: nothing is compared.
 
         Raises:
-            StageLost: not all of these stages wait any more; nothing was given away.
+            StageLost: not all of these stages wait any more; nothing was released.
             EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
-                a later epoch was committed; nothing was given away.
+                a later epoch was committed; nothing was released.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
             NotSupported: on the real extension.
         """
@@ -176,7 +176,7 @@ class AsyncProducing(AsyncBase):
         )
 
     async def drop_stage(self, queue: str, writer: str) -> int:
-        """Give up what a writer staged and did not commit: how many stages that were.
+        """Give up the stages of a writer that were not committed; return how many.
 
         Raises:
             NotSupported: on the real extension.

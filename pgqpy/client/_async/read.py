@@ -48,7 +48,7 @@ class AsyncReading(AsyncBase):
     async def fetch_batch_events(
         self, batch: Batch | int, fetch_size: int
     ) -> abc.AsyncGenerator[list[Event], None]:
-        """Iterate over the same events as lists of at most `fetch_size`, for who counts every step.
+        """Iterate over the same events as lists of at most `fetch_size`, which is faster.
 
         Close it if you stop early.
         """
@@ -69,7 +69,7 @@ class AsyncReading(AsyncBase):
     async def _read_small(self, batch: Batch | int, size: int) -> list[Event] | None:
         """Return the whole batch if it is small; None if it takes a cursor.
 
-        The ticks' word is a hint. If it promised too few, what was read is thrown away.
+        The ticks only estimate the number of events. If there are more, what was read is dropped.
         """
         if not calls.read.fits(batch, size):
             return None

@@ -1,4 +1,4 @@
-"""The client of who reads ranges of ticks by itself."""
+"""The part of the client for reading tick ranges without a batch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class AsyncTickReading(AsyncBase):
     """Reads ranges of ticks, and keeps a subscription behind them. Needs the role pgq_reader.
 
-    A pair of ticks names the same events whenever they are read. So who keeps pairs of its own, as
-    a stream's checkpoint does, needs batches no more: only a subscription that keeps the events.
+    Two ticks name the same events whenever they are read. A reader that stores tick ids itself, as
+    a stream's checkpoint does, needs no batches: only a subscription that keeps the events.
 
         client.pin_range("orders", "lake", at, to)   # before `to` is written down
         for event in client.get_tick_events("orders", at, to):
@@ -28,7 +28,7 @@ class AsyncTickReading(AsyncBase):
     async def get_tick_info(
         self, queue: str, from_tick: int | None = None, to_tick: int | None = None
     ) -> list[TickInfo]:
-        """List the ticks from which on every event is still there. Everybody may call it.
+        """List the ticks whose later events are all still stored. Everybody may call it.
 
         Args:
             queue: the queue's name.
@@ -44,7 +44,7 @@ class AsyncTickReading(AsyncBase):
         """List the stages whose events came after one tick, up to another: see commit_stage.
 
         Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
+            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`.
         """
         return await self.runner.run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
 
@@ -53,7 +53,7 @@ class AsyncTickReading(AsyncBase):
     ) -> str:
         """Return the SELECT that reads the events after one tick, up to another, in no order.
 
-        Run it in the transaction that asked for it: only so long is rotation kept away.
+        Run it in the same transaction: rotation waits only for that.
 
         Args:
             queue: the queue's name.
@@ -63,7 +63,7 @@ class AsyncTickReading(AsyncBase):
                 of no stage; None: all.
 
         Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`;
+            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`;
             InvalidArgument: a stage is not one of the range's.
         """
         return await self.runner.run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
@@ -71,13 +71,13 @@ class AsyncTickReading(AsyncBase):
     async def get_tick_events(
         self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE
     ) -> abc.AsyncIterator[Event]:
-        """Iterate over the events after one tick, up to another, by id; `fetch_size` are held.
+        """Iterate over the events after one tick, up to another, by id; memory holds `fetch_size`.
 
-        What the batches in between held, but for retried events, which belong to one consumer.
-        Inside a transaction, read to the end before it ends.
+        They are the events of the batches in between. Retried events, which belong to one consumer,
+        are left out. Inside a transaction, read to the end before it ends.
 
         Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation took what came after `from_tick`.
+            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`.
         """
         size = calls.read.fetch_size(fetch_size)
         name, held = calls.read.cursor_name(to_tick), self.runner.alone()
@@ -95,10 +95,10 @@ class AsyncTickReading(AsyncBase):
             await self.runner.abandon_cursor(name, held=held)
 
     async def pin_range(self, queue: str, consumer: str, from_tick: int, to_tick: int) -> int:
-        """Keep the ticks of a range that a subscription will read. The range before is let go.
+        """Keep the ticks of a range that a subscription will read; release the range before.
 
-        From the subscription's position on, rotation takes nothing. But ticks that nobody refers
-        to are thinned out: pin a range before you write it down anywhere.
+        Rotation removes no event after the subscription's position. But ticks that no consumer
+        refers to are thinned out: pin a range before you store its ticks anywhere.
 
         Returns:
             1 kept from now on, 0 kept already.
@@ -114,7 +114,7 @@ class AsyncTickReading(AsyncBase):
     ) -> int:
         """Move a subscription from one tick to a later one, if it is at the first.
 
-        Say it when you will not read the range again: rotation may take it then.
+        Call it when you will not read the range again: rotation may remove it then.
 
         Returns:
             1 moved, 0 it is at `to_tick` already.

@@ -1,4 +1,4 @@
-"""[Generated from _async/admin.py by tools/unasync.py: edit that file, not this one.] The client of who manages queues, and of who asks about them."""
+"""[Generated from _async/admin.py by tools/unasync.py: edit that file, not this one.] The part of the client for administrators: queues, consumers, configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Managing(Base):
-    """Manages queues, for which it needs the role pgq_admin, and tells about them."""
+    """Manages queues, which needs the role pgq_admin; reports their state to everybody."""
 
     def create_queue(self, queue: str) -> int:
         """Create a queue with its tables and first tick.

@@ -1,4 +1,4 @@
-"""[Generated from _async/maintain.py by tools/unasync.py: edit that file, not this one.] The client of the ticker daemon."""
+"""[Generated from _async/maintain.py by tools/unasync.py: edit that file, not this one.] The part of the client for tickers: ticks, retries, maintenance."""
 
 from __future__ import annotations
 

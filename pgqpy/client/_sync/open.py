@@ -1,4 +1,4 @@
-"""[Generated from _async/open.py by tools/unasync.py: edit that file, not this one.] Opening of connections: no other module connects to a database."""
+"""[Generated from _async/open.py by tools/unasync.py: edit that file, not this one.] How connections are opened: no other module connects to a database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_session(
     defaults: Mapping[str, Any] | None = None,
     any_owner: bool = False,
 ) -> AnyAsyncConnection:
-    """Connect for SQL of ours only, in autocommit; set and check all that in one round trip.
+    """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
 
     Args:
         dsn: where; what it says itself goes before `defaults`.

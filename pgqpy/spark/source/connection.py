@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
-from pgqpy.consumers.loss import is_loss
+from pgqpy.consumers.connection_errors import is_loss
 from pgqpy.consumers.waiting import Wakeup, take_notifications
 from pgqpy.spark.connect import check_schema, error_and_delay, retrying
 

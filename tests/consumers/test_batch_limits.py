@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers.pace import LONGEST_REACH, Pace
+from pgqpy.consumers.batch_limits import MAX_INTERVAL, BatchLimits
 from pgqpy.records import Batch
 
 if TYPE_CHECKING:
@@ -96,31 +96,31 @@ def test_a_clock_that_was_set_ends_no_consumer_that_is_behind(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "reach"), [(-60, None), (0, None), (61 * 365 * 86400, LONGEST_REACH)]
+    ("seconds", "interval"), [(-60, None), (0, None), (61 * 365 * 86400, MAX_INTERVAL)]
 )
-def test_a_reach_is_never_out_of_range(seconds: int, reach: timedelta | None) -> None:
-    pace = Pace(most=1000)
-    pace.took(batch(1))
-    pace.took(batch(seconds))
-    assert pace.limits[1] == reach
+def test_min_interval_is_never_out_of_range(seconds: int, interval: timedelta | None) -> None:
+    limits = BatchLimits(most=1000)
+    limits.adapt(batch(1))
+    limits.adapt(batch(seconds))
+    assert limits.current[1] == interval
 
 
 def test_the_last_ticks_are_not_waited_for() -> None:
-    pace = Pace(most=1000)
-    assert not pace.took(batch(1))
-    assert limits(pace) == (None, None)
-    assert not pace.took(batch(1))
-    assert limits(pace) == (1000, timedelta(seconds=2))
-    assert not pace.took(batch(3))
-    assert limits(pace) == (1000, timedelta(seconds=6))
-    assert pace.took(None)  # fewer ticks than that: the next one, please
-    assert limits(pace) == (None, None)
-    assert not pace.took(batch(1))
-    assert not pace.took(None)  # nothing at all: now it waits
+    limits = BatchLimits(most=1000)
+    assert not limits.adapt(batch(1))
+    assert current(limits) == (None, None)
+    assert not limits.adapt(batch(1))
+    assert current(limits) == (1000, timedelta(seconds=2))
+    assert not limits.adapt(batch(3))
+    assert current(limits) == (1000, timedelta(seconds=6))
+    assert limits.adapt(None)  # fewer ticks than that: the next one, please
+    assert current(limits) == (None, None)
+    assert not limits.adapt(batch(1))
+    assert not limits.adapt(None)  # nothing at all: now it waits
 
 
-def limits(pace: Pace) -> Any:
-    return pace.limits
+def current(limits: BatchLimits) -> Any:
+    return limits.current
 
 
 def batch(span: int) -> Batch:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from pgqpy.consumers import AsyncConsumer, Consumer, ConsumerSettings
-from pgqpy.consumers.definition import SETTINGS
+from pgqpy.consumers.settings import SETTINGS
 
 
 class Whole(Consumer):

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pgqpy.consumers import silence
-from pgqpy.consumers.silence import LOOK_EVERY, WARN_EVERY, Silence
+from pgqpy.consumers import missing_ticker
+from pgqpy.consumers.missing_ticker import CHECK_EVERY, WARN_EVERY, MissingTicker
 from pgqpy.records import QueueInfo
 from tests.support.waiting import eventually
 
@@ -46,30 +46,30 @@ class Clock:
 
 def test_it_looks_after_a_while_complains_at_the_second_look_and_then_rarely() -> None:
     clock = Clock()
-    quiet = Silence(clock)
+    check = MissingTicker(clock)
     looks: list[str | None] = []
     for _ in range(3):
-        assert not quiet.due
-        clock.now += LOOK_EVERY
-        if quiet.due:
-            looks.append(quiet.complaint([queue_info()]))
+        assert not check.check_due
+        clock.now += CHECK_EVERY
+        if check.check_due:
+            looks.append(check.warning([queue_info()]))
     assert looks == [None, "last tick 3600 s ago, 5 event(s) wait"]
-    clock.now += WARN_EVERY - LOOK_EVERY
-    assert quiet.due
+    clock.now += WARN_EVERY - CHECK_EVERY
+    assert check.check_due
 
 
 def test_a_batch_puts_the_look_off() -> None:
     clock = Clock()
-    quiet = Silence(clock)
-    clock.now += LOOK_EVERY
-    quiet.broken()
-    assert not quiet.due
+    check = MissingTicker(clock)
+    clock.now += CHECK_EVERY
+    check.batch_came()
+    assert not check.check_due
 
 
 @pytest.mark.parametrize("change", [{"last_tick_id": 8}, {"ticker_lag": SECOND}])
 def test_a_queue_that_is_ticked_between_two_looks_is_fine(change: dict[str, Any]) -> None:
-    quiet = Silence()
-    seen = [quiet.complaint([queue_info(**each)]) for each in ({}, change, {})]
+    check = MissingTicker()
+    seen = [check.warning([queue_info(**each)]) for each in ({}, change, {})]
     assert seen == [None, None, None]
 
 
@@ -89,11 +89,11 @@ def test_a_queue_that_is_ticked_between_two_looks_is_fine(change: dict[str, Any]
 def test_a_queue_is_late_when_a_ticker_would_have_ticked_it(
     change: dict[str, Any], late: bool
 ) -> None:
-    assert silence.is_late(queue_info(**change)) is late
+    assert missing_ticker.is_late(queue_info(**change)) is late
 
 
 def test_a_consumer_without_a_ticker_warns_once(queue, make, connection, log, monkeypatch):
-    monkeypatch.setattr(silence, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(missing_ticker, "CHECK_EVERY", 0.0)
     queue.client.insert_event("orders", "test", "waits")
     make.start(lambda event: None, poll_interval=0.01)
     eventually(lambda: "consumer billing of queue orders runs" in log.text)

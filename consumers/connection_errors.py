@@ -1,4 +1,4 @@
-"""Errors that mean a lost connection, or a collision to repeat; a count of losses at one event."""
+"""Which errors mean a lost connection, which a collision; how often one event lost it."""
 
 from __future__ import annotations
 

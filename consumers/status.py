@@ -1,9 +1,20 @@
-"""How long, and why, a running consumer has had no database session: for its health only."""
+"""What a running consumer tells about itself: totals, and since when it has no connection."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import NamedTuple
+
+
+@dataclass
+class ConsumerTotals:
+    """Totals of the batches that were finished since the consumer was made."""
+
+    batches: int = 0
+    events: int = 0
+    retries: int = 0
+    dead: int = 0
 
 
 class Outage(NamedTuple):
@@ -18,6 +29,6 @@ class Outage(NamedTuple):
         return f"{text}: {self.reason}" if self.reason else text
 
 
-def begin() -> Outage:
-    """Begin an outage: nothing was tried yet."""
+def begin_outage() -> Outage:
+    """Return an outage that begins now."""
     return Outage(time.monotonic())

@@ -1,4 +1,4 @@
-"""Errors and results of handlers: which errors are their own, which results mean undone work."""
+"""What handlers raise and return: which errors are theirs, which results mean undone work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer class says about itself, and whether it makes sense: no I/O."""
+"""The settings of a consumer class, and the checks of settings and handlers. No I/O."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ConsumerSettings(TypedDict, total=False):
     retry_max: float
 
 
-class Definition:
-    """The class attributes of a consumer.
+class BaseConsumer:
+    """The settings of a consumer, as class attributes.
 
     Set them in the class, or for one instance by keyword: `Billing(dsn, fetch_size=100)`.
     """
@@ -78,7 +78,9 @@ class Definition:
         return RetryPolicy(self.max_retries, self.retry_base, self.retry_max)
 
 
-SETTINGS = tuple(key for key in Definition.__annotations__ if key[0] != "_" and key not in HANDLERS)
+SETTINGS = tuple(
+    key for key in BaseConsumer.__annotations__ if key[0] != "_" and key not in HANDLERS
+)
 
 
 def where_to_connect(dsn: str | None) -> str:
@@ -86,7 +88,7 @@ def where_to_connect(dsn: str | None) -> str:
     return Settings().dsn if dsn is None else dsn
 
 
-def handler_name(consumer: Definition) -> str:
+def handler_name(consumer: BaseConsumer) -> str:
     """Return which of the two handlers the class has; TypeError unless exactly one."""
     written = [name for name in HANDLERS if callable(getattr(consumer, name, None))]
     if len(written) != 1:
@@ -110,7 +112,7 @@ def _bare(name: str) -> str:
     return "".join(word.removesuffix("s").removesuffix("ie").removesuffix("y") for word in words)
 
 
-def check(consumer: Definition) -> None:
+def check(consumer: BaseConsumer) -> None:
     """Raise TypeError or ValueError, naming the class and the attribute that is wrong."""
     _check_spelling(consumer)
     for key, (right, wanted) in CHECKS.items():
@@ -122,7 +124,7 @@ def check(consumer: Definition) -> None:
     _check_handler(consumer)
 
 
-def _check_handler(consumer: Definition) -> None:
+def _check_handler(consumer: BaseConsumer) -> None:
     name = handler_name(consumer)
     handler = getattr(consumer, name)
     owner = type(consumer).__name__
@@ -162,11 +164,11 @@ def _layers(handler: Any) -> Iterator[Any]:
             handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
 
 
-def _check_spelling(consumer: Definition) -> None:
+def _check_spelling(consumer: BaseConsumer) -> None:
     """Refuse a misspelt setting. An attribute of the application's own is none of our business."""
     for place in (vars(consumer), *map(vars, type(consumer).__mro__)):
         for key, value in place.items():
-            own = key.startswith("_") or hasattr(Definition, key) or callable(value)
+            own = key.startswith("_") or hasattr(BaseConsumer, key) or callable(value)
             meant = "" if own or hasattr(value, "__get__") else nearest(key, alike=0.85)
             # Without queue or name nothing starts; `queues` or `names` is no misspelling.
             if meant and not meant.endswith((" queue?", " name?")):

@@ -1,4 +1,4 @@
-"""When a consumer that gets no batch says that nobody seems to tick. No I/O."""
+"""When a consumer that gets no batch warns that no ticker seems to run. No I/O."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ if TYPE_CHECKING:
 
     from pgqpy.records import QueueInfo
 
-LOOK_EVERY = 5.0  # seconds without a batch
+CHECK_EVERY = 5.0  # seconds without a batch
 WARN_EVERY = 600.0  # seconds
-SLACK = timedelta(seconds=10)  # a ticker that restarts, or is busy, is not missing
+SLACK = timedelta(seconds=10)  # for a ticker that restarts or is busy
 
 
-class Silence:
-    """Knows for how long no batch came, and when that was last complained of.
+class MissingTicker:
+    """Knows how long no batch came, and when the last warning was.
 
-    Without a ticker nothing fails: events go in, and no batch comes. Who forgot to start one would
-    sit for ever in front of a program that seems to work.
+    Without a ticker nothing fails: events go in, and no batch comes. A user who forgot to start a
+    ticker would wait for ever in front of a program that seems to work.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._suspect: int | None = None  # the tick that was the last one, and late, a look ago
-        self._look_at = clock() + LOOK_EVERY
+        self._suspect: int | None = None  # the last tick, if it was late at the last check
+        self._next_check = clock() + CHECK_EVERY
 
-    def broken(self) -> None:
+    def batch_came(self) -> None:
         """Note that a batch came."""
         self._suspect = None
-        self._look_at = max(self._look_at, self._clock() + LOOK_EVERY)
+        self._next_check = max(self._next_check, self._clock() + CHECK_EVERY)
 
     @property
-    def due(self) -> bool:
-        """Whether it is time to look at the queue."""
-        return self._clock() >= self._look_at
+    def check_due(self) -> bool:
+        """Whether it is time to ask for the state of the queue."""
+        return self._clock() >= self._next_check
 
-    def complaint(self, queues: list[QueueInfo]) -> str | None:
-        """Judge what the look found: the text of a warning, or None.
+    def warning(self, queues: list[QueueInfo]) -> str | None:
+        """Return the reason for a warning, or None if there is none to give.
 
         Late once is not enough: the event after a long rest makes its queue late for the
         milliseconds until the ticker sees it.
         """
-        self._look_at = self._clock() + LOOK_EVERY
+        self._next_check = self._clock() + CHECK_EVERY
         late = next(filter(is_late, queues), None)
         before, self._suspect = self._suspect, (late.last_tick_id or 0) if late else None
         if late is None or before != self._suspect:
             return None
-        self._look_at = self._clock() + WARN_EVERY
+        self._next_check = self._clock() + WARN_EVERY
         lag = late.ticker_lag
         last = "never" if lag is None else f"{lag.total_seconds():.0f} s ago"
         return f"last tick {last}, {late.ev_new or 0} event(s) wait"

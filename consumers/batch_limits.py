@@ -1,0 +1,58 @@
+"""How many ticks a batch spans: more of them the longer a consumer is behind. No I/O.
+
+The ticker ticks every few milliseconds. A batch costs a commit and some round trips, however few
+events are in it: a consumer that took the ticks one by one, and is a little slower than they
+come, would fall behind for ever, and after an outage never catch up.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgqpy.records import Batch
+
+Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
+
+MAX_INTERVAL = timedelta(days=365)  # a min_interval of more than a century is refused
+
+
+class BatchLimits:
+    """The min_count and min_interval for next_batch.
+
+    min_interval doubles each time a batch was there at once; min_count ends a batch that would get
+    too large.
+    """
+
+    def __init__(self, *, most: int, own: Limits = (None, None)) -> None:
+        """Take how many events make a batch large enough, by the ticks' hints.
+
+        `own` limits, which the application set, are kept as they are.
+        """
+        self._most = most
+        self._own = own
+        self._has_batch = False  # and did not wait since
+        self._interval: timedelta | None = None
+
+    @property
+    def current(self) -> Limits:
+        """The limits to ask for the next batch with; (None, None) is the next tick."""
+        return self._own if self._interval is None else (self._most, self._interval)
+
+    def adapt(self, batch: Batch | None) -> bool:
+        """Adapt the limits to what next_batch returned; True: ask once more, now without limits.
+
+        None under limits means only that the ticks left do not span the interval.
+        """
+        if batch is None:
+            again = self._interval is not None
+            self._has_batch, self._interval = False, None
+            return again
+        if self._has_batch and self._own == (None, None):
+            # A clock that was set back or forward between the ticks makes their distance negative
+            # or very large: neither says how many ticks to take.
+            interval = 2 * (batch.tick_time - batch.prev_tick_time)
+            self._interval = min(interval, MAX_INTERVAL) if interval > timedelta(0) else None
+        self._has_batch = True
+        return False
