@@ -1,4 +1,4 @@
-"""What becomes of a running consumer in a forked child: nothing, and it can do no harm.
+"""How a forked child loses the connection of a running consumer, so that it does no harm.
 
 A fork shares the connection's socket. Whatever the child sent on it (a ROLLBACK while its stack
 unwinds, a goodbye when it exits) would reach the parent's session. So the child's copy of the
@@ -22,7 +22,7 @@ class Forkable(Protocol):
 
 
 def watch(owner: Forkable) -> None:
-    """Look after `owner` in forked children, as long as it lives or until `unwatch`."""
+    """Cut `owner` off its connection in forked children, as long as it lives or until `unwatch`."""
     _running.add(owner)
 
 

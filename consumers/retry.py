@@ -1,4 +1,4 @@
-"""When a failing event comes again, and when it is given up: pure decisions, no I/O."""
+"""When a failed event is retried, and when it is given up. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; the next one is not held up."""
+"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; a second signal ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch that handlers see: its events as a stream, and the way to set some aside."""
+"""The batch that process_batch gets: a stream of events, and a way to retry some."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class AsyncOpenBatch:
-    """An open batch. Iterate over it for its events, as often as you like: it reads as it goes.
+    """An open batch. Iterate over it to read its events, as often as you like.
 
-    Whatever its size, `fetch_size` events are in memory. `info` tells its ticks and its id.
+    Memory holds `fetch_size` events, whatever the size of the batch. `info` has its id and ticks.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class AsyncOpenBatch:
 
     @property
     def unread(self) -> bool:
-        """Whether somebody began to read the events and did not get to the end."""
+        """Whether the handler began to read the events and stopped before the last one."""
         return self.begun and not self.complete
 
     def retry(self, event: Event, after: float | timedelta) -> None:
@@ -51,13 +51,13 @@ class AsyncOpenBatch:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         self._check_open()
-        self.begun = True  # also if nobody asks for the first event, as a map() that is dropped
+        self.begun = True  # even if no event is read, as by a map() that is dropped
         stream = self._read()
         self._streams.append(stream)
         return stream
 
     async def close(self) -> None:
-        """End what is still being read, before anything else is done with the connection."""
+        """Close the streams that are still open, so that the connection is free."""
         self._closed = True
         for stream in self._streams:
             await stream.aclose()

@@ -1,4 +1,4 @@
-"""One running process a consumer: a session advisory lock, and who holds it."""
+"""The advisory lock that allows one running process for each consumer."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and
 
 
 class Backend(NamedTuple):
-    """A server process. Process ids are used again, so its start belongs to its identity."""
+    """A server process. Process ids are reused, so its start time identifies it too."""
 
     pid: int
     start: datetime | None
 
 
 class AsyncRunningLock:
-    """The lock of one consumer, across the sessions that it goes through."""
+    """The lock of one consumer. Each new session of the process takes it again."""
 
     def __init__(self, queue: str, consumer: str) -> None:
         self.queue = queue

@@ -39,7 +39,7 @@ logger = logging.getLogger("pgqpy.consumers")
 
 
 class AsyncLoop:
-    """One session's work: batch after batch until `stop`. `progress` is called for each."""
+    """Processes batch after batch in one session until `stop`; calls `progress` after each."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class AsyncLoop:
         self.counts = counts
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
-        self.open_settings: tuple[Call[Any], ...] = ()  # sent before a call that opens a batch
+        self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
         self.limits = BatchLimits(
             most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval)
         )
@@ -70,7 +70,7 @@ class AsyncLoop:
 
     @property
     def in_progress(self) -> str | None:
-        """What a handler is working on, for the log."""
+        """The event or batch that a handler is working on, for the log."""
         if self.event is not None:
             return f"event {self.event.id}"
         return None if self._batch is None else f"batch {self._batch.id}"
@@ -78,7 +78,7 @@ class AsyncLoop:
     async def open_next(self, *before: Call[Any]) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
-        An unfinished batch is given again. Without calls, the `open_settings` go before.
+        An unfinished batch is given again. Without other calls, `open_settings` are sent first.
         """
         wanted = before or self.open_settings
         *results, found = await self.send(*wanted, self._next_call())
@@ -103,7 +103,7 @@ class AsyncLoop:
         return self._opened
 
     async def wait(self) -> None:
-        """Wait for a tick; at most poll_interval, should no notification come."""
+        """Wait for the notification of a tick, at most for poll_interval."""
         self.event = None
         await self.session.wait(self.consumer.poll_interval, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
@@ -116,7 +116,7 @@ class AsyncLoop:
             found = await self.session.runner.run(admin.get_queue_info(consumer.queue))
         except psycopg.Error as error:
             if is_collision(error):
-                return  # with a compaction: the next look will do
+                return  # with a compaction: the next check will do
             raise
         reason = self.missing_ticker.warning(found)
         if reason:
@@ -127,7 +127,7 @@ class AsyncLoop:
             logger.warning(text, consumer.name, consumer.queue, reason)
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:
-        """Call process_batch; False if it left off because of `stop`."""
+        """Call process_batch; False if it stopped reading because of `stop`."""
         self._batch = batch.info
         try:
             result = await self.consumer.process_batch(batch, *more)

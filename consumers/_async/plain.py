@@ -1,4 +1,4 @@
-"""At-least-once: no transaction is open while handlers run; their effects are elsewhere."""
+"""The loop for at-least-once delivery: no transaction is open while handlers run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ COLLISION_MAX = 1.0  # seconds
 
 
 class AsyncPlainLoop(AsyncLoop):
-    """Takes a batch, hands out its events, finishes it, takes the next."""
+    """Opens a batch, calls the handler for its events, finishes it, opens the next."""
 
     async def run(self) -> None:
-        """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
+        """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
             self.open_settings = (ASYNC_COMMIT,)
         _, found = await self.open_next()
@@ -68,7 +68,7 @@ class AsyncPlainLoop(AsyncLoop):
         return found
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
-        """Hand out the events one by one; False if `stop` came before the last one."""
+        """Call the handler for each event; False if `stop` came before the last one."""
         reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
         async with aclosing(reader) as fetched:
             async for events in fetched:
@@ -99,10 +99,11 @@ class AsyncPlainLoop(AsyncLoop):
         return True
 
     async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:
-        """Write the failures, finish and take the next batch, all in one round trip."""
+        """Write the failures, finish the batch and open the next one, in one round trip."""
         wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        found: Batch | None = None
         if self.stop.is_set:
-            results, found = await self.send(*wanted), None
+            results = await self.send(*wanted)
         else:
             results, found = await self.open_next(*wanted)
         if results[-1]:

@@ -47,7 +47,7 @@ class AsyncSession:
 
     @classmethod
     async def open(cls, dsn: str, application: str) -> AsyncSession:
-        """Connect and set up the session; ConnectionFailed if there is no way."""
+        """Connect and set up the session; ConnectionFailed if that fails."""
         connection = await open_session(
             dsn,
             SETTINGS,
@@ -69,7 +69,7 @@ class AsyncSession:
             raise SchemaTooNew(installed=version, shipped=shipped_version())
 
     async def hand_over(self) -> None:
-        """Give the role's and the database's settings back: handlers use the connection now."""
+        """Restore the settings of the role and the database: handlers use the connection now."""
         await self.connection.execute(resetting(PINNED).encode())
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
@@ -80,7 +80,7 @@ class AsyncSession:
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is of no use any more."""
+        """Whether the connection is closed."""
         return self.connection.closed
 
     async def register(self, queue: str, consumer: str) -> None:
@@ -104,7 +104,7 @@ class AsyncSession:
             self._take_notifications()
 
     def storable(self, text: str) -> str:
-        """Return a text of ours so that a database in any encoding can hold it."""
+        """Escape what the encoding of the database may lack."""
         if _encoding.holds_everything(self.connection):
             return text
         return text.encode("ascii", "backslashreplace").decode()

@@ -1,8 +1,7 @@
 """Exactly once at home (G9): handlers work in the transaction that finishes the batch.
 
-Optimistic: no savepoint per event. If a handler raises, everything is rolled back and the batch
-done again with a savepoint around each event, so that only the failing one goes to the retry
-queue.
+Events have no savepoints at first. If a handler raises, the transaction is rolled back, and the
+batch is processed again with a savepoint around each event: only the failing event is retried.
 """
 
 from __future__ import annotations
@@ -49,18 +48,18 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._info: Batch | None = None  # of the transaction at hand
+        self._info: Batch | None = None  # of the open transaction
         self._use_savepoints = False
         self._collisions = 0  # in a row
 
     async def run(self) -> None:
-        """Work until `stop`; the batch at hand is then rolled back unless all was handled."""
+        """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
         while not self.stop.is_set:
             if not await self._process_next():
                 await self.wait()
 
     async def _process_next(self) -> bool:
-        """Do one batch; False if there was none."""
+        """Process the next batch; False if there is none."""
         self._info = self.event = None
         try:
             async with self.session.connection.transaction() as transaction:

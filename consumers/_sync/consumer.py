@@ -104,14 +104,14 @@ class Consumer(BaseConsumer):
         return self.__counts
 
     def outage(self) -> Outage | None:
-        """Return since when and why run() has no connection to take batches from; None: it has."""
+        """Return since when and why run() has no connection; None if it has one."""
         return self.__outage
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
 
-        The event at hand is finished. A batch that is not through stays unfinished and is given
-        again; with `process_batch` the batch at hand is finished.
+        The current event is finished. A batch with more events stays unfinished and is given
+        again. With `process_batch` the current batch is finished.
         """
         self.__stop.set()
 
@@ -168,7 +168,7 @@ class Consumer(BaseConsumer):
                 self.__serve(attempt.retry_state)
 
     def __serve(self, state: RetryCallState) -> None:
-        """Live one session: connect, take the lock, process until stopped or lost."""
+        """Run one session: connect, take the lock, process until stopped or lost."""
 
         def progress() -> None:
             state.attempt_number = 1  # the next loss is a new one: no long delay for it
@@ -207,10 +207,9 @@ class Consumer(BaseConsumer):
         self.__outage = None
 
     def __may_reconnect(self, error: BaseException) -> bool:
-        # A first connection that cannot be made, or lacks a right, is a mistake to be told, not an
-        # outage to sit out.
-        sit_out = self.__worked or self.__lost or is_session_lost(error)
-        return sit_out and not self.__forked and is_loss(error)
+        # A first connection that fails is a mistake to report, not an outage to wait for.
+        wait = self.__worked or self.__lost or is_session_lost(error)
+        return wait and not self.__forked and is_loss(error)
 
     def __log_lost(self, state: RetryCallState) -> None:
         delay = state.next_action.sleep if state.next_action else 0.0

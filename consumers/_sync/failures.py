@@ -1,4 +1,4 @@
-"""[Generated from _async/failures.py by tools/unasync.py: edit that file, not this one.] The events of a batch that go to the retry queue or are given up, written in few calls."""
+"""[Generated from _async/failures.py by tools/unasync.py: edit that file, not this one.] The failed events of a batch: those to retry and those to give up."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ logger = logging.getLogger("pgqpy.consumers")
 
 
 class Failures:
-    """What is to be written when the batch is finished, or before when it gets too much.
+    """Collects retries and dead events until the batch is finished, or until there are many.
 
-    Written before, an event may come twice should we crash: in the batch that is given again,
-    and out of the retry queue. At-least-once allows that; memory without bound is worse (G8).
+    If they are written before the end and the process crashes, an event comes twice: in the batch
+    that is given again, and from the retry queue. At-least-once allows that; unbounded memory
+    would be worse (G8).
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Failures:
         return len(self._retries) + len(self._dead) >= self._limit
 
     def judge(self, event: Event, error: BaseException) -> None:
-        """Decide what becomes of an event whose handler raised, and say so in the log."""
+        """Decide whether a failed event is retried or dead, and log it."""
         verdict = self._policy.judge(event, error)
         if isinstance(verdict, Dead):
             self.given_up += 1
@@ -60,7 +61,7 @@ class Failures:
         self._retries.append((event, after))
 
     def calls(self) -> list[Call[Any]]:
-        """Return the calls that write all this; they go before finish_batch."""
+        """Return the calls that write them; they go before finish_batch."""
         wanted: list[Call[Any]] = []
         if self._dead:
             wanted.append(dead_events.event_dead(self._batch, self._dead))
@@ -71,7 +72,7 @@ class Failures:
         return wanted
 
     def flush(self) -> None:
-        """Write it now."""
+        """Write them now."""
         wanted = self.calls()
         if wanted:
             self._session.runner.run_all(*wanted)

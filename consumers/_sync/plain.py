@@ -1,4 +1,4 @@
-"""[Generated from _async/plain.py by tools/unasync.py: edit that file, not this one.] At-least-once: no transaction is open while handlers run; their effects are elsewhere."""
+"""[Generated from _async/plain.py by tools/unasync.py: edit that file, not this one.] The loop for at-least-once delivery: no transaction is open while handlers run."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ COLLISION_MAX = 1.0  # seconds
 
 
 class PlainLoop(Loop):
-    """Takes a batch, hands out its events, finishes it, takes the next."""
+    """Opens a batch, calls the handler for its events, finishes it, opens the next."""
 
     def run(self) -> None:
-        """Work until `stop`; the batch at hand is then finished only if all of it was handled."""
+        """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
             self.open_settings = (ASYNC_COMMIT,)
         _, found = self.open_next()
@@ -68,7 +68,7 @@ class PlainLoop(Loop):
         return found
 
     def _events(self, batch: OpenBatch) -> bool:
-        """Hand out the events one by one; False if `stop` came before the last one."""
+        """Call the handler for each event; False if `stop` came before the last one."""
         reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
         with closing(reader) as fetched:
             for events in fetched:
@@ -99,10 +99,11 @@ class PlainLoop(Loop):
         return True
 
     def _finish(self, batch: OpenBatch) -> Batch | None:
-        """Write the failures, finish and take the next batch, all in one round trip."""
+        """Write the failures, finish the batch and open the next one, in one round trip."""
         wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        found: Batch | None = None
         if self.stop.is_set:
-            results, found = self.send(*wanted), None
+            results = self.send(*wanted)
         else:
             results, found = self.open_next(*wanted)
         if results[-1]:

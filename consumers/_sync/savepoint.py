@@ -1,4 +1,4 @@
-"""[Generated from _async/savepoint.py by tools/unasync.py: edit that file, not this one.] One event inside a batch's transaction: set apart, and watched for a handler that ends it."""
+"""[Generated from _async/savepoint.py by tools/unasync.py: edit that file, not this one.] Savepoints around single events, and checks that handlers left the transaction open."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ READ_ONLY = Call(
 
 
 def mark(role: str) -> Call[None]:
-    """Mark the transaction, by a setting that ends with it, and take up the consumer's role.
+    """Set a mark that ends with the transaction, and the consumer's role.
 
     The mark is gone if a handler ended the transaction, even if it then began another one.
     """
@@ -67,17 +67,17 @@ def mark(role: str) -> Call[None]:
 
 
 def marked(role: str) -> Call[bool]:
-    """Ask whether the transaction is still the marked one; reset what would hinder our own calls.
+    """Ask whether the transaction is still marked; reset settings that would hinder our calls.
 
     A handler may have set a role for its tenant, or a timeout that suits its own statements.
     """
     return Call("current_setting", MARKED, (role,), _flag)
 
 
-# Deferred constraints speak up at COMMIT, when nobody knows whose event it was. So they are
-# checked after each event; going back to the inner savepoint restores how they are deferred.
+# A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
+# are checked after each event; the rollback to the inner savepoint makes them deferred again.
 # "set transaction read write" is refused in a savepoint if the handler made it read only.
-SETTLE = tuple(
+CHECK_AND_RELEASE = tuple(
     Call("savepoint", statement, (), _nothing)
     for statement in (
         "select" + NO_TIMEOUTS,
@@ -95,16 +95,16 @@ UNDO = tuple(
 
 
 class HandlerConnection(psycopg.Connection[Any]):
-    """The connection that transactional handlers get: the transaction is the consumer's."""
+    """The connection that transactional handlers get. Its transaction belongs to the consumer."""
 
     _collision: Exception | None = None
     _depth = 0  # of transaction() blocks; the first is the consumer's
 
     def collided(self, error: BaseException) -> bool:
-        """Say whether it is this connection's transaction that collided; ask before it ends.
+        """Say whether this connection's transaction collided with another one; ask before it ends.
 
-        The same error out of a connection of the handler's own leaves ours whole, and is a failure
-        like any other: repeated as if it were ours, an event that always gets it would never end.
+        The same error on another connection of the handler leaves this transaction whole: it is a
+        failure like any other. Repeated instead, an event that always gets it would never end.
         """
         return is_collision(error) and (self._failed() or error is self._collision)
 
@@ -189,7 +189,7 @@ def attempt(
         if result is not None:
             check_result(result)
         check_open(connection)
-        session.runner.run_all(*SETTLE)
+        session.runner.run_all(*CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:
         if is_own_cancellation(error):
             raise

@@ -1,4 +1,4 @@
-"""Events as lines of COPY text, so that a load of any size passes through a small buffer."""
+"""Events as lines of COPY text."""
 
 from __future__ import annotations
 

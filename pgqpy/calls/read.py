@@ -1,4 +1,4 @@
-"""How a batch is read: one short SELECT if it is small, a cursor if it is not."""
+"""Statements that read a batch: one SELECT if it is small, a cursor if it is large."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPEN_CURSORS: LiteralString = "select from pg_catalog.pg_cursors where name = %s
 
 
 class EventSet(NamedTuple):
-    """Events that one call returns, and what errors say of them."""
+    """The events that one function returns, and the error data of reading them."""
 
     function: str
     call: LiteralString  # that takes `params`
@@ -43,7 +43,7 @@ def of_batch(batch_id: int) -> EventSet:
 
 
 def fits(batch: Batch | int, fetch_size: int) -> bool:
-    """Tell whether the ticks promise at most `fetch_size` events. They may be wrong either way."""
+    """Say whether the ticks estimate at most `fetch_size` events."""
     return isinstance(batch, Batch) and batch.event_seq - batch.prev_event_seq <= fetch_size
 
 
@@ -57,7 +57,7 @@ def cursor_name(batch_id: int) -> str:
     return f"pgqpy_batch_{batch_id}_{next(_cursors)}"
 
 
-def short(limit: int) -> sql.Composed:
+def select_at_most(limit: int) -> sql.Composed:
     """Select at most `limit` events, in one go."""
     query = sql.SQL("select {} from pgq.get_batch_events(%s::bigint) limit {}")
     return query.format(sql.SQL(COLUMNS), sql.Literal(limit))

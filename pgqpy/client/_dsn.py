@@ -1,4 +1,4 @@
-"""What a connection is opened with, and what is said when that fails. No I/O."""
+"""The parameters of a new connection, and the error when it fails. No I/O."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def parameters(
         named = conninfo_to_dict(dsn)
     except (psycopg.ProgrammingError, UnicodeError):
         raise ConnectionFailed(_unreadable("it cannot be read")) from None
-    _suspicious(named)
+    _check_quoting(named)
     ours = {"fallback_application_name": APPLICATION_NAME, **KEEPALIVES}
     ours = {**ours, "connect_timeout": CONNECT_TIMEOUT, **defaults}
     if "PGCONNECT_TIMEOUT" in os.environ:
@@ -56,7 +56,7 @@ def parameters(
     return {**kept, **given, "client_encoding": "UTF8"}
 
 
-def _suspicious(named: dict[str, Any]) -> None:
+def _check_quoting(named: dict[str, Any]) -> None:
     """Refuse a password that was not percent-encoded: libpq would print its rest as a host."""
     host, dbname, port = (str(named.get(key) or "") for key in ("host", "dbname", "port"))
     if "@" in host.lstrip("@") or "@" in dbname:

@@ -1,4 +1,4 @@
-"""Text that an encoding cannot hold: checks, and errors that name the field. No I/O."""
+"""Checks of text against encodings, and errors that name the field. No I/O."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OCTETS: LiteralString = """
 ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a database in UTF8"
 
 
-class Lacking(NamedTuple):
+class MissingCharacter(NamedTuple):
     """A character that an encoding lacks, and the name of what contains it."""
 
     name: str
@@ -76,7 +76,7 @@ def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connect
     if found is not None:
         text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
         return InvalidEvent(text, **{**call.error_data, "field": found.name})
-    found = _first(call.error_data, encoding) or Lacking("an argument", "a character")
+    found = _first(call.error_data, encoding) or MissingCharacter("an argument", "a character")
     text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
     return InvalidArgument(text, **{**call.error_data, "parameter": found.name})
 
@@ -99,7 +99,7 @@ class LoadCheck:
         """Begin with no line."""
         self._encoding = parameter(connection, "server_encoding")
         self._lines = 0
-        self._found: Lacking | None = None
+        self._found: MissingCharacter | None = None
         self.needed = not holds_everything(connection)
 
     def look_at(self, lines: bytes) -> None:
@@ -107,20 +107,22 @@ class LoadCheck:
         if self._found is not None:
             return
         text = lines.decode()
-        if _unfit(text, self._encoding) is not None:
-            self._found = self._look_into(text)
+        if _missing_character(text, self._encoding) is not None:
+            self._found = self._find(text)
         self._lines += text.count("\n")
 
     def error(self, queue: str) -> InvalidEvent:
         """Return the error for the load."""
-        name, character, number = self._found or Lacking("one of the events", "a character")
+        name, character, number = self._found or MissingCharacter(
+            "one of the events", "a character"
+        )
         event = "" if number is None else f"event {number}: "
         whose = f"the encoding {self._encoding} of this database"
         text = f"{event}{name} contains {character}, which {whose} lacks: {ESCAPE}"
         field = name if self._found else None
         return InvalidEvent(text, queue=queue, field=field, index=number)
 
-    def _look_into(self, text: str) -> Lacking | None:
+    def _find(self, text: str) -> MissingCharacter | None:
         for number, line in enumerate(text.split("\n"), self._lines):
             cells = zip(("time", *FIELDS), line.split("\t"), strict=False)
             found = _first(dict(cells), self._encoding)
@@ -145,15 +147,15 @@ def unreadable(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
     return None
 
 
-def _first(texts: Mapping[str, object], encoding: str) -> Lacking | None:
+def _first(texts: Mapping[str, object], encoding: str) -> MissingCharacter | None:
     for name, text in texts.items():
-        character = _unfit(text, encoding) if isinstance(text, str) else None
+        character = _missing_character(text, encoding) if isinstance(text, str) else None
         if character is not None:
-            return Lacking(name, character)
+            return MissingCharacter(name, character)
     return None
 
 
-def _unfit(text: str, encoding: str) -> str | None:
+def _missing_character(text: str, encoding: str) -> str | None:
     """Name the first character that Python's codec of this encoding lacks, if there is one.
 
     It may differ from PostgreSQL's in a few characters: so it explains an error, and causes none.

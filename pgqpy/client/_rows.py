@@ -1,4 +1,4 @@
-"""How a row of a batch becomes an event: a million events notice every step."""
+"""How rows become events, as fast as Python can: a batch may have a million."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a session may call what is in the schema pgq: a query, and its answer. No I/O."""
+"""The check whether the owners in schema pgq are trusted: a query and its error. No I/O."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Reading(Base):
         if not calls.read.fits(batch, size):
             return None
         wanted = calls.read.of_batch(calls.batch_id(batch))
-        events = self.runner.read(wanted, calls.read.short(size + 1), wanted.params)
+        events = self.runner.read(wanted, calls.read.select_at_most(size + 1), wanted.params)
         return events if len(events) <= size else None
 
 
