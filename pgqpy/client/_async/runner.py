@@ -201,7 +201,8 @@ class AsyncCallRunner:
 
 
 async def _rows(cursor: AsyncCursor[Row]) -> list[Row]:
-    if cursor.description is None:
+    # In a pipeline of the application there is no result yet: fetchall waits for it.
+    if cursor.pgresult is not None and cursor.description is None:
         return []
     try:
         return await cursor.fetchall()

@@ -201,7 +201,8 @@ class CallRunner:
 
 
 def _rows(cursor: Cursor[Row]) -> list[Row]:
-    if cursor.description is None:
+    # In a pipeline of the application there is no result yet: fetchall waits for it.
+    if cursor.pgresult is not None and cursor.description is None:
         return []
     try:
         return cursor.fetchall()
