@@ -69,8 +69,8 @@ fix: $(STAMP)  ## Let the tools repair what they can: lint, format, generated fi
 	$(BIN)/python tools/unasync.py
 	$(BIN)/ruff format --quiet
 
-bench: $(BENCH_STAMP)  ## Compare pgqpy with its peers, a table and a plot each (CASE=latency, LONG=1)
-	@$(BIN)/python -m benchmarks $(CASE) $(if $(LONG),--long) && echo "make bench: passed" \
+bench: $(BENCH_STAMP)  ## Compare pgqpy with its peers, a table each (CASE=latency, LONG=1; PLOTS=1 draws)
+	@$(BIN)/python -m benchmarks $(CASE) $(if $(LONG),--long) $(if $(PLOTS),--plots) && echo "make bench: passed" \
 	  || { echo "make bench: FAILED"; exit 1; }
 
 $(BENCH_STAMP): $(STAMP)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run cases, write down what came out. `make bench`."""
+"""`python -m benchmarks`: run cases, save their results, draw their plots. `make bench`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from benchmarks import cases, environment, markdown, peers, records
+from benchmarks import cases, environment, markdown, peers, plots, records
 from benchmarks.bench import Bench
+from benchmarks.figures import Wrong
+from benchmarks.report import Record
 from benchmarks.server import CannotRun, running_server
-from benchmarks.wrong import Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from benchmarks.report import Section
 
 HERE = Path(__file__).parent
+BUILD = HERE.parent / "build/benchmarks"
 ROUNDS = {"smoke": 1, "default": 3, "long": 5}
 
 
@@ -38,6 +40,12 @@ ROUNDS = {"smoke": 1, "default": 3, "long": 5}
     help="Folder of results.md and results/. [default: benchmarks; with --smoke: build/benchmarks]",
 )
 @click.option("--list", "listing", is_flag=True, help="Show the cases.")
+@click.option(
+    "--plots",
+    "drawing",
+    is_flag=True,
+    help="Draw the plots of saved results into build/benchmarks/plots, and measure nothing.",
+)
 def main(
     *,
     wanted: tuple[str, ...],
@@ -46,6 +54,7 @@ def main(
     alone: bool,
     results: Path | None,
     listing: bool,
+    drawing: bool,
 ) -> None:
     """Compare pgqpy with what one would pick instead: the usual cases, or the named ones."""
     length = length or "default"
@@ -58,7 +67,10 @@ def main(
         for name in cases.names():
             click.echo(f"{name:<10}{cases.load(name).TITLE}")
         return
-    folder = results or (HERE.parent / "build/benchmarks" if length == "smoke" else HERE)
+    if drawing:
+        draw(wanted, (results or HERE) / "results", (results or BUILD) / "plots")
+        return
+    folder = results or (BUILD if length == "smoke" else HERE)
     chosen = [name for name in cases.names() if name in (wanted or cases.usual())]
     try:
         require(length)
@@ -70,15 +82,25 @@ def main(
     sys.exit(1 if wrong else 0)
 
 
+def draw(wanted: Sequence[str], folder: Path, target: Path) -> None:
+    """Draw the plots of the saved results: of all cases, or of the named ones."""
+    if not peers.installed("matplotlib"):
+        raise click.ClickException("matplotlib is needed: pip install --editable '.[dev,bench]'")
+    for record in records.load(folder):
+        if not wanted or record.section.case in wanted:
+            for file in plots.draw(record.section, target):
+                click.echo(file)
+
+
 def require(length: Length) -> None:
     """Raise CannotRun if a peer from PyPI is missing and that matters."""
-    missing = [name for name in (*peers.FROM_PYPI, "matplotlib") if not peers.installed(name)]
+    missing = [name for name in peers.FROM_PYPI if not peers.installed(name)]
     if missing and length != "smoke":
         raise CannotRun(f"{', '.join(missing)} is needed: pip install --editable '.[dev,bench]'")
 
 
 def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
-    """Run the cases; return the names of those whose figures mean nothing."""
+    """Run the cases; return the names of those that failed."""
     described, wrong = environment.describe(bench.server), []
     for name in chosen:
         bench.case = name
@@ -91,7 +113,7 @@ def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
             wrong.append(name)
             bench.say(f"WRONG: {exc}" if isinstance(exc, Wrong) else traceback.format_exc())
             continue
-        record = records.Record(
+        record = Record(
             section,
             when=f"{when:%Y-%m-%d %H:%M} UTC",
             commit=environment.commit(),
@@ -109,7 +131,7 @@ def measure(bench: Bench, chosen: Sequence[str], folder: Path) -> list[str]:
 
 
 def tell(bench: Bench, section: Section, seconds: float) -> None:
-    """Say what became of a case's targets."""
+    """Say on standard error which targets a case met."""
     for target in section.targets:
         met = "met   " if target.met else "MISSED"
         bench.say(f"{met} {target.text}: {markdown.number(target.got)}, wanted {target.wanted}")

@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from benchmarks import peers
-from benchmarks.wrong import verify
+from benchmarks.figures import verify
 from pgqpy import install
 
 if TYPE_CHECKING:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.rounds import Figure
+from benchmarks.figures import Figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from benchmarks.records import Record
-    from benchmarks.report import Cell, Table, Target
+    from benchmarks.report import Cell, Record, Table, Target
 
 THOUSAND, HUNDRED, TEN = 1000, 100, 10
 HEAD = """# Results
 
 The output of `make bench`, untouched. Contestants of a case take turns on the same server; a cell
 is the median of the rounds, with the lowest and the highest in brackets. A ratio is the median of
-the ratios of each round.
+the ratios of each round. `make bench PLOTS=1` draws the plots, and measures nothing.
 """
 
 
@@ -86,10 +85,7 @@ def _section(record: Record) -> str:
     section = record.section
     parts = [f"## {section.case}: {section.title}\n", f"{_origin(record)}\n"]
     parts += [_table(table) for table in section.tables]
-    parts += [
-        f"![{plot.title}](results/{name})\n"
-        for plot, name in zip(section.plots, record.plots, strict=False)
-    ]
+    parts += [f"Plot: {plot.title}\n" for plot in section.plots]
     parts += [_target(target) for target in section.targets]
     parts += [f"- {note}\n" for note in section.notes]
     return "\n".join(parts)

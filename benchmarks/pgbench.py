@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.wrong import Wrong
+from benchmarks.figures import Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

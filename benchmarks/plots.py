@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,21 +12,17 @@ if TYPE_CHECKING:
 SIZE = (8, 4.5)  # inches
 
 
-def draw(section: Section, folder: Path) -> list[str]:
-    """Draw a section's plots into files; return their names. None without matplotlib (a smoke)."""
-    if not find_spec("matplotlib"):
-        return []
-    names = [
-        f"{section.case}.svg" if number == 0 else f"{section.case}-{number + 1}.svg"
-        for number in range(len(section.plots))
-    ]
-    for plot, name in zip(section.plots, names, strict=True):
-        _draw(plot, folder / name)
-    return names
+def draw(section: Section, folder: Path) -> list[Path]:
+    """Draw a section's plots; return their files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{section.case}-{number}.svg" for number in range(1, len(section.plots) + 1)]
+    for plot, file in zip(section.plots, files, strict=True):
+        _draw(plot, file)
+    return files
 
 
 def _draw(plot: Plot, file: Path) -> None:
-    import matplotlib as mpl  # noqa: PLC0415  # a smoke goes without
+    import matplotlib as mpl  # noqa: PLC0415  # only who draws needs it
     from matplotlib.figure import Figure  # noqa: PLC0415  # as above
 
     # The same figures make the same file: nothing random, no date in it.

@@ -1,11 +1,11 @@
-"""What a case found out, as data that a file can hold."""
+"""The results of a case, as data that a file can hold: tables, targets, plots, notes."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.rounds import Figure
+from benchmarks.figures import Figure
 
 Cell = str | float | Figure
 
@@ -31,7 +31,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Target:
-    """A promise, and what came of it; `explanation` says why it was missed, if known."""
+    """A promise, and the figure that was got; `explanation` says why it was missed, if known."""
 
     text: str
     wanted: str
@@ -52,7 +52,7 @@ def at_most(text: str, got: float, bound: float, explanation: str = "") -> Targe
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines of points (x, y), a line a contestant."""
+    """Lines of points (x, y), one for each contestant."""
 
     title: str
     x_label: str
@@ -64,7 +64,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class Section:
-    """What one case found out."""
+    """The results of one case."""
 
     case: str
     title: str
@@ -74,8 +74,36 @@ class Section:
     notes: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Record:
+    """A section, and when, where and how long it was measured.
+
+    Attributes:
+        section: the results of the case.
+        when: the day and the minute, UTC.
+        commit: of the working tree; "+" if it had changes.
+        length: smoke, default or long.
+        rounds: how often each contestant ran.
+        seconds: how long the case took.
+        environment: names and values: machine, versions, settings.
+    """
+
+    section: Section
+    when: str
+    commit: str
+    length: str
+    rounds: int
+    seconds: float
+    environment: dict[str, str]
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the paragraphs of a text, each as one line: the notes of a section."""
+    return [" ".join(part.split()) for part in text.split("\n\n")]
+
+
 def to_json(section: Section) -> dict[str, Any]:
-    """Return a section as what JSON can hold."""
+    """Return a section as values that JSON can hold."""
     found = asdict(section)
     for table in found["tables"]:
         table["rows"] = [[_cell(cell) for cell in row] for row in table["rows"]]

@@ -12,17 +12,16 @@ import psycopg
 import pgqpy
 from benchmarks import events
 from benchmarks.bench import SYNC
+from benchmarks.figures import interleave, ratio, ratios, verify
 from benchmarks.peers import debian, pgmq, pgqueuer, procrastinate
 from benchmarks.report import Section, Table, at_least
-from benchmarks.rounds import interleave, ratio, ratios
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from benchmarks.bench import Bench
+    from benchmarks.figures import Figure
     from benchmarks.report import Cell, Target
-    from benchmarks.rounds import Figure
 
     Events = list[tuple[str, str]]
     Insert = Callable[[str, Events, int], float]

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pgqpy
 from benchmarks import pgbench
+from benchmarks.figures import Figure, percentile, ratio, verify
 from benchmarks.growth.backlog import MINUTES, PER_TICK
 from benchmarks.load.children import child, module
 from benchmarks.load.drain import Drained
 from benchmarks.load.fill import DATA, Contents, again, contents, fill
-from benchmarks.load.percentiles import percentile
-from benchmarks.report import Section, Table, at_least, at_most
-from benchmarks.rounds import Figure, ratio
-from benchmarks.text import paragraphs
-from benchmarks.wrong import verify
+from benchmarks.report import Section, Table, at_least, at_most, paragraphs
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import pgqpy
 from benchmarks import events
 from benchmarks.bench import SYNC
+from benchmarks.figures import Figure, interleave, ratio, ratios, verify
 from benchmarks.readers import batches, single
 from benchmarks.report import Section, Table, at_least
-from benchmarks.rounds import Figure, interleave, ratio, ratios
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.growth import backlog, batches, consumers, queues, ticks
 from benchmarks.growth.sweep import plot, table, targets
-from benchmarks.report import Section
-from benchmarks.text import paragraphs
+from benchmarks.report import Section, paragraphs
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

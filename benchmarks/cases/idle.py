@@ -11,8 +11,7 @@ from benchmarks.load.arrive import CONSUMER
 from benchmarks.load.children import child, module
 from benchmarks.load.cpu import process_cpu, server_cpu
 from benchmarks.load.latency import Load, Round, measure
-from benchmarks.report import Section, Table, at_most
-from benchmarks.text import paragraphs
+from benchmarks.report import Section, Table, at_most, paragraphs
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

@@ -10,10 +10,9 @@ import psycopg
 
 from benchmarks import events
 from benchmarks.bench import one_value
+from benchmarks.figures import Figure, interleave, verify
 from benchmarks.peers import bare
 from benchmarks.report import Plot, Section, Table
-from benchmarks.rounds import Figure, interleave
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

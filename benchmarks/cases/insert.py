@@ -11,14 +11,13 @@ import psycopg
 import pgqpy
 from benchmarks import events, peers, pgbench
 from benchmarks.bench import SYNC, one_value
+from benchmarks.figures import interleave, ratio, ratios, verify
 from benchmarks.report import Section, Table, at_least
-from benchmarks.rounds import interleave, ratio, ratios
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
+    from benchmarks.figures import Figure
     from benchmarks.report import Cell, Target
-    from benchmarks.rounds import Figure
 
 TITLE = "insert_event, one event of 200 bytes a transaction"
 CLIENTS = (1, 8)

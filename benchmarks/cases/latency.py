@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pgqpy
 from benchmarks.bench import SYNC
+from benchmarks.figures import Figure, ratio
 from benchmarks.load import debian
 from benchmarks.load.arrive import CONSUMER
 from benchmarks.load.children import child, module
 from benchmarks.load.cpu import Cpu, process_cpu
 from benchmarks.load.latency import Load, Round, measure
-from benchmarks.report import Section, Table, Target, at_least, at_most
-from benchmarks.rounds import Figure, ratio
-from benchmarks.text import paragraphs
+from benchmarks.report import Section, Table, Target, at_least, at_most, paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,9 +12,8 @@ import psycopg
 import pgqpy
 from benchmarks import events, pgbench
 from benchmarks.bench import QUEUES, SYNC, one_value
+from benchmarks.figures import Figure, interleave, ratio, ratios, verify
 from benchmarks.report import Section, Table, at_least, at_most
-from benchmarks.rounds import Figure, interleave, ratio, ratios
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

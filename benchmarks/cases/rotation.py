@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pgqpy
 from benchmarks import pgbench
+from benchmarks.figures import Wrong, percentile, verify
 from benchmarks.load.children import child, module, wait_for
 from benchmarks.load.fill import DATA
-from benchmarks.load.percentiles import percentile
 from benchmarks.load.rotations import Watch, watching
-from benchmarks.report import Plot, Section, Table, Target, at_least, at_most
-from benchmarks.text import paragraphs
-from benchmarks.wrong import Wrong, verify
+from benchmarks.report import Plot, Section, Table, Target, at_least, at_most, paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,9 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from benchmarks.report import Plot, Section, Table, at_least, at_most
-from benchmarks.rounds import ratio, ratios
+from benchmarks.figures import ratio, ratios
+from benchmarks.report import Plot, Section, Table, at_least, at_most, paragraphs
 from benchmarks.spark import session
-from benchmarks.text import paragraphs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from benchmarks.bench import Bench
+    from benchmarks.figures import Figure
     from benchmarks.load.latency import Round
     from benchmarks.report import Cell, Target
-    from benchmarks.rounds import Figure
     from benchmarks.spark.places import Place
     from benchmarks.spark.streaming import Sustained
 

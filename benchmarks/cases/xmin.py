@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.report import Plot, Section, Table, Target, at_most
-from benchmarks.text import paragraphs
-from benchmarks.wrong import Wrong, verify
+from benchmarks.figures import Wrong, verify
+from benchmarks.report import Plot, Section, Table, Target, at_most, paragraphs
 from benchmarks.xmin.contestants import names
 from benchmarks.xmin.hold import CYCLES, EVENTS, hold
 

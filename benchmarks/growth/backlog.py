@@ -7,11 +7,11 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 import pgqpy
+from benchmarks.figures import verify
 from benchmarks.growth.sweep import Costs, Sweep, take_turns
 from benchmarks.load.children import child, module
 from benchmarks.load.drain import Drained
 from benchmarks.load.fill import again, contents, fill
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

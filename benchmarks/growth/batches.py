@@ -7,12 +7,12 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 import pgqpy
+from benchmarks.figures import verify
 from benchmarks.growth.backlog import MINUTES, NAMES
 from benchmarks.growth.sweep import Costs, Sweep, take_turns
 from benchmarks.load.children import child, module
 from benchmarks.load.fill import again, contents, fill
 from benchmarks.load.walk import Walked
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench

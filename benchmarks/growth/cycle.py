@@ -6,10 +6,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
+from benchmarks.figures import verify
 from benchmarks.growth.sweep import Costs, median_time, timed
 from benchmarks.load.fill import DATA
 from benchmarks.load.walk import cycle
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     import pgqpy

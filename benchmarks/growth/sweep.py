@@ -6,8 +6,8 @@ import statistics
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.figures import Figure, ratio
 from benchmarks.report import Plot, Table, Target, at_most
-from benchmarks.rounds import Figure, ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -1,13 +1,33 @@
-"""What arrived at a consumer, and a way to ask its process for it. Only the standard library."""
+"""The events that arrived at a consumer, and answers to its parent process.
+
+Debian's Python imports this too: only the standard library.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 import time
-from threading import Lock
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.load.answers import answer
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 Arrival = tuple[int, int, int]  # number of the event, when its insert began, when it arrived: ns
+
+
+def answer(questions: Mapping[str, Callable[[], Any]]) -> None:
+    """Answer each line of standard input with the result of that question's function, as JSON.
+
+    A thread does so while the process works.
+    """
+
+    def run() -> None:
+        for line in sys.stdin:
+            print(json.dumps(questions[line.strip()]()), flush=True)
+
+    Thread(target=run, daemon=True).start()
 
 
 def parse(text: str) -> tuple[int, int]:

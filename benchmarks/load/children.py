@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
-from benchmarks.wrong import Wrong
+from benchmarks.figures import Wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psycopg
 
 import pgqpy
-from benchmarks.load.answers import answer
-from benchmarks.load.arrivals import parse
+from benchmarks.load.arrivals import answer, parse
 from benchmarks.load.schedule import wait_until
 
 if TYPE_CHECKING:

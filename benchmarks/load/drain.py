@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.load.memory import peak
+from benchmarks.load.walk import peak
 from pgqpy.consumers import Consumer
 
 if TYPE_CHECKING:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from benchmarks.figures import percentile, verify
 from benchmarks.load.children import POLL, producers
-from benchmarks.load.percentiles import percentile
 from benchmarks.load.schedule import Schedule, wait_until
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

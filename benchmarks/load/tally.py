@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks.load.answers import answer
+from benchmarks.load.arrivals import answer
 from pgqpy.consumers import Consumer
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from typing import NamedTuple
 
 import pgqpy
-from benchmarks.load.memory import peak
 
 
 class Walked(NamedTuple):
@@ -31,6 +31,11 @@ def cycle(client: pgqpy.Client, queue: str, name: str) -> tuple[int, int] | None
         total += event.id
     client.finish_batch(batch)
     return count, total
+
+
+def peak() -> float:
+    """Return the peak of this process's resident memory in MB, the interpreter included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def walk(dsn: str, queue: str, name: str) -> Walked:

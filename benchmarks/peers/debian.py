@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from benchmarks.figures import Wrong
 from benchmarks.server import DEBIAN_PYTHON
-from benchmarks.wrong import Wrong
 
 ROOT = Path(__file__).parents[2]
 TIMEOUT = 600  # seconds

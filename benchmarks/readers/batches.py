@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from benchmarks.figures import verify
 from benchmarks.peers import debian
-from benchmarks.wrong import verify
 from pgqpy.consumers import AsyncConsumer, Consumer
 
 if TYPE_CHECKING:

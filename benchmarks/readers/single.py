@@ -8,8 +8,8 @@ import time
 import psycopg
 
 from benchmarks import events
+from benchmarks.figures import verify
 from benchmarks.peers import pgmq, pgqueuer, procrastinate
-from benchmarks.wrong import verify
 
 BATCH = 100  # events a transaction where the peer lets one choose
 READ = "select msg_id, message from pgmq.read(%s, 30, %s)"

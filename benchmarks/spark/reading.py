@@ -11,9 +11,8 @@ from pyspark.sql import Observation, functions
 
 import pgqpy
 from benchmarks import events
-from benchmarks.rounds import Figure, interleave
+from benchmarks.figures import Figure, interleave, verify
 from benchmarks.spark.places import QUEUE, by_queue
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

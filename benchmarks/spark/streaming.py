@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pgqpy
 from benchmarks import events
+from benchmarks.figures import Wrong, verify
 from benchmarks.load.children import child, module
 from benchmarks.spark.places import QUEUE
 from benchmarks.spark.reading import NUMBERS
-from benchmarks.wrong import Wrong, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,10 +10,9 @@ import psycopg
 
 import pgqpy
 from benchmarks import events
-from benchmarks.rounds import Figure, interleave
+from benchmarks.figures import Figure, interleave, verify
 from benchmarks.spark.places import QUEUE
 from benchmarks.spark.session import CORES
-from benchmarks.wrong import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable

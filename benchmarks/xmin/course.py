@@ -7,7 +7,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.load.percentiles import percentile
+from benchmarks.figures import percentile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
+from benchmarks.figures import verify
 from benchmarks.load.children import child, module, wait_for
 from benchmarks.load.feed import Fed
 from benchmarks.load.latency import GET_READY, OVERTIME
 from benchmarks.load.schedule import Schedule
-from benchmarks.wrong import verify
 from benchmarks.xmin.contestants import QUEUE, held_xmin, maintained, prepare
 from benchmarks.xmin.course import Course, course
 from benchmarks.xmin.dead import Graveyard, Sample

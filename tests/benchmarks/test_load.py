@@ -6,17 +6,15 @@ import pytest
 
 from benchmarks.cases import rotation, xmin
 from benchmarks.cases.latency import Setting, judge
+from benchmarks.figures import Figure, Wrong, percentile
 from benchmarks.growth import sweep
 from benchmarks.load.feed import Fed
 from benchmarks.load.latency import Round, collect, summary, verify_once
-from benchmarks.load.percentiles import percentile
 from benchmarks.load.produce import parse_schedule
 from benchmarks.load.rotations import Watch
 from benchmarks.load.schedule import Schedule
 from benchmarks.pgbench import Transaction
-from benchmarks.rounds import Figure
-from benchmarks.text import paragraphs
-from benchmarks.wrong import Wrong
+from benchmarks.report import paragraphs
 from benchmarks.xmin import hold
 from benchmarks.xmin.course import Course, Part, course
 from benchmarks.xmin.dead import Sample

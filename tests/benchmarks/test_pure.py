@@ -1,4 +1,4 @@
-"""What the benchmarks' figures rest on: turns, ratios, pgbench's output, sums, Markdown."""
+"""The parts under the benchmarks' figures: turns, ratios, pgbench's output, sums, files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from benchmarks import events, markdown, pgbench, records, report
+from benchmarks import events, markdown, pgbench, plots, records, report
+from benchmarks.__main__ import HERE
+from benchmarks.figures import Figure, Wrong, interleave, ratio, verify
 from benchmarks.report import Plot, Section, Table, at_least, at_most
-from benchmarks.rounds import Figure, interleave, ratio
-from benchmarks.wrong import Wrong, verify
 
 SUMMARY = """transaction type: script.sql
 number of clients: 8
@@ -121,7 +121,7 @@ def record(case="insert", **changes):
     targets = [at_least("pgqpy / PGQ", 1.0, 0.95), at_most("p99", 12.0, 10, "the disk")]
     plot = Plot("Growth", "queues", "ms", {"pgqpy": [(1.0, 2.0), (10.0, 2.5)]}, log_x=True)
     section = Section(case, "One event", [table], targets, [plot], ["A note."])
-    return records.Record(
+    return report.Record(
         **{
             "section": section,
             "when": "2026-11-21 12:00 UTC",
@@ -141,6 +141,30 @@ def test_a_section_comes_back_from_its_file_as_it_was(tmp_path):
     (loaded,) = records.load(tmp_path / "results")
     assert loaded.section == saved.section
     assert report.from_json(report.to_json(saved.section)) == saved.section
+
+
+def test_a_long_line_keeps_its_peaks_and_at_most_200_points():
+    line = [(float(second), second % 7 + second / 1e7) for second in range(1801)]
+    line[900] = (900.0, 5000.0)
+    found = records.thin(line)
+    assert len(found) == records.POINTS
+    assert (900.0, 5000.0) in found
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+    assert records.thin(found) == found
+    assert records.thin(line[:3]) == [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]
+    assert records.thin([]) == []
+
+
+def test_the_committed_results_are_those_of_their_files():
+    saved = records.load(HERE / "results")
+    assert markdown.render(saved) == (HERE / "results.md").read_text(encoding="utf-8")
+
+
+def test_plots_are_drawn_when_asked_for(tmp_path):
+    records.save(record(), tmp_path / "results")
+    assert {file.suffix for file in (tmp_path / "results").iterdir()} == {".json"}
+    (file,) = plots.draw(record().section, tmp_path / "plots")
+    assert "Growth" in file.read_text(encoding="utf-8")
 
 
 def test_a_later_run_replaces_its_own_case_only(tmp_path):

@@ -11,9 +11,9 @@ import benchmarks.__main__
 from benchmarks import cases, events
 from benchmarks.bench import Bench
 from benchmarks.cases import bulk, insert
+from benchmarks.figures import Wrong
 from benchmarks.report import Section
 from benchmarks.server import Server
-from benchmarks.wrong import Wrong
 
 QUICK = ("insert", "bulk", "consume")
 

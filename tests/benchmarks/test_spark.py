@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import cases
 from benchmarks.cases import spark
+from benchmarks.figures import Figure
 from benchmarks.report import Table
-from benchmarks.rounds import Figure
 from benchmarks.spark.streaming import Point, Sustained
 
 

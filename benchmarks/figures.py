@@ -1,4 +1,4 @@
-"""Rounds of contestants that take turns, so that a slow minute of the machine hits them all."""
+"""Figures: rounds of contestants, ratios, percentiles, and the check of what was counted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,21 @@ import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+
+class Wrong(Exception):
+    """Other events came out than went in: the figures mean nothing."""
+
+
+def verify(what: str, got: object, wanted: object) -> None:
+    """Raise Wrong unless `got` equals `wanted`."""
+    if got != wanted:
+        raise Wrong(f"{what}: {got}, should be {wanted}")
 
 
 class Figure(NamedTuple):
-    """What one contestant reached, a value a round."""
+    """The values that one contestant reached, one for each round."""
 
     values: list[float]
 
@@ -35,9 +45,9 @@ def interleave(
     rounds: int,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Figure]:
-    """Let each contestant run once a round; who begins changes from round to round.
+    """Run each contestant once a round, so that a slow minute of the machine hits all of them.
 
-    `say` is told who runs, as "round 2 of 3, pgqpy".
+    Another contestant begins each round. `say` gets the progress, as "round 2 of 3, pgqpy".
     """
     names = list(contestants)
     values: dict[str, list[float]] = {name: [] for name in names}
@@ -50,10 +60,16 @@ def interleave(
 
 
 def ratio(one: Figure, other: Figure) -> float:
-    """Return the median of the ratios of each round: what both met in it cancels out."""
+    """Return the median of the ratios of each round: a disturbance of both cancels out."""
     return ratios(one, other).median
 
 
 def ratios(one: Figure, other: Figure) -> Figure:
     """Return the ratio of each round."""
     return Figure([a / b for a, b in zip(one.values, other.values, strict=True)])
+
+
+def percentile(values: Iterable[float], percent: float) -> float:
+    """Return the value that `percent` of the values do not exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, round(len(ordered) * percent / 100))]
