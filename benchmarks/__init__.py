@@ -1,1 +1,1 @@
-"""pgqpy and what one would pick instead, side by side on one server. `make bench`."""
+"""pgqpy and its alternatives, side by side on one server. `make bench`."""

@@ -56,7 +56,7 @@ def main(
     listing: bool,
     drawing: bool,
 ) -> None:
-    """Compare pgqpy with what one would pick instead: the usual cases, or the named ones."""
+    """Compare pgqpy with its alternatives: run the usual cases, or the named ones."""
     length = length or "default"
     if alone and length != "smoke":
         raise click.UsageError("--alone compares nothing: it goes with --smoke only")
@@ -93,7 +93,7 @@ def draw(wanted: Sequence[str], folder: Path, target: Path) -> None:
 
 
 def require(length: Length) -> None:
-    """Raise CannotRun if a peer from PyPI is missing and that matters."""
+    """Raise CannotRun if a peer from PyPI is missing, unless the run is a smoke."""
     missing = [name for name in peers.FROM_PYPI if not peers.installed(name)]
     if missing and length != "smoke":
         raise CannotRun(f"{', '.join(missing)} is needed: pip install --editable '.[dev,bench]'")

@@ -1,4 +1,4 @@
-"""What a case gets: a server, databases, the ticker, and how long it may take."""
+"""The tools that a case gets: a server, databases, the ticker, and the length of the run."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def one_value(connection: psycopg.Connection[Any], query: str, *params: object) 
 
 @dataclass
 class Bench:
-    """A run, seen from one case.
+    """The run of one case.
 
     Attributes:
         server: the server that all contestants share.
         length: how long the run may be.
         rounds: how often each contestant runs.
-        alone: leave the peers out, but for the bare table.
+        alone: leave out all peers except the bare table.
         case: the case that runs, for the lines of progress.
     """
 
@@ -68,13 +68,13 @@ class Bench:
         return {"smoke": smoke, "default": default, "long": long}[self.length]
 
     def has(self, peer: str) -> bool:
-        """Say whether a peer takes part: always, but for a smoke where it is not installed."""
+        """Say whether a peer takes part: always, except in a smoke where it is not installed."""
         if self.alone:
             return peer == "bare"
         return self.server.peers if peer == "pgq" else peers.installed(peer)
 
     def say(self, text: str) -> None:
-        """Say on standard error how far it is."""
+        """Report progress on standard error."""
         print(f"{self.case}: {text}", file=sys.stderr, flush=True)
 
     def database(self, name: str, *, template: str | None = None) -> str:
@@ -105,7 +105,7 @@ class Bench:
     def thousand(self) -> str:
         """Return a database with pgqpy's schema and the queues QUEUES.
 
-        It is made once and shared by the cases: leave it as you found it.
+        It is made once and shared by the cases: a case leaves its queues empty.
         """
         if THOUSAND not in self._made:
             self.say("making 1,000 queues")

@@ -16,7 +16,7 @@ DISTINCT = 100_000  # events; more than that begin again, so that a million fit 
 
 
 def data(number: int) -> str:
-    """Return the data of an event with its number in it: JSON, for who takes nothing else."""
+    """Return the data of an event with its number in it, as JSON, which every peer accepts."""
     return f'{{"n": "{number:06}", "data": "{FILLING}"}}'
 
 

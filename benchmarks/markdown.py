@@ -27,7 +27,7 @@ def render(records: Sequence[Record]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with as many digits as it deserves."""
+    """Return a number with three significant digits, or all digits before the point."""
     size = abs(value)
     if size >= HUNDRED or not size:
         return f"{value:,.0f}"
@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 
 def cell(value: Cell) -> str:
-    """Return what stands in a cell of a table."""
+    """Return the text of a cell of a table."""
     if isinstance(value, str):
         return value
     if not isinstance(value, Figure):
@@ -68,7 +68,7 @@ def _targets(records: Sequence[Record]) -> str:
 
 
 def _environments(records: Sequence[Record]) -> list[str]:
-    """Say on what it was measured; once, unless the cases ran on different machines."""
+    """Return the environment; one for all cases, unless they ran on different machines."""
     seen: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for record in records:
         seen.setdefault(tuple(record.environment.items()), []).append(record.section.case)

@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What pgbench did; `log` is sorted by end, and empty unless it was asked for."""
+    """The result of pgbench; `log` is sorted by end, and empty unless the caller wants it."""
 
     transactions: int
     tps: float
@@ -45,9 +45,9 @@ class Run(NamedTuple):
         return sorted(line.latency for line in self.log)
 
     def warm_tps(self) -> tuple[float, float]:
-        """Look at the time after the last client ended its first transaction; needs the log.
+        """Measure from the end of the last client's first transaction; needs the log.
 
-        Returns how many seconds that were, and transactions a second.
+        Returns the seconds measured, and transactions a second.
         """
         firsts: dict[int, float] = {}
         for line in self.log:
@@ -59,7 +59,7 @@ class Run(NamedTuple):
 
 
 class Running:
-    """A pgbench that runs. Made by `start`."""
+    """A running pgbench. `start` makes it."""
 
     def __init__(self, process: subprocess.Popen[str], place: Path, seconds: float) -> None:
         """Take the process and the folder it writes its log into."""
@@ -68,7 +68,7 @@ class Running:
         self._seconds = seconds
 
     def result(self) -> Run:
-        """Wait for its end and return what it did; Wrong if a transaction failed."""
+        """Wait for its end and return its result; Wrong if a transaction failed."""
         output, _ = self.process.communicate(timeout=self._seconds + OVERTIME)
         if self.process.returncode:
             raise Wrong(f"pgbench failed ({self.process.returncode}):\n{output}")
@@ -89,7 +89,7 @@ def start(
     log: bool = False,
     options: Sequence[str] = (PREPARED,),
 ) -> Iterator[Running]:
-    """Start pgbench with a script; at the block's end it is gone.
+    """Start pgbench with a script; end it with the block.
 
     Args:
         server: whose pgbench.

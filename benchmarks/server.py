@@ -55,7 +55,7 @@ class Server:
         return self.cluster.dsn(database)
 
     def tcp_dsn(self, database: str = "postgres") -> str:
-        """Return the connection string of a database by TCP, for peers that know nothing else."""
+        """Return the connection string of a database by TCP, for peers that need it."""
         return self.cluster.tcp_dsn(database)
 
 
@@ -63,7 +63,7 @@ class Server:
 def running_server(*, smoke: bool, embedded: bool = False) -> Iterator[Server]:
     """Run the server for as long as the block lasts, on the disk of TMPDIR.
 
-    `smoke` takes the embedded server where Debian's is not there; `embedded` wants it.
+    `smoke` takes the embedded server if Debian's is missing; `embedded` always takes it.
 
     Raises CannotRun if Debian's is not there and cannot be installed.
     """
@@ -89,7 +89,7 @@ def debian_programs() -> Path | None:
 def install_debian() -> None:
     """Install Debian's packages of PGQ.
 
-    Raises CannotRun where that takes root, or another system.
+    Raises CannotRun if the caller is not root, or the system has no apt-get.
     """
     packages = _packages()
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]

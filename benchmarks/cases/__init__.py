@@ -33,7 +33,7 @@ class Case(Protocol):
     TITLE: str
 
     def run(self, bench: Bench) -> Section:
-        """Measure, verify, and say what came out."""
+        """Measure and verify; return the results."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Many events from Python, a thousand a transaction."""
+"""Inserting many events from Python, a thousand in each transaction."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def by_copy(dsn: str, made: Events, count: int) -> float:
 
 
 def by_python_pgq(dsn: str, _made: Events, count: int) -> float:
-    """Insert by python-pgq, in a process of its own, which makes the same events."""
+    """Insert by python-pgq, in a process of its own that makes the same events."""
     return debian.python_pgq("insert", dsn, count, SIZE)
 
 
@@ -111,7 +111,7 @@ def by_procrastinate(dsn: str, made: Events, count: int) -> float:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A way to insert, the table it inserts into, and where an event's data is in it."""
+    """A way to insert, its table, and the place of an event's data in a row."""
 
     insert: Insert
     table: str
@@ -176,7 +176,7 @@ def measure(
 
 
 def rate(contestant: Contestant, dsn: str, made: Events, count: int) -> float:
-    """Insert into the empty table and look at it; return events a second."""
+    """Insert into the empty table and check its rows; return events a second."""
     wanted = max(count // SCALED, SIZE) if contestant.scaled else count
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f"truncate {contestant.table} cascade".encode())
@@ -209,7 +209,7 @@ def comparison(found: dict[bool, dict[str, Figure]]) -> Table:
 
 
 def targets(found: dict[bool, dict[str, Figure]]) -> list[Target]:
-    """Return what was promised."""
+    """Return the targets, met or missed."""
     return [
         at_least(f"{PGQPY} / {name}, {SYNC[sync]}", ratio(figures[PGQPY], figures[name]), bound)
         for name, bound in {COPY: 0.8, PYTHON_PGQ: 2.0}.items()

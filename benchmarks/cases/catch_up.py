@@ -1,4 +1,4 @@
-"""A consumer that is far behind catches up while producers go on."""
+"""A consumer with a large backlog catches up while producers go on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.figures import Figure, percentile, ratio, verify
 from benchmarks.growth.backlog import MINUTES, PER_TICK
 from benchmarks.load.children import child, module
 from benchmarks.load.drain import Drained
-from benchmarks.load.fill import DATA, Contents, again, contents, fill
+from benchmarks.load.fill import DATA, Contents, contents, fill, register_at_start
 from benchmarks.report import Section, Table, at_least, at_most, paragraphs
 
 if TYPE_CHECKING:
@@ -125,22 +125,22 @@ def measure(bench: Bench, dsn: str, name: str) -> Round:
 
 
 def producing(bench: Bench, dsn: str, seconds: float) -> AbstractContextManager[pgbench.Running]:
-    """Start producers that go on for so long."""
+    """Start producers that insert for some seconds."""
     return pgbench.start(
         bench.server, dsn, SCRIPT, clients=CLIENTS, seconds=seconds, rate=RATE, log=True
     )
 
 
 def behind(dsn: str) -> Contents:
-    """Tick, and return what a consumer at the first tick is behind by."""
+    """Tick, and return the backlog of a consumer at the first tick."""
     with pgqpy.connect(dsn) as client:
         client.tick_queue(QUEUE)
     return contents(dsn, QUEUE)
 
 
 def catch_up(dsn: str, name: str, wanted: Contents) -> Drained:
-    """Consume the backlog from its first event to its last, whatever comes after it."""
-    again(dsn, QUEUE, name)
+    """Consume the backlog from its first event to its last, and no later event."""
+    register_at_start(dsn, QUEUE, name)
     with child(*module("drain", dsn, QUEUE, name, wanted.events)) as reader:
         found = Drained(*reader.result(MINUTES))
     verify("count and sum of the backlog", found[:2], tuple(wanted))

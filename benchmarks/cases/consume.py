@@ -1,4 +1,4 @@
-"""Events that wait in batches, and a handler that does nothing."""
+"""Consuming a backlog of batches with a handler that does nothing."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class Source:
                 self.starts[left] = self._tick(client)
 
     def consumer(self, count: int) -> str:
-        """Register a consumer that has `count` events to go; return its name."""
+        """Register a consumer with `count` pending events; return its name."""
         name = f"reader{next(self.names)}"
         with pgqpy.connect(self.dsn) as client:
             client.register_consumer_at(QUEUE, name, self.starts[count])
         return name
 
     def leave(self, name: str) -> None:
-        """Unregister a consumer; Wrong if it is not at the end."""
+        """Unregister a consumer; Wrong if it has pending events."""
         with pgqpy.connect(self.dsn) as client:
             (info,) = client.get_consumer_info(QUEUE, name)
             client.unregister_consumer(QUEUE, name)
@@ -142,7 +142,7 @@ def by_batch(bench: Bench, count: int) -> dict[str, Rate]:
 
 
 def by_event(bench: Bench) -> dict[str, Rate]:
-    """Return the contestants that are consumed event by event."""
+    """Return the contestants that read event by event."""
 
     def read(
         name: str, dsn: str, drain: Callable[[str, int], float], count: int, *, sync: bool
@@ -189,7 +189,7 @@ def comparison(found: dict[bool, dict[str, Figure]]) -> Table:
 
 
 def targets(found: dict[bool, dict[str, Figure]]) -> list[Target]:
-    """Return what was promised."""
+    """Return the targets, met or missed."""
     return [
         at_least(f"{ours} / {name}, {SYNC[sync]}", ratio(figures[ours], figures[name]), bound)
         for ours, name, bound in TARGETS

@@ -1,4 +1,4 @@
-"""What an event and a batch cycle cost while something grows: it has to stay the same."""
+"""The cost of an event and of a batch cycle, which must stay flat while something else grows."""
 
 from __future__ import annotations
 

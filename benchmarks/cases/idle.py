@@ -1,4 +1,4 @@
-"""What the ticker costs while nothing happens, and how fast one queue of many still is."""
+"""The CPU of an idle ticker, and the latency of one active queue among many."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def single(bench: Bench) -> str:
 
 
 def silence(bench: Bench, dsn: str) -> tuple[float, float]:
-    """Return the CPU of the ticker process and of the server while nothing happens."""
+    """Return the CPU of the ticker process and of the server while no event comes."""
     seconds = bench.pick(smoke=2.0, default=30.0, long=120.0)
     with bench.ticker(dsn) as ticker:
         time.sleep(bench.pick(smoke=1.0, default=SETTLE, long=SETTLE))

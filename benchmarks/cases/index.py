@@ -1,4 +1,4 @@
-"""Which index finds a batch: what it costs the producers, and what it saves the consumers."""
+"""The index that finds a batch: its cost for producers, its gain for consumers."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def comparison(found: Found) -> Table:
 
 
 def targets(found: Found) -> list[Target]:
-    """Return what was promised."""
+    """Return the targets, met or missed."""
     bounds = [
         (column, name, bound)
         for name, by_sync in BOUNDS.items()

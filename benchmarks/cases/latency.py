@@ -1,4 +1,4 @@
-"""How long from insert_event to the handler, each contestant in its own way of waiting."""
+"""The latency from insert_event to the handler; each contestant waits for events in its own way."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ the producers stopped, and grows with the length of the run.
 
 
 class Setting(NamedTuple):
-    """One round's circumstances."""
+    """The contestant, durability and rate of a round."""
 
     peer: str
     sync: bool
@@ -72,18 +72,18 @@ def run(bench: Bench) -> Section:
         for sync, rate in product(SYNC, rates):
             for peer in contestants[first:] + contestants[:first]:
                 setting = Setting(peer, sync, rate)
-                bench.say(f"round {number + 1} of {bench.rounds}, {peer}, {told(setting)}")
+                bench.say(f"round {number + 1} of {bench.rounds}, {peer}, {setting_text(setting)}")
                 found.setdefault(setting, []).append(one(bench, dsns[peer], setting))
     if bench.has("pgq") and debian.has_pgqd() and bench.length != "smoke":
         for rate in rates:
             setting = Setting("PGQ in C", sync=True, rate=rate)
-            bench.say(f"PGQ in C, {told(setting)}")
+            bench.say(f"PGQ in C, {setting_text(setting)}")
             found[setting] = [pgq(bench, rate)]
     return Section("latency", TITLE, tables(found), targets(found), notes=paragraphs(NOTES))
 
 
-def told(setting: Setting) -> str:
-    """Return a round's circumstances for people."""
+def setting_text(setting: Setting) -> str:
+    """Return a round's setting as text."""
     return f"{setting.rate:,} events/s, {SYNC[setting.sync]}"
 
 
@@ -99,7 +99,7 @@ def prepare(bench: Bench, peer: str) -> str:
 
 
 def one(bench: Bench, dsn: str, setting: Setting) -> Round:
-    """Run one round: the contestant's processes are there for as long as it lasts."""
+    """Run one round, with the contestant's processes."""
     durable = bench.dsn_with(dsn, sync=setting.sync)
     seconds = bench.pick(smoke=2.0, default=3.5, long=20.0)
     load = Load(setting.peer, durable, QUEUE, setting.rate, seconds)
@@ -156,7 +156,7 @@ def named(rounds: list[Round]) -> dict[str, Figure]:
 
 
 def targets(found: Mapping[Setting, list[Round]]) -> list[Target]:
-    """Compare with what was promised, and with the peers' own waiting modes."""
+    """Compare with the targets, and with the peers' own waiting modes."""
     return [
         target for setting in found if setting.peer == "pgqpy" for target in judge(found, setting)
     ]
@@ -165,20 +165,20 @@ def targets(found: Mapping[Setting, list[Round]]) -> list[Target]:
 def judge(found: Mapping[Setting, list[Round]], setting: Setting) -> Iterator[Target]:
     """Judge one column of one rate."""
     mine = named(found[setting])
-    yield at_most(f"p50 at {told(setting)} (ms)", mine["p50"].median, P50)
-    yield at_most(f"p99 at {told(setting)} (ms)", mine["p99"].median, P99)
+    yield at_most(f"p50 at {setting_text(setting)} (ms)", mine["p50"].median, P50)
+    yield at_most(f"p99 at {setting_text(setting)} (ms)", mine["p99"].median, P99)
     for peer in PEERS:
         rounds = found.get(setting._replace(peer=peer))
         if rounds:
             other = named(rounds)
-            text = f"of {peer} over ours at {told(setting)}"
+            text = f"of {peer} over ours at {setting_text(setting)}"
             for name in ("p50", "p99"):
                 times = ratio(other[name], mine[name])
                 yield at_least(f"{name} {text}", times, 1.0, reached(setting, other["rate"]))
 
 
 def reached(setting: Setting, rate: Figure) -> str:
-    """Say so if a peer's producers did not manage what was asked for."""
+    """Return a note if a peer's producers did not reach the rate, else an empty text."""
     if rate.median >= REACHED * setting.rate:
         return ""
     return f"its two producers inserted {rate.median:,.0f} events/s: a lighter load than ours"

@@ -62,7 +62,7 @@ Column = tuple[bool, int]  # synchronous_commit, clients
 
 
 class Queues:
-    """A database with q0001, q0002, …, and how many events went in."""
+    """A database with the queues q0001, q0002, …, and the number of inserted events."""
 
     def __init__(self, dsn: str, last: int) -> None:
         """Take a database with `last` queues, all empty."""
@@ -133,7 +133,7 @@ class Queues:
         return made, after
 
     def verify(self) -> None:
-        """Raise Wrong unless the queues hold what went in; then empty them."""
+        """Raise Wrong unless the queues hold all inserted events; then empty them."""
         with psycopg.connect(self.dsn, autocommit=True) as connection:
             counted = one_value(connection, "select count(*) from pgq.event_template")
             verify(f"events in {self.last} queues", counted, self.inserted)
@@ -202,7 +202,7 @@ def first_calls(bench: Bench, databases: dict[str, Queues]) -> dict[str, list[fl
 
 
 def spread(bench: Bench) -> list[Table]:
-    """Return the table of what 1,000 queues cost PGQ in C: what no engine can avoid."""
+    """Return the table of the cost of 1,000 queues in PGQ in C, for comparison."""
     if not bench.has("pgq") or bench.length == "smoke":
         return []
     bench.say("making 1,000 queues of PGQ in C")
@@ -229,7 +229,7 @@ def title(column: Column) -> str:
 
 
 def rate_table(found: dict[Column, dict[str, Figure]]) -> Table:
-    """Return the table of the rates and what is left of them."""
+    """Return the table of the rates, and of their ratios to one queue."""
     rows: list[list[Cell]] = [
         [name, *(figures[name] for figures in found.values())] for name in (ONE, LAST, ANY)
     ]
@@ -260,7 +260,7 @@ def create_table(made: dict[str, tuple[list[float], list[float]]]) -> Table:
 
 
 def targets(found: dict[Column, dict[str, Figure]], calls: dict[str, list[float]]) -> list[Target]:
-    """Return what was promised."""
+    """Return the targets, met or missed."""
     return [
         *(
             at_least(

@@ -1,4 +1,4 @@
-"""Rotation under load: nobody waits for it, the disk stays bounded, nothing is lost."""
+"""Rotation under load: no insert waits for it, the disk stays bounded, no event is lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks import pgbench
 from benchmarks.figures import Wrong, percentile, verify
 from benchmarks.load.children import child, module, wait_for
 from benchmarks.load.fill import DATA
-from benchmarks.load.rotations import Watch, watching
+from benchmarks.load.rotations import RotationWatch, watching
 from benchmarks.report import Plot, Section, Table, Target, at_least, at_most, paragraphs
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ rotation" is any insert that overlaps the half second after a switch, whatever i
 
 
 class Rotated(NamedTuple):
-    """One run: what pgbench did, and what was seen meanwhile."""
+    """One run: pgbench's result, and the waits and sizes seen meanwhile."""
 
     run: Run
-    watch: Watch
+    watch: RotationWatch
 
 
 def run(bench: Bench) -> Section:
@@ -89,7 +89,7 @@ def load(bench: Bench, period: int, seconds: int) -> Rotated:
 
 
 def prepare(bench: Bench, period: int) -> str:
-    """Return a database with a queue that rotates so often."""
+    """Return a database with a queue of this rotation period."""
     dsn = bench.pgqpy_database("rotation")
     with pgqpy.connect(dsn) as client:
         client.create_queue(QUEUE)
@@ -99,7 +99,7 @@ def prepare(bench: Bench, period: int) -> str:
 
 
 def verify_all(consumer: Answering, total: int) -> None:
-    """See that all events were delivered, once each: their ids are 1 to `total`."""
+    """Raise Wrong unless every event was delivered once: the ids are 1 to `total`."""
     wait_for(consumer, total, PATIENCE)
     verify("events delivered", consumer.ask("count"), total)
     verify("the sum of their ids", consumer.ask("ids"), total * (total + 1) // 2)
@@ -127,14 +127,14 @@ def took(one: Transaction) -> float:
     return one.latency - one.late
 
 
-def is_beside(one: Transaction, watch: Watch) -> bool:
+def is_beside(one: Transaction, watch: RotationWatch) -> bool:
     """Say whether an insert overlaps the time after a switch."""
     start = one.end - took(one) / 1000
     return any(start < at + BESIDE and one.end > at for at in watch.switches[1:])
 
 
 def targets(found: Rotated, full: list[float]) -> Iterator[Target]:
-    """Compare with what was promised; `full` is the disk once every table had been filled."""
+    """Compare with the targets; `full` is the disk once every table had been filled."""
     half = len(full) // 2
     yield at_most("longest wait of an insert for a rotation (ms)", 1000 * found.watch.longest, WAIT)
     yield at_most("most disk, second half to first", max(full[half:]) / max(full[:half]), BOUND)

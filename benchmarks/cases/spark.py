@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from benchmarks.figures import Figure
     from benchmarks.load.latency import Round
     from benchmarks.report import Cell, Target
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
     from benchmarks.spark.streaming import Sustained
 
 TITLE = "Spark: the queue as source and sink, against JDBC"
@@ -68,12 +68,12 @@ def compared(bench: Bench) -> bool:
     return not bench.alone and session.JDBC.exists()
 
 
-def place(bench: Bench, spark: SparkSession, name: str) -> Place:
+def new_database(bench: Bench, spark: SparkSession, name: str) -> QueueDatabase:
     """Return a fresh database."""
-    from benchmarks.spark.places import Place  # noqa: PLC0415  # pyspark may be missing
+    from benchmarks.spark.database import QueueDatabase  # noqa: PLC0415  # pyspark may be missing
 
     bench.pgqpy_database(name)
-    return Place(spark, bench.server.tcp_dsn(name))
+    return QueueDatabase(spark, bench.server.tcp_dsn(name))
 
 
 def reading(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
@@ -81,9 +81,9 @@ def reading(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
     from benchmarks.spark import reading as case  # noqa: PLC0415  # pyspark may be missing
 
     count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
-    here = place(bench, spark, "spark_read")
-    case.fill(here.dsn, count)
-    frames = case.contestants(here, jdbc=compared(bench))
+    database = new_database(bench, spark, "spark_read")
+    case.fill(database.dsn, count)
+    frames = case.contestants(database, jdbc=compared(bench))
     say = partial(_say, bench, "reading")
     return case.measure(frames, count, READS * bench.rounds, say)
 
@@ -93,23 +93,23 @@ def writing(bench: Bench, spark: SparkSession) -> dict[str, Figure]:
     from benchmarks.spark import writing as case  # noqa: PLC0415  # pyspark may be missing
 
     count = bench.pick(smoke=10_000, default=1_000_000, long=1_000_000)
-    here = place(bench, spark, "spark_write")
-    case.prepare(here.dsn)
-    writers = case.contestants(here, case.rows(here, count), jdbc=compared(bench))
+    database = new_database(bench, spark, "spark_write")
+    case.prepare(database.dsn)
+    writers = case.contestants(database, case.rows(database, count), jdbc=compared(bench))
     say = partial(_say, bench, "writing")
-    return case.measure(writers, here.dsn, count, bench.rounds, say)
+    return case.measure(writers, database.dsn, count, bench.rounds, say)
 
 
 def latency(bench: Bench, spark: SparkSession, folder: str) -> Round:
     """Return the times from an insert to a stream's application."""
     from benchmarks.spark import waiting, writing  # noqa: PLC0415  # pyspark may be missing
 
-    here = place(bench, spark, "spark_wait")
-    writing.prepare(here.dsn)
+    database = new_database(bench, spark, "spark_wait")
+    writing.prepare(database.dsn)
     bench.say("from insert to visible")
-    with bench.ticker(here.dsn):
+    with bench.ticker(database.dsn):
         seconds = bench.pick(smoke=3.0, default=30.0, long=120.0)
-        return waiting.wait(here, f"{folder}/wait", seconds)
+        return waiting.wait(database, f"{folder}/wait", seconds)
 
 
 def silence(bench: Bench, spark: SparkSession, folder: str) -> dict[str, float]:
@@ -120,25 +120,25 @@ def silence(bench: Bench, spark: SparkSession, folder: str) -> dict[str, float]:
     found = {}
     for number, trigger in enumerate(TRIGGERS):
         bench.say(f"silence, trigger {trigger}")
-        here = place(bench, spark, f"spark_idle{number}")
-        one.prepare(here.dsn)
+        database = new_database(bench, spark, f"spark_idle{number}")
+        one.prepare(database.dsn)
         seconds = bench.pick(smoke=2.0, default=10.0, long=60.0)
         log = bench.server.cluster.log
-        found[trigger] = case.statements(here, log, f"{folder}/idle{number}", seconds, trigger)
+        found[trigger] = case.statements(database, log, f"{folder}/idle{number}", seconds, trigger)
     return found
 
 
 def streaming(bench: Bench, spark: SparkSession, folder: str) -> Sustained:
-    """Return what came of a stream into files."""
+    """Return the micro-batches of a stream into files."""
     from benchmarks.spark import streaming as case  # noqa: PLC0415  # pyspark may be missing
     from benchmarks.spark import writing as one  # noqa: PLC0415  # as above
 
-    here = place(bench, spark, "spark_stream")
-    one.prepare(here.dsn)
+    database = new_database(bench, spark, "spark_stream")
+    one.prepare(database.dsn)
     seconds = bench.pick(smoke=3.0, default=60.0, long=600.0)
     bench.say(f"{RATE:,} events/s into parquet for {seconds:.0f} s")
-    with bench.ticker(here.dsn):
-        return case.sustain(here, f"{folder}/stream", RATE, seconds)
+    with bench.ticker(database.dsn):
+        return case.sustain(database, f"{folder}/stream", RATE, seconds)
 
 
 def _say(bench: Bench, what: str, text: str) -> None:
@@ -146,7 +146,7 @@ def _say(bench: Bench, what: str, text: str) -> None:
 
 
 def rates(title: str, found: Mapping[str, Figure]) -> Table:
-    """Return the table of rates; beside them how they compare with JDBC's."""
+    """Return the table of rates, with their ratios to JDBC's."""
     peer = found.get(PEER)
     rows: list[list[Cell]] = [
         [name, figure, ratios(figure, peer) if peer else ""] for name, figure in found.items()
@@ -162,7 +162,7 @@ def visible(found: Round) -> Table:
 
 
 def statements(found: Mapping[str, float]) -> Table:
-    """Return the table of what silence costs."""
+    """Return the table of the statements of an idle query."""
     rows: list[list[Cell]] = [[f"trigger {name}", value] for name, value in found.items()]
     return Table("An idle query", ["", "SQL statements/s"], rows, "1/s")
 
@@ -201,7 +201,7 @@ def targets(
     asked: Mapping[str, float],
     sustained: Sustained,
 ) -> list[Target]:
-    """Return what was promised."""
+    """Return the targets, met or missed."""
     bounds = {"pgqpy": 1.0, "pgqpy at least once": 1.5, "pgqpy exactly once": 1.0}
     found = [
         at_least(f"{what}: {name} / JDBC", ratio(figures[name], figures[PEER]), bound)

@@ -1,4 +1,4 @@
-"""A transaction holds xmin back: nothing dead can be removed, and cycles must not slow down."""
+"""A transaction holds xmin back: no dead row can be removed, and cycles must not slow down."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def by_table(mine: Course) -> Table:
 
 
 def targets(mine: Course) -> Iterator[Target]:
-    """Compare with what was promised."""
+    """Compare with the targets."""
     yield at_most("batch cycle, end to beginning", mine.cycle_growth, GROWTH)
     yield at_most("p99 latency, end to beginning", mine.latency_growth, GROWTH)
     yield at_most("dead rows in event tables", mine.most("events"), 0)

@@ -1,1 +1,1 @@
-"""The sweeps of the case growth: what one thing costs while another one grows."""
+"""The sweeps of the case growth: the cost of one operation while another quantity grows."""

@@ -1,4 +1,4 @@
-"""Backlog: 10,000 to 10 million events that a Consumer with a no-op handler is behind."""
+"""Backlog: 10,000 to 10 million pending events, read by a Consumer with a no-op handler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.figures import verify
 from benchmarks.growth.sweep import Costs, Sweep, take_turns
 from benchmarks.load.children import child, module
 from benchmarks.load.drain import Drained
-from benchmarks.load.fill import again, contents, fill
+from benchmarks.load.fill import contents, fill, register_at_start
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
@@ -51,9 +51,9 @@ def measure(bench: Bench, dsn: str, size: int) -> Costs:
 
 
 def read(dsn: str, queue: str) -> Drained:
-    """Read the whole backlog as a new consumer; Wrong if that were not all events."""
+    """Read the whole backlog as a new consumer; Wrong if an event is missing."""
     name, wanted = next(NAMES), contents(dsn, queue)
-    again(dsn, queue, name)
+    register_at_start(dsn, queue, name)
     with child(*module("drain", dsn, queue, name, wanted.events)) as reader:
         found = Drained(*reader.result(MINUTES))
     verify("count and sum of the backlog", found[:2], tuple(wanted))

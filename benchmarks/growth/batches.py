@@ -11,7 +11,7 @@ from benchmarks.figures import verify
 from benchmarks.growth.backlog import MINUTES, NAMES
 from benchmarks.growth.sweep import Costs, Sweep, take_turns
 from benchmarks.load.children import child, module
-from benchmarks.load.fill import again, contents, fill
+from benchmarks.load.fill import contents, fill, register_at_start
 from benchmarks.load.walk import Walked
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def database(bench: Bench, size: int) -> str:
 def measure(dsn: str, size: int) -> Costs:
     """Read all batches."""
     queue, name = f"batches_{size}", next(NAMES)
-    again(dsn, queue, name)
+    register_at_start(dsn, queue, name)
     with child(*module("walk", dsn, queue, name)) as reader:
         found = Walked(*reader.result(MINUTES))
     verify(f"count and sum of batches of {size}", found[:2], tuple(contents(dsn, queue)))

@@ -1,4 +1,4 @@
-"""The parts of one turn of a queue, timed apart: insert, tick, batch cycle."""
+"""The parts of one turn of a queue, timed separately: insert, tick, batch cycle."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def turn_costs(client: pgqpy.Client, queue: str, name: str, turns: int) -> Costs
 
 
 def verified_cycle(client: pgqpy.Client, queue: str, name: str, events: int) -> None:
-    """Take the next batch, which has to have so many events."""
+    """Take the next batch; Wrong unless it has this number of events."""
     found = cycle(client, queue, name)
     verify(f"events of {name}'s batch", found and found[0], events)
 

@@ -1,4 +1,4 @@
-"""One sweep: points, measured in turns, and the cost of each against the first one's."""
+"""One sweep: points that are measured in turns, and each point's cost relative to the first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Costs = dict[str, float]
 
 
 class Sweep(NamedTuple):
-    """What grew, and what each thing costs at each point; a cost may lack some points."""
+    """The quantity that grew, and each cost at each point; a cost may lack some points."""
 
     title: str
     grows: str
@@ -30,7 +30,7 @@ class Sweep(NamedTuple):
 def take_turns(
     bench: Bench, title: str, grows: str, points: Mapping[int, Callable[[], Costs]]
 ) -> Sweep:
-    """Measure each point once a round; who begins changes from round to round."""
+    """Measure each point once a round; another point begins each round."""
     found: dict[str, dict[int, list[float]]] = {}
     names = list(points)
     for number in range(bench.rounds):
@@ -65,7 +65,7 @@ def growth(of: Mapping[int, Figure]) -> dict[int, float]:
 
 
 def table(sweep: Sweep) -> Table:
-    """Return a row a point: costs, and in how many times the first's they are."""
+    """Return a row for each point: its costs, and their ratios to the first point's."""
     points = sorted({point for of in sweep.costs.values() for point in of})
     columns = [text for cost in sweep.costs for text in (cost, "to first")]
     ratios = {cost: growth(of) for cost, of in sweep.costs.items()}

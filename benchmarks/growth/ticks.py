@@ -1,4 +1,4 @@
-"""Ticks: 10 to 1 million kept for a consumer that stands still, while another one works."""
+"""Ticks: 10 to 1 million kept for a consumer that does not move, while another consumer works."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOVE = "select setval(queue_tick_seq::regclass, (select max(tick_id) from pgq.ti
 
 
 def run(bench: Bench) -> Sweep:
-    """Measure the consumer at the end, the ticker, and the consumer that is behind."""
+    """Measure the consumer at the last tick, the ticker, and the consumer that is behind."""
     sizes = bench.pick(smoke=SIZES[:2], default=SIZES, long=SIZES)
     points = {size: partial(measure, bench, database(bench, size)) for size in sizes}
     return take_turns(bench, "Ticks kept", "ticks", points)

@@ -1,4 +1,4 @@
-"""What loads a server in a benchmark: producers, consumers and watchers, in processes of their own.
+"""The load of a benchmark: producers, consumers and watchers, in processes of their own.
 
-`children` starts them and talks to them; the other modules that have a `main` are what it starts.
+`children` starts them and talks to them. It starts the other modules that have a `main`.
 """

@@ -37,7 +37,7 @@ def parse(text: str) -> tuple[int, int]:
 
 
 class Arrivals:
-    """Notes arrivals; says how many there are ("count") and hands them out ("take")."""
+    """Notes arrivals. Answers "count" with their number and "take" with the arrivals."""
 
     def __init__(self) -> None:
         """Answer from now on."""

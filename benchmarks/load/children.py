@@ -1,4 +1,4 @@
-"""Processes of a benchmark: started, asked, and ended with the block."""
+"""The processes of a benchmark: start them, ask them, end them with the block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL = 0.05  # seconds
 
 
 class Answering(Protocol):
-    """Who answers questions: a process, or a test's stand-in."""
+    """An object that answers questions: a process, or a test's stand-in."""
 
     def ask(self, question: str, /) -> Any:
         """Return the answer."""
@@ -82,7 +82,7 @@ def module(name: str, *arguments: object) -> tuple[str, ...]:
 
 
 def wait_for(arrivals: Answering, count: int, seconds: float) -> bool:
-    """Wait until so many events have arrived; False if they have not within the seconds."""
+    """Wait until this number of events has arrived; False after the timeout."""
     deadline = time.monotonic() + seconds
     while arrivals.ask("count") < count:
         if time.monotonic() > deadline:

@@ -16,7 +16,7 @@ POSTMASTER = "select split_part(pg_read_file('postmaster.pid'), E'\\n', 1)::int"
 
 
 class Cpu:
-    """What is spent between the making of this object and `percent()`."""
+    """The CPU time between the creation of this object and `percent()`."""
 
     def __init__(self, spent: Callable[[], float]) -> None:
         """Take a function that returns CPU seconds so far."""

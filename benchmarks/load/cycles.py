@@ -27,8 +27,8 @@ READ = "select msg_id, message from pgmq.read(%s, 30, 1000)"
 DELETE = "select pgmq.delete(%s, %s::bigint[])"
 
 
-class Course:
-    """What happened, and when: in milliseconds of CLOCK_MONOTONIC, durations in microseconds."""
+class CycleLog:
+    """Cycles and events: when (ms of CLOCK_MONOTONIC), and how long each took (µs)."""
 
     def __init__(self) -> None:
         """Answer "count" (of events) and "take" (everything) from now on."""
@@ -65,8 +65,8 @@ class Work(NamedTuple):
 
     Attributes:
         cycle: a batch cycle; False if there was nothing.
-        before: what comes before the first of a turn.
-        whole: one takes all that is there; else they go on until nothing is there.
+        before: called before the first cycle of a turn.
+        whole: one cycle takes all events; else cycles go on until no event is left.
     """
 
     cycle: Cycle
@@ -121,13 +121,13 @@ WORK: dict[str, Callable[[str, str], AbstractContextManager[Work]]] = {
 
 def main(peer: str, dsn: str, queue: str, rate: str) -> None:
     """Run as a process of its own until it is terminated."""
-    course = Course()
+    log = CycleLog()
     interval = int(1e9 / float(rate))
     due = time.monotonic_ns()
     with WORK[peer](dsn, queue) as work:
         while True:
             wait_until(due)
-            course.turn(work)
+            log.turn(work)
             due = max(due + interval, time.monotonic_ns())
 
 

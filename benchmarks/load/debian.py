@@ -1,4 +1,4 @@
-"""What Debian ships for PGQ in C: its ticker pgqd, its consumer framework python3-pgq."""
+"""Debian's packages for PGQ in C: its ticker pgqd, its consumer framework python3-pgq."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def has_pgqd() -> bool:
 
 @contextmanager
 def pgqd(dsn: str, **settings: float) -> Iterator[None]:
-    """Run PGQ's ticker on one database; `settings` (seconds) over its defaults."""
+    """Run PGQ's ticker on one database; `settings` (seconds) override its defaults."""
     known = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
     database = known.pop("dbname")
     with tempfile.TemporaryDirectory(prefix="pgqd-") as folder:

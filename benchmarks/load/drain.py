@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Drained(NamedTuple):
-    """What a consumer read: the time from its first event to its last."""
+    """The events that a consumer read, and the time from the first to the last."""
 
     events: int
     ids: int  # their sum
@@ -25,7 +25,7 @@ class Drained(NamedTuple):
 
 
 class Draining(Consumer):
-    """Stops after so many events."""
+    """Stops after `wanted` events."""
 
     wanted = 0
     events = ids = 0
@@ -42,7 +42,7 @@ class Draining(Consumer):
 
 
 def drain(dsn: str, queue: str, name: str, wanted: int) -> Drained:
-    """Consume so many events."""
+    """Consume `wanted` events."""
     consumer = Draining(dsn, queue=queue, name=name)
     consumer.wanted = wanted
     consumer.run()

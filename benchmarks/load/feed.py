@@ -1,4 +1,4 @@
-"""A producer for long runs: as `produce`, but it keeps nothing and prints a summary."""
+"""A producer for long runs: like `produce`, but it prints only a summary."""
 
 from __future__ import annotations
 

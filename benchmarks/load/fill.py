@@ -1,4 +1,4 @@
-"""Events in a queue, before anybody consumes them."""
+"""Filling a queue with events and ticks, before a consumer reads it."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ COMMIT = 10_000  # events
 
 
 class Contents(NamedTuple):
-    """How many events there are, and the sum of their ids."""
+    """The number of events, and the sum of their ids."""
 
     events: int
     ids: int
 
 
 def fill(dsn: str, queue: str, ticks: Iterable[int]) -> None:
-    """Insert events and tick, so that the first tick has so many, the next so many, and so on.
+    """Insert events and tick, so that each tick covers its number of events.
 
-    Create the queue first, and register a consumer: nothing is cleaned up before it.
+    Create the queue first, and register a consumer, which keeps all events.
     """
     with pgqpy.connect(dsn) as client:
         for events in ticks:
@@ -49,7 +49,7 @@ def contents(dsn: str, queue: str) -> Contents:
         return Contents(*client.connection.execute(statement).fetchone() or (0, 0))
 
 
-def again(dsn: str, queue: str, consumer: str) -> None:
+def register_at_start(dsn: str, queue: str, consumer: str) -> None:
     """Register a consumer at the queue's first tick, or move it back there."""
     with pgqpy.connect(dsn) as client:
         (first,) = client.connection.execute(FIRST_TICK, (queue,)).fetchone() or (0,)

@@ -23,7 +23,7 @@ OVERTIME = 60.0  # seconds that a producer may take longer than planned
 
 
 class Load(NamedTuple):
-    """What is inserted: by whom, where, how fast (events/s) and how long (seconds)."""
+    """The load: contestant, database, queue, rate (events/s) and duration (seconds)."""
 
     peer: str
     dsn: str
@@ -33,7 +33,7 @@ class Load(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What came of it; times in milliseconds, CPU in percent of a core."""
+    """The figures of a round: times in milliseconds, CPU in percent of a core."""
 
     rate: float  # events/s that were inserted
     delivered: float  # events/s that arrived while producers ran
@@ -46,7 +46,7 @@ class Round(NamedTuple):
 
 
 def measure(load: Load, arrivals: Answering, cpu: Callable[[], Cpu], patience: float = 60) -> Round:
-    """Insert at a rate and see every event arrive once; Wrong after `patience` seconds if not."""
+    """Insert at a rate; Wrong unless every event arrives once within `patience` seconds."""
     arrivals.ask("count")  # it has started by now
     start = time.monotonic_ns() + int(GET_READY * 1e9)
     warm = start + int(WARM_UP * 1e9)
@@ -64,10 +64,10 @@ def measure(load: Load, arrivals: Answering, cpu: Callable[[], Cpu], patience: f
 
 
 def collect(arrivals: Answering, start: int, wanted: int, patience: float) -> list[Arrival]:
-    """Take what arrives until so many events have, for `patience` seconds at most.
+    """Take arrivals until `wanted` events are there, for at most `patience` seconds.
 
-    What was inserted before `start` is of an earlier round, whose consumer was ended before it
-    could say that it had it: such events come again, and were counted then.
+    Events inserted before `start` belong to an earlier round. Its consumer ended before it could
+    finish them, so they come again; that round has counted them.
     """
     found: list[Arrival] = []
     deadline = time.monotonic() + patience
@@ -90,7 +90,7 @@ def summary(
     warm: int,
     cpu: float,
 ) -> Round:
-    """Return the figures of what was due after `warm`."""
+    """Return the figures of the events that were due after `warm`."""
     counted = {number: late for number, begun, late, _ in calls if begun - late >= warm}
     ended = max(begun + took for _, begun, _, took in calls)
     times = [(now - begun) / 1e6 for number, begun, now in found if number in counted]

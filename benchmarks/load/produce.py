@@ -23,7 +23,7 @@ FILLER = " " + "x" * 170  # about 200 bytes an event
 def produce(
     peer: str, dsn: str, queue: str, schedule: Schedule
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Insert; give each event's number, when its insert began, how late that was, and its time.
+    """Insert; yield each event's number, the start of its insert, how late it was, and its time.
 
     All in nanoseconds.
     """
@@ -43,7 +43,7 @@ def parse_schedule(words: Sequence[str]) -> Schedule:
 
 
 def main(peer: str, dsn: str, queue: str, *numbers: str) -> None:
-    """Run as a process of its own, and print what was done as JSON."""
+    """Run as a process of its own, and print the inserts as JSON."""
     done = list(produce(peer, dsn, queue, parse_schedule(numbers)))
     time.sleep(COOL_DOWN)
     json.dump(done, sys.stdout)

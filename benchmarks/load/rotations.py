@@ -1,4 +1,4 @@
-"""Watches a queue that rotates: who waits for a rotation, how much disk it takes, when it was."""
+"""A watch on a queue that rotates: sessions that wait for it, its disk, the times of rotations."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ STATE = """
 """
 
 
-class Watch:
-    """What was seen. There is one queue in the database."""
+class RotationWatch:
+    """The waits, sizes and rotations seen so far. There is one queue in the database."""
 
     def __init__(self, dsn: str) -> None:
         """Take the database."""
@@ -71,9 +71,9 @@ class Watch:
 
 
 @contextmanager
-def watching(dsn: str) -> Iterator[Watch]:
+def watching(dsn: str) -> Iterator[RotationWatch]:
     """Watch for as long as the block lasts."""
-    watch = Watch(dsn)
+    watch = RotationWatch(dsn)
     thread = Thread(target=watch.run)
     thread.start()
     try:

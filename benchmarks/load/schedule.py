@@ -1,4 +1,4 @@
-"""When a producer has to insert: an absolute schedule, so that one late insert delays no other."""
+"""The times at which a producer inserts: absolute, so that one late insert delays no other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Schedule(NamedTuple):
-    """One of several producers' part of a rate; times are nanoseconds of CLOCK_MONOTONIC.
+    """One producer's part of a rate; times are nanoseconds of CLOCK_MONOTONIC.
 
     Attributes:
         start: when the first event of all producers is due.
@@ -39,6 +39,6 @@ class Schedule(NamedTuple):
 
 
 def wait_until(due: int) -> None:
-    """Sleep until a time in nanoseconds of CLOCK_MONOTONIC; return at once if it is over."""
+    """Sleep until a time in nanoseconds of CLOCK_MONOTONIC; return at once if it has passed."""
     while (wait := due - time.monotonic_ns()) > 0:
         time.sleep(wait / 1e9)

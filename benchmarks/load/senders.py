@@ -1,4 +1,4 @@
-"""How an event is inserted, one a transaction: for each contestant, a function of its text."""
+"""Inserting one event in one transaction: a function of the event's text for each contestant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer that counts what it gets, and says so when asked (a process of its own)."""
+"""A consumer that counts its events, and answers with the count (a process of its own)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop over the batches that are there, by the client (a process of its own)."""
+"""A loop over all batches of a backlog, by the client (a process of its own)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pgqpy
 
 
 class Walked(NamedTuple):
-    """What was read, and how long each cycle took, in seconds."""
+    """The events that were read, and the seconds of each cycle."""
 
     events: int
     ids: int  # their sum
@@ -39,7 +39,7 @@ def peak() -> float:
 
 
 def walk(dsn: str, queue: str, name: str) -> Walked:
-    """Read until there is no batch."""
+    """Read until there is no further batch."""
     count = total = 0
     cycles: list[float] = []
     with pgqpy.connect(dsn) as client:

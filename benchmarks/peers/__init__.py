@@ -1,4 +1,4 @@
-"""What pgqpy is compared with, a module each: `set_up(dsn)` makes its schema in a database."""
+"""The alternatives to pgqpy, a module each: `set_up(dsn)` makes the peer's schema in a database."""
 
 from __future__ import annotations
 

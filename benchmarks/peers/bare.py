@@ -1,4 +1,4 @@
-"""A table like a queue's, and nothing else: what any user could write."""
+"""A table like a queue's, and nothing else, as any user could write it."""
 
 from __future__ import annotations
 

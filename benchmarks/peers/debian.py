@@ -1,4 +1,4 @@
-"""Runs the child that is python-pgq, in Debian's Python."""
+"""Running python_pgq.py in Debian's Python."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def insert(data: str) -> str:
 
 @contextmanager
 def queries(dsn: str) -> Iterator[SyncQueries]:
-    """Open a connection with what enqueues."""
+    """Open a connection; return the object that enqueues by it."""
     from pgqueuer.db import SyncPsycopgDriver  # noqa: PLC0415  # as above
     from pgqueuer.queries import SyncQueries  # noqa: PLC0415  # as above
 

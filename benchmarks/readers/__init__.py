@@ -1,1 +1,1 @@
-"""Ways to consume what waits, without doing anything with it."""
+"""Ways to consume a backlog with a handler that does nothing."""

@@ -1,4 +1,4 @@
-"""Ways to consume what waits in a queue; each returns the seconds from first to last."""
+"""Ways to consume the backlog of a queue; each returns the seconds from first to last event."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AsyncCounting(AsyncConsumer):
 
 
 class Clock(logging.Handler):
-    """Takes the time from when a consumer says that it runs to when it says that it stops."""
+    """Measures the time between the log lines of a consumer's start and stop."""
 
     took = 0.0
 
@@ -95,7 +95,7 @@ def by_async_consumer(dsn: str, name: str, wanted: int) -> float:
 
 
 def by_loop(dsn: str, name: str, wanted: int, *, binary: bool = False) -> float:
-    """Consume by the shortest loop that one would write with psycopg."""
+    """Consume by the shortest loop that works with psycopg."""
     seen = 0
     with psycopg.connect(dsn, autocommit=True) as connection:
         cursor = connection.cursor(binary=binary)

@@ -1,4 +1,4 @@
-"""Queues that are consumed event by event: events go in, and out; the seconds of the latter."""
+"""Queues that are consumed event by event: insert events, then return the seconds to read them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the case spark measures, a module each: Spark with a queue, and with its own JDBC source."""
+"""The measurements of the case spark, a module each: a queue, and Spark's own JDBC source."""

@@ -12,14 +12,14 @@ from pyspark.sql import Observation, functions
 import pgqpy
 from benchmarks import events
 from benchmarks.figures import Figure, interleave, verify
-from benchmarks.spark.places import QUEUE, by_queue
+from benchmarks.spark.database import QUEUE, by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame
 
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
 
 PGQ, WITH_TICK, JDBC = "pgqpy", "pgqpy with tick_id", "JDBC"
 COLUMNS = "ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4"  # noqa: E501  # as one writes it
@@ -47,29 +47,29 @@ def fill(dsn: str, count: int) -> None:
         client.connection.execute("vacuum analyze")
 
 
-def contestants(place: Place, *, jdbc: bool) -> dict[str, Callable[[], DataFrame]]:
-    """Return what makes a frame, of two partitions each."""
+def contestants(database: QueueDatabase, *, jdbc: bool) -> dict[str, Callable[[], DataFrame]]:
+    """Return the functions that make a frame, of two partitions each."""
     found: dict[str, Callable[[], DataFrame]] = {
-        PGQ: partial(by_queue, place, SCHEMA),
-        WITH_TICK: partial(by_queue, place, f"{SCHEMA}, tick_id BIGINT"),
+        PGQ: partial(by_queue, database, SCHEMA),
+        WITH_TICK: partial(by_queue, database, f"{SCHEMA}, tick_id BIGINT"),
     }
     if jdbc:
-        found[JDBC] = partial(by_jdbc, place, predicates(place))
+        found[JDBC] = partial(by_jdbc, database, predicates(database))
     return found
 
 
-def predicates(place: Place) -> list[str]:
-    """Return conditions for two halves of the events, as somebody who knows them would write."""
-    with psycopg.connect(place.dsn) as connection:
+def predicates(database: QueueDatabase) -> list[str]:
+    """Return conditions for two halves of the events, as a user who knows the table would write."""
+    with psycopg.connect(database.dsn) as connection:
         (half,) = connection.execute(HALF).fetchone() or (0,)
     return [f"ev_txid <= {half}", f"ev_txid > {half}"]
 
 
-def by_jdbc(place: Place, halves: list[str]) -> DataFrame:
-    """Read the queue's tables as any others."""
-    properties = place.properties(fetchsize=FETCH)
+def by_jdbc(database: QueueDatabase, halves: list[str]) -> DataFrame:
+    """Read the queue's tables like any other tables."""
+    properties = database.properties(fetchsize=FETCH)
     table = f"(select {COLUMNS} from pgq.event_1) e"
-    return place.spark.read.jdbc(place.url, table, predicates=halves, properties=properties)
+    return database.spark.read.jdbc(database.url, table, predicates=halves, properties=properties)
 
 
 def measure(
@@ -78,7 +78,7 @@ def measure(
     rounds: int,
     say: Callable[[str], None],
 ) -> dict[str, Figure]:
-    """Return events a second of each, after a look at what comes."""
+    """Return events a second of each, after a check of the rows."""
     for name, frame in frames.items():
         found = frame().selectExpr("count(*)", f"sum({NUMBERS})").head()
         verify(f"{name}: count and sum of events read", found, (count, events.total(count)))
@@ -88,7 +88,7 @@ def measure(
 
 
 def rate(name: str, frame: Callable[[], DataFrame], count: int) -> float:
-    """Read all events and leave them; return events a second, from the first call to the end."""
+    """Read all events into a sink that drops them; return events a second of the whole read."""
     seen = Observation()
     began = time.perf_counter()
     observed = frame().observe(seen, functions.count(functions.lit(1)).alias("events"))

@@ -1,4 +1,4 @@
-"""The Spark session of a run, and what it takes to have one."""
+"""The Spark session of a run, and the check of its requirements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = {
 
 
 def require(*, jdbc: bool) -> None:
-    """Raise CannotRun unless Java, pyspark and, if it is to be compared with, JDBC are there."""
+    """Raise CannotRun unless Java and pyspark are installed, and JDBC if it takes part."""
     try:
         requirements.check_packages()
         requirements.check_java()

@@ -1,4 +1,4 @@
-"""What a stream asks the server while nothing happens."""
+"""The SQL statements of an idle stream."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from benchmarks.spark.streaming import SCHEMA, running
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
 
 CONSUMER = "silent"
 SETTLE = 3.0  # seconds
 STATEMENT = re.compile(r"LOG:  (statement|execute [^:]*):")
 
 
-def statements(place: Place, log: Path, folder: str, seconds: float, trigger: str) -> float:
+def statements(
+    database: QueueDatabase, log: Path, folder: str, seconds: float, trigger: str
+) -> float:
     """Return the SQL statements a second of an idle query, as the server's log has them."""
-    name = str(conninfo_to_dict(place.dsn)["dbname"])
-    with psycopg.connect(place.dsn, autocommit=True) as connection:
+    name = str(conninfo_to_dict(database.dsn)["dbname"])
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(
             sql.SQL("alter database {} set log_statement = 'all'").format(sql.Identifier(name))
         )
-    options = place.queue(consumer=CONSUMER)
-    frame = place.spark.readStream.format("pgq").options(**options).schema(SCHEMA).load()
+    options = database.queue(consumer=CONSUMER)
+    frame = database.spark.readStream.format("pgq").options(**options).schema(SCHEMA).load()
     writer = frame.writeStream.format("noop").trigger(processingTime=trigger)
     with running(writer, folder):
         time.sleep(SETTLE)

@@ -12,7 +12,7 @@ import pgqpy
 from benchmarks import events
 from benchmarks.figures import Wrong, verify
 from benchmarks.load.children import child, module
-from benchmarks.spark.places import QUEUE
+from benchmarks.spark.database import QUEUE
 from benchmarks.spark.reading import NUMBERS
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
 
 SCHEMA = "ev_id BIGINT, ev_time TIMESTAMP, ev_type STRING, ev_data STRING"
 CONSUMER = "lake"
@@ -40,7 +40,7 @@ class Point(NamedTuple):
 
 
 class Sustained(NamedTuple):
-    """What came of a load: the micro-batches, and by how much the producer was late."""
+    """The result of a load: the micro-batches, and how late the producer was."""
 
     points: list[Point]
     rate: float  # events/s, from the first insert to the last event in a file
@@ -48,7 +48,7 @@ class Sustained(NamedTuple):
 
     @property
     def ends(self) -> tuple[float, float]:
-        """How long a micro-batch took at the beginning and at the end: medians of thirds."""
+        """The seconds of a micro-batch at the beginning and at the end: medians of thirds."""
         took = [point.took for point in self.points]
         third = max(len(took) // 3, 1)
         return median(took[:third]), median(took[-third:])
@@ -76,21 +76,21 @@ def wait_until(query: StreamingQuery, done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def sustain(place: Place, folder: str, rate: int, seconds: float) -> Sustained:
+def sustain(database: QueueDatabase, folder: str, rate: int, seconds: float) -> Sustained:
     """Insert events at a rate and stream them into parquet files; Wrong unless all are there."""
-    with pgqpy.connect(place.dsn) as client:
+    with pgqpy.connect(database.dsn) as client:
         client.set_queue_config(QUEUE, "rotation_period", ROTATION)
-    stream = place.spark.readStream.format("pgq").options(**place.queue(consumer=CONSUMER))
+    stream = database.spark.readStream.format("pgq").options(**database.queue(consumer=CONSUMER))
     files = stream.schema(SCHEMA).load().writeStream.format("parquet")
     writer = files.option("path", f"{folder}/lake").trigger(processingTime=TRIGGER)
-    flood = module("flood", place.dsn, QUEUE, rate, seconds)
+    flood = module("flood", database.dsn, QUEUE, rate, seconds)
     with running(writer, folder) as query:
         began = time.time()
         with child(*flood) as producer:
             wanted, late = producer.result(seconds + PATIENCE)
         wait_until(query, lambda: sum(point.events for point in points(query, began)) >= wanted)
         found = points(query, began)
-    lake = place.spark.read.parquet(f"{folder}/lake")
+    lake = database.spark.read.parquet(f"{folder}/lake")
     row = lake.selectExpr("count(*)", "count(distinct ev_id)", f"sum({NUMBERS})").head()
     verify("count, ids and sum in the files", row, (wanted, wanted, events.total(wanted)))
     return Sustained(found[WARM_UP:] or found, wanted / found[-1].at, late)

@@ -1,4 +1,4 @@
-"""How long from an insert until a stream with a trigger of a second has the event."""
+"""The latency from an insert to a stream with a trigger of one second."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.load.arrivals import parse
 from benchmarks.load.cpu import Cpu
 from benchmarks.load.latency import Load, Round, measure
-from benchmarks.spark.places import QUEUE
+from benchmarks.spark.database import QUEUE
 from benchmarks.spark.streaming import TRIGGER, running
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from benchmarks.load.arrivals import Arrival
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
 
 CONSUMER = "waiting"
 RATE = 100  # events/s
 
 
 class Collected:
-    """What foreachBatch has seen; it answers as a consumer's process does."""
+    """The events that foreachBatch has seen; it answers as a consumer's process does."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without events."""
         self._found: list[Arrival] = []
         self._lock = Lock()
 
@@ -46,12 +46,12 @@ class Collected:
             return taken
 
 
-def wait(place: Place, folder: str, seconds: float) -> Round:
+def wait(database: QueueDatabase, folder: str, seconds: float) -> Round:
     """Insert at a low rate; return the times in milliseconds."""
     collected = Collected()
-    stream = place.spark.readStream.format("pgq").options(**place.queue(consumer=CONSUMER))
+    stream = database.spark.readStream.format("pgq").options(**database.queue(consumer=CONSUMER))
     frame = stream.schema("ev_data STRING").load()
     writer = frame.writeStream.foreachBatch(collected.take_in).trigger(processingTime=TRIGGER)
     with running(writer, folder):
-        load = Load("pgqpy", place.dsn, QUEUE, RATE, seconds)
+        load = Load("pgqpy", database.dsn, QUEUE, RATE, seconds)
         return measure(load, collected, lambda: Cpu(lambda: 0))

@@ -11,7 +11,7 @@ import psycopg
 import pgqpy
 from benchmarks import events
 from benchmarks.figures import Figure, interleave, verify
-from benchmarks.spark.places import QUEUE
+from benchmarks.spark.database import QUEUE
 from benchmarks.spark.session import CORES
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from benchmarks.spark.places import Place
+    from benchmarks.spark.database import QueueDatabase
 
 AT_LEAST_ONCE, EXACTLY_ONCE, JDBC = "pgqpy at least once", "pgqpy exactly once", "JDBC"
 TABLE = "pgq.event_1_0"
@@ -37,35 +37,37 @@ def prepare(dsn: str) -> None:
         client.create_queue(QUEUE)
 
 
-def rows(place: Place, count: int) -> DataFrame:
+def rows(database: QueueDatabase, count: int) -> DataFrame:
     """Return the events of all cases, made in Spark as they are written."""
     number = f"lpad(cast(id % {events.DISTINCT} as string), 6, '0')"
     data = f"""concat('{{"n": "', {number}, '", "data": "{events.FILLING}"}}')"""
-    numbers = place.spark.range(0, count, 1, CORES)
+    numbers = database.spark.range(0, count, 1, CORES)
     return numbers.selectExpr(f"'{events.TYPE}' AS type", f"{data} AS data")
 
 
-def contestants(place: Place, frame: DataFrame, *, jdbc: bool) -> dict[str, Callable[[], None]]:
-    """Return what writes the frame, with two tasks each."""
+def contestants(
+    database: QueueDatabase, frame: DataFrame, *, jdbc: bool
+) -> dict[str, Callable[[], None]]:
+    """Return the functions that write the frame, with two tasks each."""
     found: dict[str, Callable[[], None]] = {
-        AT_LEAST_ONCE: partial(by_queue, place, frame, "at_least_once"),
-        EXACTLY_ONCE: partial(by_queue, place, frame, "exactly_once"),
+        AT_LEAST_ONCE: partial(by_queue, database, frame, "at_least_once"),
+        EXACTLY_ONCE: partial(by_queue, database, frame, "exactly_once"),
     }
     if jdbc:
-        found[JDBC] = partial(by_jdbc, place, frame)
+        found[JDBC] = partial(by_jdbc, database, frame)
     return found
 
 
-def by_queue(place: Place, frame: DataFrame, mode: str) -> None:
+def by_queue(database: QueueDatabase, frame: DataFrame, mode: str) -> None:
     """Write into the queue."""
-    frame.write.format("pgq").options(**place.queue(mode=mode)).mode("append").save()
+    frame.write.format("pgq").options(**database.queue(mode=mode)).mode("append").save()
 
 
-def by_jdbc(place: Place, frame: DataFrame) -> None:
+def by_jdbc(database: QueueDatabase, frame: DataFrame) -> None:
     """Write into the queue's table, by multi-row INSERTs."""
-    properties = place.properties(batchsize=BATCH, reWriteBatchedInserts="true")
+    properties = database.properties(batchsize=BATCH, reWriteBatchedInserts="true")
     renamed = frame.toDF("ev_type", "ev_data")
-    renamed.write.jdbc(place.url, TABLE, mode="append", properties=properties)
+    renamed.write.jdbc(database.url, TABLE, mode="append", properties=properties)
 
 
 def measure(
@@ -82,7 +84,7 @@ def measure(
 
 
 def rate(name: str, write: Callable[[], None], dsn: str, count: int) -> float:
-    """Write into the empty table, and look at what consumers are given."""
+    """Write into the empty table, and check the events that consumers get."""
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(f"truncate {TABLE}".encode())
         connection.execute("checkpoint")

@@ -1,1 +1,1 @@
-"""The parts of the case xmin: what holds xmin, dead rows, and what became of the cycles."""
+"""The parts of the case xmin: the session that holds xmin, dead rows, the course of the cycles."""

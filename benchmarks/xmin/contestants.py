@@ -1,4 +1,4 @@
-"""Who runs while xmin is held: what each needs besides a producer and a consumer."""
+"""The contestants while xmin is held: their databases and daemons."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def names(bench: Bench) -> list[str]:
 
 
 def prepare(bench: Bench, peer: str) -> str:
-    """Return a database with the contestant's queue; the first to commit there waits for no disk.
+    """Return a database with the contestant's queue, where commits do not wait for the disk.
 
     The disk would hide what a cycle costs.
     """

@@ -1,4 +1,4 @@
-"""What became of cycles and latency in the course of a run."""
+"""The course of a run: cycles and latency at its beginning and at its end."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def course(
 
 
 def within(found: Sequence[Timed], start: int, stop: int) -> list[Timed]:
-    """Return what was in a span."""
+    """Return the values of a span."""
     return [one for one in found if start <= one[0] < stop]
 
 
@@ -99,5 +99,5 @@ def part(cycles: Sequence[Timed], events: Sequence[Timed], start: int, stop: int
 
 
 def middle(values: Sequence[float]) -> float:
-    """Return the median; without values it has taken for ever."""
+    """Return the median; infinity if there are no values."""
     return median(values) if values else math.inf

@@ -39,7 +39,7 @@ class Sample(NamedTuple):
         return sum(self.dead[kind].values())
 
 
-class Graveyard:
+class DeadRows:
     """Looks for dead rows in a database of pgqpy, PGQ or pgmq."""
 
     def __init__(self, connection: Connection[Any]) -> None:

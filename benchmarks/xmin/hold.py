@@ -15,7 +15,7 @@ from benchmarks.load.latency import GET_READY, OVERTIME
 from benchmarks.load.schedule import Schedule
 from benchmarks.xmin.contestants import QUEUE, held_xmin, maintained, prepare
 from benchmarks.xmin.course import Course, course
-from benchmarks.xmin.dead import Graveyard, Sample
+from benchmarks.xmin.dead import DeadRows, Sample
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
@@ -27,7 +27,7 @@ PATIENCE = 60.0  # seconds for what is still to be delivered at the end
 
 
 def hold(bench: Bench, peer: str, seconds: float, every: float) -> Course:
-    """Produce and consume for so long; count dead rows every so many seconds."""
+    """Produce and consume for some time; count dead rows at intervals."""
     dsn = prepare(bench, peer)
     with ExitStack() as stack:
         stack.enter_context(held_xmin(dsn))
@@ -47,7 +47,7 @@ def hold(bench: Bench, peer: str, seconds: float, every: float) -> Course:
 
 
 def take(peer: str, consumer: Answering, fed: Fed, total: int) -> dict[str, list[tuple[int, int]]]:
-    """Return what the consumer noted; Wrong if an event is missing or came twice.
+    """Return the consumer's notes; Wrong if an event is missing or came twice.
 
     A peer may have fallen so far behind that it does not get to the end: that is its result.
     """
@@ -65,8 +65,8 @@ def watch(dsn: str, start: int, stop: int, every: float) -> list[Sample]:
     """Count dead rows from `start` to `stop` (ns)."""
     samples = []
     with psycopg.connect(dsn, autocommit=True) as connection:
-        graveyard = Graveyard(connection)
+        dead_rows = DeadRows(connection)
         while (now := time.monotonic_ns()) < stop:
-            samples.append(graveyard.look((now - start) / 1e9))
+            samples.append(dead_rows.look((now - start) / 1e9))
             time.sleep(max(0, min(every, (stop - time.monotonic_ns()) / 1e9)))
-        return [*samples, graveyard.look((time.monotonic_ns() - start) / 1e9)]
+        return [*samples, dead_rows.look((time.monotonic_ns() - start) / 1e9)]

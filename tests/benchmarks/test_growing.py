@@ -13,11 +13,11 @@ from benchmarks.figures import Wrong
 from benchmarks.load.arrive import CONSUMER
 from benchmarks.load.children import child, module
 from benchmarks.load.cpu import Cpu, server_cpu
-from benchmarks.load.fill import Contents, again, contents, fill
+from benchmarks.load.fill import Contents, contents, fill, register_at_start
 from benchmarks.load.latency import Load, measure
 from benchmarks.load.walk import walk
 from benchmarks.xmin.contestants import UNRELATED, held_xmin
-from benchmarks.xmin.dead import Graveyard
+from benchmarks.xmin.dead import DeadRows
 
 QUEUE = "bench"
 PLOTS = {"latency": 0, "growth": 5, "rotation": 1, "catch_up": 0}
@@ -58,11 +58,11 @@ def test_a_backlog_is_filled_tick_by_tick_and_read_again_from_the_start(dsn, cli
     fill(dsn, QUEUE, [3, 1, 2])
     assert contents(dsn, QUEUE) == Contents(6, 1 + 2 + 3 + 4 + 5 + 6)
     for name in ("one", "two"):
-        again(dsn, QUEUE, name)
+        register_at_start(dsn, QUEUE, name)
         found = walk(dsn, QUEUE, name)
         assert found[:2] == (6, 21)
         assert len(found.cycles) == 3
-    again(dsn, QUEUE, "one")
+    register_at_start(dsn, QUEUE, "one")
     assert walk(dsn, QUEUE, "one").events == 6
 
 
@@ -78,15 +78,15 @@ def test_a_rotation_case_that_loses_an_event_is_wrong():
 def test_dead_rows_are_counted_apart_while_xmin_is_held(dsn, client, connection):
     client.create_queue(QUEUE)
     connection.execute(UNRELATED)
-    graveyard = Graveyard(connection)
+    dead_rows = DeadRows(connection)
     with held_xmin(dsn):
         for _ in range(5):
             client.insert_event(QUEUE, "t", "")
             connection.execute("update pgq.queue set queue_rotation_period = '1 day'")
         connection.execute("vacuum pgq.queue")
-        before = graveyard.look(0.0)
+        before = dead_rows.look(0.0)
         connection.execute("delete from pgq.event_1_0")
-        after = graveyard.look(1.0)
+        after = dead_rows.look(1.0)
     assert before.dead["small"]["queue"] == 5
     assert (before.total("events"), after.total("events")) == (0, 5)
 

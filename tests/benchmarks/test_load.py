@@ -11,7 +11,7 @@ from benchmarks.growth import sweep
 from benchmarks.load.feed import Fed
 from benchmarks.load.latency import Round, collect, summary, verify_once
 from benchmarks.load.produce import parse_schedule
-from benchmarks.load.rotations import Watch
+from benchmarks.load.rotations import RotationWatch
 from benchmarks.load.schedule import Schedule
 from benchmarks.pgbench import Transaction
 from benchmarks.report import paragraphs
@@ -171,7 +171,7 @@ def test_a_peer_that_delivers_nothing_at_the_end_took_for_ever():
 
 
 def test_an_insert_beside_a_rotation_overlaps_the_time_after_a_switch():
-    watch = Watch("")
+    watch = RotationWatch("")
     watch.switches = [50.0, 100.0]  # the first is from before
     ends = [50.1, 99.9, 100.001, 100.4, 100.6]
     found = [rotation.is_beside(Transaction(end, 12.0, 2.0), watch) for end in ends]

@@ -1,4 +1,4 @@
-"""Where both contestants find the events: by TCP, with a password, as JDBC can."""
+"""The database of both contestants: they connect by TCP with a password, as JDBC must."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 QUEUE = "bench"
 
 
-class Place(NamedTuple):
+class QueueDatabase(NamedTuple):
     """A database with a queue, and a session that reads and writes it."""
 
     spark: SparkSession
@@ -41,7 +41,7 @@ class Place(NamedTuple):
         }
 
 
-def by_queue(place: Place, schema: str) -> DataFrame:
+def by_queue(database: QueueDatabase, schema: str) -> DataFrame:
     """Read everything in the queue."""
-    options = place.queue(minPartitions=CORES)
-    return place.spark.read.format("pgq").options(**options).schema(schema).load()
+    options = database.queue(minPartitions=CORES)
+    return database.spark.read.format("pgq").options(**options).schema(schema).load()
