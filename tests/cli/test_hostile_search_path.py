@@ -24,8 +24,6 @@ def module_dsn(server: Server, template: str) -> Iterator[str]:
             client = pgqpy.Client(connection)
             client.create_queue("orders")
             client.register_consumer("orders", "billing")
-            client.insert_event("orders", "test", "data")
-            client.tick_queue("orders")
             lay_trap(connection)
         yield dsn
 
@@ -40,6 +38,14 @@ def dsn(module_dsn: str) -> str:
 def before(connection: Connection) -> int:
     """Return how often the trap was sprung before the test."""
     return calls(connection)
+
+
+@pytest.fixture
+def _event(dsn: str) -> None:
+    """Insert an event for the consumer of the test."""
+    with pgqpy.connect(dsn) as client:
+        client.insert_event("orders", "test", "data")
+        client.tick_queue("orders")
 
 
 def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, before: int) -> None:
@@ -69,6 +75,7 @@ def test_a_command(run: Run, connection: Connection, before: int, command: str) 
     assert calls(connection) == before, result.output
 
 
+@pytest.mark.usefixtures("_event")
 def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
     class Once(Consumer):
         queue = "orders"
@@ -81,6 +88,7 @@ def test_a_consumer(dsn: str, connection: Connection, before: int) -> None:
     assert calls(connection) == before
 
 
+@pytest.mark.usefixtures("_event")
 def test_a_consumer_whose_handlers_have_the_search_path_of_the_database(
     dsn: str, connection: Connection, before: int
 ) -> None:
