@@ -1,4 +1,4 @@
-"""How many ticks a batch spans: more of them the longer a consumer is behind. No I/O.
+"""Limits on the ticks of a batch: the longer a consumer is behind, the more. No I/O.
 
 The ticker ticks every few milliseconds. A batch costs a commit and some round trips, however few
 events are in it: a consumer that took the ticks one by one, and is a little slower than they

@@ -1,4 +1,4 @@
-"""Which errors mean a lost connection, which a collision; how often one event lost it."""
+"""Classes of errors: lost connections and collisions; a count of losses per event."""
 
 from __future__ import annotations
 

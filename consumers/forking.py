@@ -1,4 +1,4 @@
-"""How a forked child loses the connection of a running consumer, so that it does no harm.
+"""Protection of a running consumer's connection from forked child processes.
 
 A fork shares the connection's socket. Whatever the child sent on it (a ROLLBACK while its stack
 unwinds, a goodbye when it exits) would reach the parent's session. So the child's copy of the

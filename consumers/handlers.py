@@ -1,4 +1,4 @@
-"""What handlers raise and return: which errors are theirs, which results mean undone work."""
+"""Errors and results of handlers: which are theirs, which mean undone work."""
 
 from __future__ import annotations
 

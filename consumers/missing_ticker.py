@@ -1,4 +1,4 @@
-"""When a consumer that gets no batch warns that no ticker seems to run. No I/O."""
+"""The warning of a consumer without batches that no ticker seems to run. No I/O."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a failed event is retried, and when it is given up. No I/O."""
+"""The retry policy: delays, and when an event is dead. No I/O."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class BaseConsumer:
     name: str = ""  # of the consumer: one name, one position
     transactional: bool = False  # handlers get the connection on which the batch is finished
     fetch_size: int = 1000  # events in memory at a time
-    poll_interval: float = 1.0  # seconds; the guarantee, should a notification be missed
+    poll_interval: float = 1.0  # seconds between polls, in case a notification is missed
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
     min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
@@ -165,7 +165,7 @@ def _layers(handler: Any) -> Iterator[Any]:
 
 
 def _check_spelling(consumer: BaseConsumer) -> None:
-    """Refuse a misspelt setting. An attribute of the application's own is none of our business."""
+    """Refuse a misspelt setting. Attributes of the application are ignored."""
     for place in (vars(consumer), *map(vars, type(consumer).__mro__)):
         for key, value in place.items():
             own = key.startswith("_") or hasattr(BaseConsumer, key) or callable(value)

@@ -1,4 +1,4 @@
-"""SIGTERM, SIGINT and SIGHUP ask a running consumer to stop; a second signal ends it."""
+"""Handlers of SIGTERM, SIGINT and SIGHUP: the first signal stops, the second ends at once."""
 
 from __future__ import annotations
 

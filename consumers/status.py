@@ -1,4 +1,4 @@
-"""What a running consumer tells about itself: totals, and since when it has no connection."""
+"""The totals and outages of a running consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wait for the server, for `stop()` or for time to pass, whichever comes first.
+"""Waits for the server, `stop()` or a timeout, whichever comes first.
 
 psycopg's own `notifies()` can only be interrupted by its timeout. A consumer that waits must
 also see `stop()`, called from another thread or a signal handler, at once: so `stop()` writes

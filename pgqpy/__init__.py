@@ -1,4 +1,4 @@
-"""An event queue inside PostgreSQL, for Python and Spark."""
+"""An event log inside PostgreSQL, for Python and Spark."""
 
 from typing import TYPE_CHECKING
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ENGINE = 7366513  # one of the next four
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
 CONSUMER = 7366514  # a subscription's id
-QUEUE = 7366515  # a queue's id; readers hold it shared, drop_queue holds it exclusively
+QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
 # whether the holder has the rights of a ticker or consumer. A prepared transaction has no session.

@@ -1,4 +1,4 @@
-"""The exception class of each SQLSTATE, and the translation of psycopg's errors."""
+"""The exception class of each SQLSTATE, and the data of an error."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the tick loop knows of the last tick of every queue, by ranges of queue ids.
+"""The last tick of every queue, by ranges of queue ids.
 
 Looking at a queue costs a microsecond or two and two locks, and the server's lock table is finite.
 A look at many queues is therefore divided. Queues that had events recently are looked at every
 time. The others are divided into ranges of ids, a few of which are looked at each time. After a
-write anywhere in the cluster, each range is looked at once: first its pulse, one number that
+write anywhere in the cluster, each range is looked at once: first its pulse, a text that
 changes with its queues, and its queues one by one only if the pulse has changed.
 """
 

@@ -70,7 +70,7 @@ left join lateral pgq.tick_queue(
     case when j.due and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
 """
 
-# A number that changes with the queues whose ids are from $1 to $2, without those in $3.
+# A text that changes with the queues whose ids are from $1 to $2, without those in $3.
 PULSE = "select pgq.ticker_pulse($1, $2, $3)"
 # The queues that the daemon ticks, of those with ids from $1 to $2 and in the array $3.
 NAMES = """

@@ -1,4 +1,4 @@
-"""What both consumer loops share: opening batches, waiting, calling process_batch."""
+"""The base class of both consumer loops: it opens batches, waits, calls process_batch."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("pgqpy.consumers")
 
 
 class AsyncLoop:
-    """Processes batch after batch in one session until `stop`; calls `progress` after each."""
+    """Processes batches in one session until `stop`; calls `progress` after a batch or a wait."""
 
     def __init__(
         self,

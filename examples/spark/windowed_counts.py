@@ -1,4 +1,4 @@
-"""Transfers per branch and minute of their own clock; who is two minutes late is still counted.
+"""Transfers per branch and minute of event time; those up to two minutes late are counted.
 
 Run it with the database in PGQPY_DSN: python windowed_counts.py, again for what came since.
 """

@@ -1,4 +1,4 @@
-"""How rows become events, as fast as Python can: a batch may have a million."""
+"""Events from rows, as fast as Python can: a batch may have a million."""
 
 from __future__ import annotations
 

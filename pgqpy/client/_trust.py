@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # by search_path only. So the owner of the schema, and of what is in it, is one of these:
 # - a role that could act as the session's user anyway: this user, or a superuser;
 # - the database's owner;
-# - the role that the session has taken by SET ROLE: whoever connects so says that he trusts it.
+# - the role that the session has taken by SET ROLE: a user who sets this role declares trust in it.
 # That the session's user is a member of the owner does not suffice: a superuser is a member of
 # every role, and one with CREATEROLE of those that it made.
 # It is session_user that counts, for code that runs as current_user may reset the role.

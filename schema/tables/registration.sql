@@ -1,6 +1,7 @@
 -- Table: pgq.registration. The subscriptions: which consumer reads which queue.
 --
--- Whoever moves a subscription's position locks its row here, never the position: see position.sql.
+-- A session that moves a subscription's position locks the row in this table, not the position:
+-- see position.sql.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.registration (
     sub_id serial primary key,

@@ -1,4 +1,4 @@
-"""How connections are opened: no other module connects to a database."""
+"""The opening of connections: no other module connects to a database."""
 
 from __future__ import annotations
 

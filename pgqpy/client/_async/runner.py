@@ -1,4 +1,4 @@
-"""How calls are sent over a connection, and how events are read from it."""
+"""The runner of calls over a connection, and of reads of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[Generated from _async/open.py by tools/unasync.py: edit that file, not this one.] How connections are opened: no other module connects to a database."""
+"""[Generated from _async/open.py by tools/unasync.py: edit that file, not this one.] The opening of connections: no other module connects to a database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""[Generated from _async/runner.py by tools/unasync.py: edit that file, not this one.] How calls are sent over a connection, and how events are read from it."""
+"""[Generated from _async/runner.py by tools/unasync.py: edit that file, not this one.] The runner of calls over a connection, and of reads of events."""
 
 from __future__ import annotations
 
