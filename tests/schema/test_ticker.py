@@ -206,6 +206,13 @@ def test_force_tick_makes_the_next_ticker_tick(ticked, sql):
     assert sql("select pgq.force_tick('nope')") is None
 
 
+def test_force_tick_takes_ids_rather_than_setting_the_sequence(ticked, sql):
+    first = sql("select pgq.seq_getval(queue_event_seq) from pgq.queue")
+    sql("select pgq.force_tick('q')")
+    count = sql("select queue_ticker_max_count from pgq.queue")
+    assert sql("select pgq.seq_getval(queue_event_seq) from pgq.queue") == first + count
+
+
 def test_force_tick_reaches_the_largest_max_count(ticked, sql):
     sql("select pgq.set_queue_config('q', 'ticker_max_count', '2147483647')")
     sql("select pgq.force_tick('q')")
