@@ -50,7 +50,7 @@ test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cl
 	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 $(ARCHIVE): $(STAMP)
-	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || { cat $@.log; exit 1; }
+	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || echo "spark archive: not made, Java starts more slowly: see $@.log"
 
 PYTEST = $(BIN)/python -m pytest -n $(JOBS)
 
