@@ -46,7 +46,7 @@ test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2,
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
-test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (ten minutes)
+test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (a quarter of an hour)
 	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
 
 $(ARCHIVE): $(STAMP)

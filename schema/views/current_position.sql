@@ -1,5 +1,5 @@
--- View: pgq.current_position. The newest position of each subscription: the one place that looks
--- for it. pgq.subscription shows it in PGQ's columns.
+-- View: pgq.current_position. The newest position of each subscription: the one place of the engine
+-- that looks for it. pgq.subscription shows it in PGQ's columns.
 --
 -- The two views are made once, as tables are. Replacing them on each installation would lock the
 -- inner view before the outer one, and a query of the outer view locks them in the other order.

@@ -5,8 +5,8 @@
 --
 -- To set the sequence would be one call instead of many, but a second caller or a producer may take
 -- ids between the look and the setting: the sequence would go back and give ids twice. nextval is
--- one step. A thousand calls take a millisecond or two. Beyond a million (a limit that nobody
--- needs) the rest is set, far ahead of what producers take meanwhile.
+-- one step; the default of 500 takes some milliseconds. Only for a ticker_max_count beyond a million
+-- the sequence is set: then call it from one session at a time.
 --
 -- A queue that is missing, paused or has an external ticker is left alone, without an error.
 --
