@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FAILED, WRONG_USAGE = 1, 2  # exit codes
 STOP_TIMEOUT = 0.3  # seconds for loops and duties to end by themselves
 BREAK_TIMEOUT = 0.15  # seconds more, after their sessions are broken off
-SIGNAL_LOOK = 0.5  # seconds
+SIGNAL_CHECK = 0.5  # seconds
 STOPPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # SIGHUP too: there is no file to reload
 STALE = 60.0  # seconds: with a loop that made no round for so long, systemd gets no WATCHDOG=1
 
@@ -110,7 +110,7 @@ class Ticker:
             self.start()
             manager = ManagerStatus()
             watchdog = watchdog_interval()
-            while not self._waited(min(SIGNAL_LOOK, watchdog or SIGNAL_LOOK)):
+            while not self._waited(min(SIGNAL_CHECK, watchdog or SIGNAL_CHECK)):
                 manager.tell(self._healths)
                 if watchdog:
                     self._feed_watchdog()
@@ -202,7 +202,7 @@ def _failing(health: Health) -> float:
 
 
 def _age(health: Health) -> float:
-    return health.tick_age(time.monotonic())
+    return health.complete_poll_age(time.monotonic())
 
 
 def run(settings: TickerSettings) -> int:

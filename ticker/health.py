@@ -1,4 +1,4 @@
-"""The state of each database for /healthz: role, reason, age of the last successful look."""
+"""The state of each database for /healthz: role, reason, age of the last successful poll."""
 
 from __future__ import annotations
 
@@ -21,19 +21,18 @@ class Health:
     database: str
     role: Role = "connecting"
     reason: str | None = None
-    since: float = field(default_factory=time.monotonic)  # the start, or the last successful look
-    complete_at: float = field(
-        default_factory=time.monotonic
-    )  # as `since`, of looks without a failing queue
+    # The last successful poll, and the last one without a failing queue; at first the start.
+    polled_at: float = field(default_factory=time.monotonic)
+    completed_at: float = field(default_factory=time.monotonic)
     alive_at: float = field(default_factory=time.monotonic)  # the last round of the loop
     failing: tuple[str, ...] = ()
     running: dict[str, float] = field(default_factory=dict)  # when each running duty began
 
-    def looked(self, now: float) -> None:
-        """Record a successful look: all due queues were ticked, or (standby) the lock was tried."""
-        self.since = self.alive_at = now
+    def polled(self, now: float) -> None:
+        """Record a successful poll: all due queues were ticked, or (standby) the lock was tried."""
+        self.polled_at = self.alive_at = now
         if not self.failing:
-            self.complete_at = now
+            self.completed_at = now
 
     def change(self, role: Role, reason: str | None = None) -> None:
         """Change the role; `reason` says why the database is not served."""
@@ -42,13 +41,13 @@ class Health:
             self.failing = ()
         self.alive_at = time.monotonic()
 
-    def age(self, now: float) -> float:
-        """Return the seconds since the last successful look, or since the start."""
-        return max(0.0, now - self.since)
+    def poll_age(self, now: float) -> float:
+        """Return the seconds since the last successful poll, or since the start."""
+        return max(0.0, now - self.polled_at)
 
-    def tick_age(self, now: float) -> float:
-        """Return the seconds since the last look that ticked all due queues."""
-        return max(0.0, now - self.complete_at)
+    def complete_poll_age(self, now: float) -> float:
+        """Return the seconds since the last poll that ticked all due queues."""
+        return max(0.0, now - self.completed_at)
 
     def slow_duties(self, now: float) -> list[str]:
         """Return the duties that have been running for longer than SLOW_DUTY."""
@@ -56,18 +55,18 @@ class Health:
 
     def healthy(self, now: float, limit: float) -> bool:
         """Say whether the database is served, by this daemon or by the active one."""
-        return self.role in ("active", "standby") and self.age(now) < limit
+        return self.role in ("active", "standby") and self.poll_age(now) < limit
 
     def report(self, now: float, limit: float) -> dict[str, Any]:
         """Return this database's part of /healthz."""
         healthy = self.healthy(now, limit)
         reason = self.reason
         if not healthy and reason is None:
-            reason = f"no answer from the database for {self.age(now):.1f} s"
+            reason = f"no answer from the database for {self.poll_age(now):.1f} s"
         return {
             "healthy": healthy,
             "role": self.role,
-            "last_look_age_seconds": round(self.age(now), 3),
+            "last_poll_age_seconds": round(self.poll_age(now), 3),
             "failing_queues": list(self.failing),
             "slow_duties": self.slow_duties(now),
             "reason": reason,

@@ -22,7 +22,7 @@ TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events
 
 
 class IdleTicks:
-    """Ticks the due queues once a period, in small steps between two looks for events.
+    """Ticks the due queues once a period, in small steps between two polls for events.
 
     A queue without events also needs a tick now and then, so that positions of consumers advance
     and tables can rotate. Queues created together are due together. A thousand ticks at once would

@@ -1,10 +1,9 @@
 """The last tick of every queue, by ranges of queue ids.
 
-Looking at a queue costs a microsecond or two and two locks, and the server's lock table is finite.
-A look at many queues is therefore divided. Queues that had events recently are looked at every
-time. The others are divided into ranges of ids, a few of which are looked at each time. After a
-write anywhere in the cluster, each range is looked at once: first its pulse, a text that
-changes with its queues, and its queues one by one only if the pulse has changed.
+Polling a queue costs a microsecond or two and two locks, and the server's lock table is finite. A
+poll therefore includes every queue that had events recently, but only a few of the ranges of ids
+into which the others are divided. After a write anywhere in the cluster, each range is polled once:
+first its pulse, a text that changes with its queues, and its queues only if the pulse has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 RANGE_SIZE = 256  # queues: four ranges, a quarter of a millisecond each, hold a thousand
-FEW_QUEUES = 32  # up to here every look goes to all queues, since choosing costs more
+FEW_QUEUES = 32  # up to here every poll includes all queues, since choosing costs more
 NO_WRITERS = b"NULL"
 MIN_ID, MAX_ID = -(2**31), 2**31 - 1  # of PostgreSQL's int
 
@@ -31,7 +30,7 @@ class LastTick(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """The parameters $2 to $7 of the statement LOOK: a range, a list, and last ticks."""
+    """The parameters $2 to $7 of the statement POLL: a range, a list, and last ticks."""
 
     first: bytes
     last: bytes
@@ -41,7 +40,7 @@ class Selection(NamedTuple):
     writers: bytes
 
     def covers(self, queue_id: int) -> bool:
-        """Say whether a look at this selection includes the queue."""
+        """Say whether the selection includes the queue."""
         listed = self.listed[1:-1].split(b",")
         return int(self.first) <= queue_id <= int(self.last) or b"%d" % queue_id in listed
 
@@ -57,7 +56,7 @@ class QueueRange:
         self.waiting = {  # queues whose last tick left writers open
             queue_id for queue_id, tick in self.last_ticks.items() if tick.writers != NO_WRITERS
         }
-        self.pulse: bytes | None = None  # at the last look
+        self.pulse: bytes | None = None  # at the last poll
         self._selection: Selection | None = None
 
     def put(self, queue_id: int, tick: LastTick | None) -> None:
@@ -113,7 +112,7 @@ class LastTicks:
         self._ranges = [QueueRange(first, end - 1) for first, end in pairwise(bounds)]
         self._firsts = [each.first for each in self._ranges]
         self._next = 0
-        self.stale = len(self._ranges)  # ranges not looked at since the last write
+        self.stale = len(self._ranges)  # ranges not polled since the last write
 
     def put(self, queue_id: int, seq: bytes, writers: bytes | None) -> None:
         """Store a tick at event sequence `seq`; `writers` were open just before its snapshot.
@@ -125,7 +124,7 @@ class LastTicks:
         self._range_of(queue_id).put(queue_id, LastTick(b"%d" % queue_id, seq, quoted))
 
     def forget(self, queue_id: int) -> None:
-        """Remove a queue: it is ticked as soon as a look finds it again."""
+        """Remove a queue: it is ticked as soon as a poll finds it again."""
         self._range_of(queue_id).put(queue_id, None)
 
     def all_queues(self) -> Selection | None:
@@ -140,7 +139,7 @@ class LastTicks:
         return Selection(b"1", b"0", array(queue_ids), *known)
 
     def make_stale(self) -> None:
-        """Have every range looked at once, after a write anywhere; divide those that have grown."""
+        """Have every range polled once, after a write anywhere; divide those that have grown."""
         for index in reversed(range(len(self._ranges))):
             if len(self._ranges[index].last_ticks) > 2 * RANGE_SIZE:
                 self._ranges[index : index + 1] = self._ranges[index].halves()

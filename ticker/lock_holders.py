@@ -94,10 +94,12 @@ class Standby:
         """Record whether another ticker works; a lasting problem makes the database unhealthy."""
         self._health.reason = problem
         if problem is None:
-            self._health.looked(now)
+            self._health.polled(now)
             if self._report.forget("standby"):
                 self._report.log.info("another ticker works again")
-        elif self._health.age(now) > self._health_limit and self._report.is_news("standby", ""):
+        elif self._health.poll_age(now) > self._health_limit and self._report.is_news(
+            "standby", ""
+        ):
             self._report.metrics.errors.labels(self._report.database, "standby").inc()
             self._report.log.error("nobody ticks", error=problem)
 
@@ -150,14 +152,14 @@ class SkippedQueues:
     """Finds queues that are not ticked because another session holds their lock."""
 
     def __init__(self, period: float) -> None:
-        """Look every `period` seconds."""
+        """Check every `period` seconds."""
         self._period = period
         self._next = 0.0  # monotonic seconds
         self._seen: set[str] = set()
-        self.names: set[str] = set()  # skipped at two looks in a row: a drop takes less
+        self.names: set[str] = set()  # skipped at two checks in a row: a drop takes less
 
-    def look(self, connection: Connection[Any], now: float) -> dict[str, QueueSkipped] | None:
-        """Return the skipped queues with the reason; None if it is not time to look."""
+    def check(self, connection: Connection[Any], now: float) -> dict[str, QueueSkipped] | None:
+        """Return the skipped queues with the reason; None if it is not time to check."""
         if now < self._next:
             return None
         self._next = now + self._period

@@ -52,8 +52,8 @@ class SessionLost(Exception):
     """A session that had worked has ended."""
 
 
-class LookIntervals(NamedTuple):
-    """Seconds between looks: after a tick, while events come in, and in a long silence."""
+class PollIntervals(NamedTuple):
+    """Seconds between polls: after a tick, while events come in, and in a long silence."""
 
     tick: float
     busy: float
@@ -76,7 +76,7 @@ class TickLoop:
         self._dsn = dsn
         self._due_period = settings.due_period
         self._health_limit = settings.health_limit
-        self._intervals = LookIntervals(
+        self._intervals = PollIntervals(
             tick=settings.tick_interval,
             busy=settings.poll_interval,
             idle=settings.idle_poll_interval,
@@ -146,7 +146,7 @@ class TickLoop:
         self._report.log.info("active")
 
     def _serve(self, connection: Connection[Any], installed: str) -> None:
-        """Tick until the daemon stops; the role is `active` after the first look that succeeds."""
+        """Tick until the daemon stops; the role is `active` after the first poll that succeeds."""
         statements = Statements(connection)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
         idle_ticks, skipped = IdleTicks(self._due_period), SkippedQueues(self._due_period)
@@ -168,10 +168,10 @@ class TickLoop:
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
-            looked = time.monotonic()
-            self._health.looked(looked)
+            polled_at = time.monotonic()
+            self._health.polled(polled_at)
             more = bool(state.last_ticks.stale or idle_ticks.working)
-            self._rest(quiet=now - last_tick, took=looked - now, more=more)
+            self._rest(quiet=now - last_tick, took=polled_at - now, more=more)
 
     def _tick_idle(
         self, statements: Statements, state: TickState, idle_ticks: IdleTicks, now: float
@@ -190,16 +190,16 @@ class TickLoop:
         self, skipped: SkippedQueues, connection: Connection[Any], now: float
     ) -> None:
         before = skipped.names
-        found = skipped.look(connection, now)
+        found = skipped.check(connection, now)
         for queue, why in (found or {}).items():
             self._report.failed("tick", why, queue=queue)
         if found is not None and before - skipped.names:
             self._report.ticked(Ticked(recovered=sorted(before - skipped.names)))
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
-        rest = look_interval(quiet, took, intervals=self._intervals, more=more) - took
+        rest = next_poll_interval(quiet, took, intervals=self._intervals, more=more) - took
         if rest < SHORT:
-            time.sleep(rest)  # waiting for an event with a timeout costs more than a look
+            time.sleep(rest)  # waiting for an event with a timeout costs more than a poll
         else:
             self._stopping.wait(rest)
 
@@ -225,16 +225,16 @@ class TickLoop:
             )
 
 
-def look_interval(
-    quiet: float, took: float, *, intervals: LookIntervals, more: bool = False
+def next_poll_interval(
+    quiet: float, took: float, *, intervals: PollIntervals, more: bool = False
 ) -> float:
-    """Return the seconds from the start of one look to the start of the next.
+    """Return the seconds from the start of one poll to the start of the next.
 
-    `quiet` is the time since the last tick, 0 if this look ticked. A tick makes a batch for every
+    `quiet` is the time since the last tick, 0 if this poll ticked. A tick makes a batch for every
     consumer, so it has an interval of its own. The first event after a silence waits for at most a
-    hundredth of it. `more` says that ranges are left to look at, which the events in them wait
-    for. `took` is the duration of this look: at least half of the time is left to a server that is
-    slow or has thousands of queues.
+    hundredth of it. `more` says that ranges are left to poll, which the events in them wait for.
+    `took` is the duration of this poll: at least half of the time is left to a server that is slow
+    or has thousands of queues.
     """
     wanted = min(intervals.idle, quiet * SILENCE_SHARE) if quiet else intervals.tick
     if more and quiet:

@@ -27,7 +27,7 @@ ROTATIONS = "pgq_rotations"
 RECONNECTS = "pgq_reconnects"
 TICKER_ACTIVE = "pgq_ticker_active"
 FAILING_QUEUES = "pgq_ticker_failing_queues"
-LAST_TICK_AGE = "pgq_ticker_last_tick_age_seconds"
+LAST_POLL_AGE = "pgq_ticker_last_poll_age_seconds"
 TICKER_LAG = "pgq_ticker_lag_seconds"
 NEW_EVENTS = "pgq_new_events"
 CONSUMER_LAG = "pgq_consumer_lag_seconds"
@@ -151,9 +151,9 @@ class TickerMetrics:
             ["database"],
             registry=registry,
         )
-        self._last_tick_age = Gauge(
-            LAST_TICK_AGE,
-            "Seconds since this daemon last ticked everything that was to be ticked.",
+        self._last_poll_age = Gauge(
+            LAST_POLL_AGE,
+            "Seconds since the last poll that ticked every queue that was due.",
             ["database"],
             registry=registry,
         )
@@ -174,7 +174,7 @@ class TickerMetrics:
         `age` returns seconds, `failing` a number of queues.
         """
         self.active.labels(database).set(0)
-        self._last_tick_age.labels(database).set_function(age)
+        self._last_poll_age.labels(database).set_function(age)
         self._failing_queues.labels(database).set_function(failing)
         self.reconnects.labels(database)
         self.retried_events.labels(database)

@@ -45,16 +45,14 @@ class TickerSettings(Settings):
         description='a JSON list of connection strings, as ["dbname=shop", "dbname=crm"]',
     )
 
-    poll_interval: Seconds = 0.003  # between looks while events come in
-    tick_interval: Seconds = (
-        0.004  # from a tick to the next look: consumers take its batch meanwhile
-    )
-    idle_poll_interval: Seconds = 0.05  # between looks after 5 s without an event
+    poll_interval: Seconds = 0.003  # between polls while events come in
+    tick_interval: Seconds = 0.004  # from a tick to the next poll: consumers take its batch
+    idle_poll_interval: Seconds = 0.05  # between polls after 5 s without an event
     due_period: Seconds = 1.0  # between rounds of idle ticks, by PGQ's own rules
     retry_period: Seconds = 1.0  # between moves from the retry queue back into the queue
     maint_period: Seconds = 30.0  # between rotation and clean-up
     gauge_period: Seconds = 15.0  # between readings of lag for /metrics
-    health_limit: Seconds = 10.0  # without a successful look a database is unhealthy
+    health_limit: Seconds = 10.0  # without a successful poll a database is unhealthy
 
     http_host: str = "127.0.0.1"
     http_port: Port | None = Field(  # None: no server; 0: any port

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-# Looks at some queues, and ticks those that are due, in one round trip.
-# $1: the snapshot of the last look. If the text is still the same, nothing was written anywhere,
-#     and not even the sequences are read. A look takes no transaction id, so it does not change
-#     what the next look sees.
-# $2, $3, $4: the queues to look at: ids from $2 to $3, and ids in the array $4.
+# Polls some queues, and ticks those that are due, in one round trip.
+# $1: the snapshot of the last poll. If the text is still the same, nothing was written anywhere,
+#     and not even the sequences are read. A poll takes no transaction id, so it does not change
+#     what the next poll sees.
+# $2, $3, $4: the queues to poll: ids from $2 to $3, and ids in the array $4.
 # $5, $6, $7: their last ticks: queue ids, event sequences, and writers open then.
-# $8: ids of queues to look at without a tick; {NULL}: all of them.
+# $8: ids of queues to poll without a tick; {NULL}: all of them.
 # Returns the snapshot and, in rows, the queues whose sequence moved or whose last tick left
 # writers open.
 #
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 # sequences are read, then the open writers, then the ticks take snapshots of their own. A
 # transaction that took an id before the first step, and is not open at the second, has ended: its
 # events are in the tick.
-LOOK = """
-with looked as materialized (
+POLL = """
+with polled as materialized (
     select coalesce(activity.queue_id, known.queue_id) as queue_id, activity.queue_name,
         activity.sequence, activity.event_seq,
         known.seq is distinct from activity.event_seq as moved,
@@ -47,7 +47,7 @@ with looked as materialized (
         on known.queue_id = activity.queue_id
     where pg_current_snapshot()::text <> $1
 ), suspects as materialized (
-    select * from looked where moved or open is not null
+    select * from polled where moved or open is not null
 ), writers as materialized (
     select l.relation, array_agg(l.virtualtransaction) as open
     from pg_locks as l
@@ -94,7 +94,7 @@ class Statements:
     """Runs the loop's statements on one session; each is prepared at its first run.
 
     The statements go to libpq directly. A cursor of psycopg does more than twice the work, since it
-    waits, adapts and loads in Python, and some hundred looks a second make up most of the daemon's
+    waits, adapts and loads in Python, and some hundred polls a second make up most of the daemon's
     CPU time. libpq waits without the interpreter's lock, so other threads run meanwhile.
     """
 

@@ -11,19 +11,19 @@ from psycopg.errors import LockNotAvailable
 
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.last_ticks import LastTicks, array
-from pgqpy.ticker.statements import LOOK, NAMES, PULSE, TICK, Row, Statements
+from pgqpy.ticker.statements import NAMES, POLL, PULSE, TICK, Row, Statements
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pgqpy.ticker.last_ticks import QueueRange, Selection
 
-HOT_FOR = 2.0  # seconds after its last tick in which a queue is looked at every time
-HOT_QUEUES = 256  # at most; more are looked at as fast in ranges
-ROUND = 0.016  # seconds in which all ranges are looked at once after a write
-RANGES = 4  # at most, in one look
-BUSY_RANGES = 2  # at most, while hot queues wait for the next look
-NO_SNAPSHOT = b""  # equals no snapshot: the look reads the queues in any case
+HOT_FOR = 2.0  # seconds after its last tick in which every poll includes the queue
+HOT_QUEUES = 256  # at most; more are polled as fast in ranges
+ROUND = 0.016  # seconds in which all ranges are polled once after a write
+RANGES = 4  # at most, in one poll
+BUSY_RANGES = 2  # at most, while hot queues wait for the next poll
+NO_SNAPSHOT = b""  # equals no snapshot: the poll reads the queues in any case
 TRUE = b"t"
 
 
@@ -36,7 +36,7 @@ class Failure(NamedTuple):
 
 
 class Ticked(NamedTuple):
-    """The result of one look: ticks as (queue, tick id), failures, and queues that work again."""
+    """The result of one poll: ticks as (queue, tick id), failures, and queues that work again."""
 
     ticks: Sequence[tuple[str, str]] = ()
     failures: Sequence[Failure] = ()
@@ -48,27 +48,27 @@ NOTHING = Ticked()
 
 @dataclass(slots=True)
 class TickState:
-    """What one active session remembers from look to look."""
+    """What one active session remembers from poll to poll."""
 
     last_ticks: LastTicks = field(default_factory=LastTicks)
     failing: Backoff = field(default_factory=Backoff)
     failing_ids: dict[str, int] = field(default_factory=dict)
-    locked: set[int] = field(default_factory=set)  # failing: a look at them fails as a whole
+    locked: set[int] = field(default_factory=set)  # failing: a poll with one fails as a whole
     hot: dict[int, float] = field(default_factory=dict)  # time of the last tick, oldest first
-    snapshot: bytes = NO_SNAPSHOT  # of the last look
-    range_at: float = -ROUND  # when the next range is to be looked at, monotonic seconds
+    snapshot: bytes = NO_SNAPSHOT  # of the last poll
+    range_at: float = -ROUND  # when the next range is to be polled, monotonic seconds
 
     def known_snapshot(self, now: float) -> bytes:
-        """Return the snapshot with which a look finds nothing to do, or NO_SNAPSHOT."""
+        """Return the snapshot with which a poll finds nothing to do, or NO_SNAPSHOT."""
         return NO_SNAPSHOT if self.failing and self.failing.due(now) else self.snapshot
 
     def ticked(self, queue_id: int, now: float) -> None:
-        """Look at this queue every time for a while: more events are likely."""
+        """Have every poll include this queue for a while: more events are likely."""
         self.hot.pop(queue_id, None)
         self.hot[queue_id] = now
 
     def hot_ids(self, now: float) -> list[int]:
-        """Return the queues to look at every time, and failed queues that may be tried again."""
+        """Return the queues for every poll, and failed queues that may be tried again."""
         while self.hot:
             oldest, when = next(iter(self.hot.items()))
             if now - when < HOT_FOR and len(self.hot) <= HOT_QUEUES:
@@ -78,7 +78,7 @@ class TickState:
         return list(dict.fromkeys([*self.hot, *islice(again, HOT_QUEUES)]))
 
     def next_ranges(self, now: float) -> Iterator[QueueRange]:
-        """Yield the stale ranges to look at now, so that a round takes ROUND seconds."""
+        """Yield the stale ranges to poll now, so that a round takes ROUND seconds."""
         self.range_at = max(self.range_at, now - ROUND)
         for _ in range(BUSY_RANGES if self.hot else RANGES):
             if not self.last_ticks.stale or self.range_at >= now:
@@ -98,32 +98,32 @@ class TickState:
 
 
 def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
-    """Look once and tick every queue that is found due; `now` is monotonic seconds.
+    """Poll once and tick every queue that is found due; `now` is monotonic seconds.
 
-    With many queues, one look goes to the hot queues and to a few ranges: call this again until
+    With many queues, one poll includes the hot queues and a few ranges: call this again until
     `state.last_ticks.stale` is 0.
 
     All due queues are ticked in one transaction if possible. If one fails, each is ticked in a
     transaction of its own, and the failing queue is left out for a while. An error that concerns
     all queues (no connection, no schema) is raised.
     """
-    look = Look(statements, state, now)
+    poll = Poll(statements, state, now)
     known = state.known_snapshot(now)
     everything = state.last_ticks.all_queues()
     hot = state.hot_ids(now)
-    snapshot = look.check(everything or state.last_ticks.select(hot), known)
+    snapshot = poll.tick_due(everything or state.last_ticks.select(hot), known)
     if everything:
         state.last_ticks.stale = 0
     elif snapshot != state.snapshot:
         state.last_ticks.make_stale()
     state.snapshot = snapshot
     for each in state.next_ranges(now):
-        look.check_range(each, hot)
-    return look.result()
+        poll.tick_range(each, hot)
+    return poll.result()
 
 
-class Look:
-    """One call of `tick`: checks selections of queues and collects the result."""
+class Poll:
+    """One call of `tick`: ticks what is due in selections of queues, and collects the result."""
 
     def __init__(self, statements: Statements, state: TickState, now: float) -> None:
         self._statements = statements
@@ -133,7 +133,7 @@ class Look:
         self._failures: list[Failure] = []
         self._recovered: list[str] = []
 
-    def check(self, selection: Selection, known: bytes) -> bytes:
+    def tick_due(self, selection: Selection, known: bytes) -> bytes:
         """Tick what is due among these queues, and return the snapshot.
 
         Nothing is read if the snapshot equals `known`.
@@ -153,19 +153,19 @@ class Look:
             self._drop_failures(selection, {row[2].decode() for row in found if row[5] == TRUE})
         return snapshot
 
-    def check_range(self, queues: QueueRange, checked: list[int]) -> None:
-        """Check a range, without the queues already `checked`, if anything in it has changed.
+    def tick_range(self, queues: QueueRange, polled: list[int]) -> None:
+        """Tick what is due in a range, without the `polled` queues, if anything in it has changed.
 
-        The pulse is read first: a change between the two statements costs one look more.
+        The pulse is read first: a change between the two statements costs one poll more.
         """
         first, last = queues.bounds()
-        excluded = queues.array_within([*checked, *self._state.locked])
+        excluded = queues.array_within([*polled, *self._state.locked])
         try:
             ((pulse,),) = self._statements.run(PULSE, first, last, excluded)
         except LockNotAvailable:
             pulse = None
         if pulse is None or pulse != queues.pulse or queues.waiting:
-            self.check(queues.selection(), NO_SNAPSHOT)
+            self.tick_due(queues.selection(), NO_SNAPSHOT)
         queues.pulse = pulse
 
     def result(self) -> Ticked:
@@ -175,21 +175,21 @@ class Look:
         return Ticked(self._ticks, self._failures, self._recovered)
 
     def _rows(self, selection: Selection, known: bytes) -> list[Row]:
-        """Run LOOK, which ticks all due queues but the failing ones; if it fails, only look.
+        """Run POLL, which ticks all due queues but the failing ones; if it fails, only poll.
 
-        If that fails too, the sequence of a queue is locked: look without the locked queues.
+        If that fails too, the sequence of a queue is locked: poll without the locked queues.
         """
         failing = array([*self._state.failing_ids.values()])
         try:
-            return self._statements.run(LOOK, known, *selection, failing)
+            return self._statements.run(POLL, known, *selection, failing)
         except psycopg.Error:
             if self._statements.connection.closed:
                 raise
         try:
-            return self._statements.run(LOOK, known, *selection, b"{NULL}")
+            return self._statements.run(POLL, known, *selection, b"{NULL}")
         except LockNotAvailable:
             self._find_locked(selection)
-        return self._statements.run(LOOK, known, *self._unlocked(selection), b"{NULL}")
+        return self._statements.run(POLL, known, *self._unlocked(selection), b"{NULL}")
 
     def _find_locked(self, selection: Selection) -> None:
         """Record the queues of a selection whose sequences other sessions keep locked."""

@@ -24,7 +24,7 @@ METRICS = [
     "pgq_rotations_total",
     "pgq_reconnects_total",
     "pgq_ticker_active",
-    "pgq_ticker_last_tick_age_seconds",
+    "pgq_ticker_last_poll_age_seconds",
     "pgq_ticker_lag_seconds",
     "pgq_new_events",
     "pgq_consumer_lag_seconds",
@@ -133,7 +133,7 @@ def test_health_shows_role_and_age(start, dsn):
     status, body = daemon.healthz()
     ((_, database),) = body["databases"].items()
     assert (status, body["status"], database["role"]) == (200, "ok", "active")
-    assert database["last_look_age_seconds"] >= 0
+    assert database["last_poll_age_seconds"] >= 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -1,4 +1,4 @@
-"""Ticks of new events and idle ticks, with more queues than one look includes."""
+"""Ticks of new events and idle ticks, with more queues than one poll includes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import pytest
 from pgqpy.ticker import idle_ticks, last_ticks
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.statements import LOOK, PULSE, QUEUES, Statements
+from pgqpy.ticker.statements import POLL, PULSE, QUEUES, Statements
 from pgqpy.ticker.tick import NOTHING, TickState, tick
 
 NAMES = [f"q{number:02}" for number in range(1, 15)]
-LOOKS = 20  # more than it takes to go round
+POLLS = 20  # more than it takes to go round
 LATER = 1e6  # seconds: every back-off is over
 
 
 class Recorded(Statements):
-    """The loop's statements; records the ranges of queues that each look includes."""
+    """The loop's statements; records the ranges of queues that each poll includes."""
 
     def __init__(self, connection):
         super().__init__(connection)
@@ -28,15 +28,15 @@ class Recorded(Statements):
     def run(self, query, *parameters):
         if query == PULSE:
             self.pulses.append(parameters[:2])
-        elif query == LOOK and parameters[1:3] == (b"1", b"0"):
+        elif query == POLL and parameters[1:3] == (b"1", b"0"):
             self.lists += 1
-        elif query == LOOK:
+        elif query == POLL:
             self.ranges.append(parameters[1:3])
         return super().run(query, *parameters)
 
 
 class Loop:
-    """The tick duty with its memory; every look is a second after the last."""
+    """The tick duty with its memory; every poll is a second after the last."""
 
     def __init__(self, statements):
         self.statements = Recorded(statements.connection)
@@ -44,17 +44,17 @@ class Loop:
         self.state = TickState(LastTicks([int(row[0]) for row in rows]))
         self.now = 100.0
 
-    def look(self, **at):
+    def poll(self, **at):
         self.now += 1.0
         return tick(self.statements, self.state, now=at.get("now", self.now))
 
     def settle(self):
-        """Look until nothing is left to look at; return what was ticked, and failures."""
+        """Poll until nothing is left to poll; return what was ticked, and failures."""
         ticks, failures = [], []
-        looks = 0
-        while looks < LOOKS or self.state.last_ticks.stale:
-            looks += 1
-            done = self.look()
+        polls = 0
+        while polls < POLLS or self.state.last_ticks.stale:
+            polls += 1
+            done = self.poll()
             ticks += [queue for queue, _ in done.ticks]
             failures += [failure.queue for failure in done.failures]
         return ticks, failures
@@ -62,7 +62,7 @@ class Loop:
 
 @pytest.fixture
 def queues(client, monkeypatch):
-    """Fourteen queues in ranges of three; no look includes all queues."""
+    """Fourteen queues in ranges of three; no poll includes all queues."""
     monkeypatch.setattr(last_ticks, "RANGE_SIZE", 3)
     monkeypatch.setattr(last_ticks, "FEW_QUEUES", 2)
     for name in NAMES:
@@ -92,13 +92,13 @@ def test_events_on_all_queues_are_ticked_once(loop, client):
 
 def test_only_the_snapshot_is_read_while_nothing_is_written(loop):
     loop.statements.clear()
-    for _ in range(LOOKS):
-        assert loop.look() is NOTHING
-    assert loop.statements.lists == LOOKS
+    for _ in range(POLLS):
+        assert loop.poll() is NOTHING
+    assert loop.statements.lists == POLLS
     assert (loop.statements.pulses, loop.statements.ranges) == ([], [])
 
 
-def test_a_write_elsewhere_is_looked_for_in_every_range_once(loop, connection):
+def test_after_a_write_elsewhere_every_range_is_polled_once(loop, connection):
     connection.execute("create table app (id int)")
     loop.statements.clear()
     assert loop.settle() == ([], [])
@@ -106,34 +106,34 @@ def test_a_write_elsewhere_is_looked_for_in_every_range_once(loop, connection):
     assert loop.statements.ranges == []
 
 
-def test_only_the_range_that_has_changed_is_looked_at_closely(loop, client):
+def test_only_the_queues_of_the_range_that_has_changed_are_polled(loop, client):
     loop.statements.clear()
     client.insert_event("q08", "t", "1")
     assert loop.settle() == (["q08"], [])
     assert set(loop.statements.ranges) == {(b"7", b"9")}
 
 
-def test_a_hot_queue_is_no_reason_to_look_at_its_range(loop, client, connection):
+def test_a_hot_queue_is_no_reason_to_poll_its_range(loop, client, connection):
     loop.state.ticked(8, now=LATER)
     connection.execute("create table app (id int)")
     assert loop.settle() == ([], [])
     loop.statements.clear()
     client.insert_event("q08", "t", "1")
-    assert [queue for queue, _ in loop.look().ticks] == ["q08"]
+    assert [queue for queue, _ in loop.poll().ticks] == ["q08"]
     loop.state.ticked(8, now=LATER)
     assert loop.settle() == ([], [])
     assert loop.statements.pulses
     assert loop.statements.ranges == []
 
 
-def test_queue_with_recent_events_is_looked_at_every_time(loop, client):
+def test_every_poll_includes_a_queue_with_recent_events(loop, client):
     client.insert_event("q07", "t", "1")
     assert loop.settle()[0] == ["q07"]
     loop.state.ticked(7, now=1000.0)
     client.insert_event("q07", "t", "2")
     loop.state.last_ticks.stale = 0
-    loop.state.range_at = 1000.0  # no range is looked at now
-    assert [queue for queue, _ in loop.look(now=1000.0).ticks] == ["q07"]
+    loop.state.range_at = 1000.0  # no range is polled now
+    assert [queue for queue, _ in loop.poll(now=1000.0).ticks] == ["q07"]
 
 
 def test_writer_that_ends_when_its_queue_is_not_hot_any_more_is_ticked(loop, client, connect):
@@ -177,8 +177,8 @@ def test_queue_that_fails_harms_no_other(loop, client, connection):
     client.insert_event("q11", "t", "of another")
     assert sorted(loop.settle()[0]) == ["q05", "q11"]
     connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
-    loop.state.range_at = LATER  # no range is looked at now
-    done = loop.look(now=LATER)
+    loop.state.range_at = LATER  # no range is polled now
+    done = loop.poll(now=LATER)
     assert ([queue for queue, _ in done.ticks], done.recovered) == (["q04"], ["q04"])
 
 
@@ -236,12 +236,12 @@ def test_queue_whose_sequence_is_locked_holds_up_no_other(loop, client, connect)
     assert loop.settle() == (["q05"], [])
 
 
-def test_look_locks_its_own_queues_only(loop):
+def test_poll_locks_its_own_queues_only(loop):
     statements = loop.statements
     (first, last), *_ = loop.state.last_ticks.bounds()
     connection = statements.connection
     with connection.transaction():
-        statements.run(LOOK, b"", first, last, b"{9}", b"{}", b"{}", b"{}", b"{NULL}")
+        statements.run(POLL, b"", first, last, b"{9}", b"{}", b"{}", b"{}", b"{NULL}")
         locked = connection.execute(
             "select objid::int from pg_locks where pid = pg_backend_pid()"
             " and locktype = 'advisory' and classid = 7366515 order by 1"

@@ -38,8 +38,8 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
     client.create_queue("orders")
     with closing(open_session(dsn, **TICK_SETTINGS)) as session:
         statements, state = Statements(session), TickState()
-        looks = [tick(statements, state, now=0.0).ticks for _ in range(3)]
-    assert [[queue for queue, _ in ticks] for ticks in looks] == [["orders"], [], []]
+        polls = [tick(statements, state, now=0.0).ticks for _ in range(3)]
+    assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]
 
 
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):

@@ -19,10 +19,10 @@ from pgqpy.ticker.report import brief
 from pgqpy.ticker.settings import TickerSettings, problems
 
 
-def test_database_is_healthy_while_looks_succeed():
+def test_database_is_healthy_while_polls_succeed():
     health = Health("db")
     health.change("active")
-    health.looked(now=100.0)
+    health.polled(now=100.0)
     assert overall([health], 104.0, limit=5.0)[0] == 200
     status, body = overall([health], 106.0, limit=5.0)
     assert status == 503
@@ -32,8 +32,8 @@ def test_database_is_healthy_while_looks_succeed():
 def test_standby_is_healthy_and_refused_is_not():
     standby, refused = Health("a"), Health("b")
     standby.change("standby")
-    standby.looked(now=1.0)
-    refused.looked(now=1.0)
+    standby.polled(now=1.0)
+    refused.polled(now=1.0)
     refused.change("refused", "schema pgq is not installed")
     assert overall([standby], 1.0, limit=5.0)[0] == 200
     status, body = overall([standby, refused], 1.0, limit=5.0)

@@ -18,18 +18,18 @@ class Loop:
         self.state = TickState()
         self.now = 0.0
 
-    def look(self) -> Ticked:
+    def poll(self) -> Ticked:
         return tick(self.statements, self.state, now=self.now)
 
     def ticked(self) -> list[str]:
-        """Return the queues that a look ticks; nothing may fail."""
-        done = self.look()
+        """Return the queues that a poll ticks; nothing may fail."""
+        done = self.poll()
         assert not done.failures
         return [queue for queue, _ in done.ticks]
 
     def settle(self) -> None:
-        """Look until nothing is due."""
-        while self.look().ticks:
+        """Poll until nothing is due."""
+        while self.poll().ticks:
             pass
 
 
@@ -73,11 +73,11 @@ def test_new_event_is_ticked_once(loop, client):
     assert batch_ids(client) == [event]
 
 
-def test_looking_changes_nothing(loop, connection):
-    loop.look()
+def test_polling_changes_nothing(loop, connection):
+    loop.poll()
     before = connection.execute("select pg_current_snapshot()::text").fetchone()
     for _ in range(10):
-        assert loop.look() is NOTHING
+        assert loop.poll() is NOTHING
     assert connection.execute("select pg_current_snapshot()::text").fetchone() == before
 
 
@@ -189,7 +189,7 @@ def test_one_notification_for_each_tick(loop, client, connect):
     listener = connect()
     listener.execute('listen "pgq_orders"')
     client.insert_event("orders", "t", "1")
-    ((queue, tick_id),) = loop.look().ticks
+    ((queue, tick_id),) = loop.poll().ticks
     (notification,) = listener.notifies(timeout=30, stop_after=1)
     assert (queue, notification.payload) == ("orders", tick_id)
     assert list(listener.notifies(timeout=0)) == []
@@ -199,26 +199,26 @@ def test_queue_that_fails_does_not_stop_the_others(loop, client, connection):
     connection.execute("drop sequence pgq.event_1_tick_seq cascade")
     client.insert_event("orders", "t", "1")
     client.insert_event("other", "t", "1")
-    assert outcome(loop.look()) == (["other"], [("orders", "42P01")])
+    assert outcome(loop.poll()) == (["other"], [("orders", "42P01")])
 
 
 def test_queue_that_fails_is_left_alone_for_a_while(loop, client, connection):
     connection.execute("drop sequence pgq.event_1_tick_seq cascade")
     client.insert_event("orders", "t", "1")
-    assert loop.look().failures
+    assert loop.poll().failures
     client.insert_event("other", "t", "1")
     assert loop.ticked() == ["other"]
     loop.now = LATER
-    assert loop.look().failures
+    assert loop.poll().failures
 
 
 def test_queue_that_works_again_is_ticked_and_returned(loop, client, connection):
     connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
     event = client.insert_event("orders", "t", "1")
-    assert loop.look().failures
+    assert loop.poll().failures
     connection.execute("alter sequence pgq.away rename to event_1_tick_seq")
     loop.now = LATER
-    done = loop.look()
+    done = loop.poll()
     assert [queue for queue, _ in done.ticks] == ["orders"]
     assert done.recovered == ["orders"]
     assert batch_ids(client) == [event]
@@ -228,11 +228,11 @@ def test_queue_that_works_again_is_ticked_and_returned(loop, client, connection)
 def test_queue_that_failed_and_was_dropped_fails_no_more(loop, client, connection):
     connection.execute("alter sequence pgq.event_1_tick_seq rename to away")
     client.insert_event("orders", "t", "1")
-    assert loop.look().failures
+    assert loop.poll().failures
     connection.execute("alter sequence pgq.away rename to event_1_tick_seq")
     client.drop_queue("orders", force=True)
     loop.now = LATER
-    loop.look()
+    loop.poll()
     assert not loop.state.failing
 
 
@@ -241,7 +241,7 @@ def test_queue_whose_row_is_locked_does_not_stop_the_others(loop, client, connec
         admin.execute("select from pgq.queue where queue_name = 'orders' for update")
         client.insert_event("orders", "t", "1")
         client.insert_event("other", "t", "1")
-        assert outcome(loop.look()) == (["other"], [("orders", "55P03")])
+        assert outcome(loop.poll()) == (["other"], [("orders", "55P03")])
     loop.now = LATER
     assert loop.ticked() == ["orders"]
 
@@ -251,14 +251,14 @@ def test_queue_whose_sequence_is_locked_does_not_stop_the_others(loop, client, c
     with connect(autocommit=False) as admin:
         admin.execute("alter sequence pgq.event_1_id_seq cache 1")
         client.insert_event("other", "t", "1")
-        assert outcome(loop.look()) == (["other"], [("orders", "55P03")])
+        assert outcome(loop.poll()) == (["other"], [("orders", "55P03")])
         client.create_queue("new")
         assert sorted(loop.ticked()) == ["new"]  # and nothing fails: orders is left alone
         loop.now = LATER
-        assert outcome(loop.look())[1] == [("orders", "55P03")]
+        assert outcome(loop.poll())[1] == [("orders", "55P03")]
         admin.rollback()
     loop.now = 2 * LATER
-    done = loop.look()
+    done = loop.poll()
     assert [queue for queue, _ in done.ticks] == ["orders"]
     assert done.recovered == ["orders"]
     assert batch_ids(client) == [event]
@@ -269,11 +269,11 @@ def test_queue_that_was_locked_and_is_dropped_fails_no_more(loop, client, connec
     with connect(autocommit=False) as admin:
         admin.execute("alter sequence pgq.event_1_id_seq cache 1")
         client.insert_event("other", "t", "1")
-        assert loop.look().failures
+        assert loop.poll().failures
         admin.execute("select pgq.drop_queue('orders', true)")
         admin.commit()
     loop.now = LATER
-    loop.look()
+    loop.poll()
     assert not loop.state.failing
     assert not loop.state.locked
 
@@ -284,7 +284,7 @@ def test_restored_queue_fails_with_its_sqlstate(loop, client, connection):
     )
     client.insert_event("orders", "t", "1")
     client.insert_event("other", "t", "1")
-    assert outcome(loop.look()) == (["other"], [("orders", "PQ012")])
+    assert outcome(loop.poll()) == (["other"], [("orders", "PQ012")])
 
 
 def test_names_are_passed_as_they_are(client, statements):

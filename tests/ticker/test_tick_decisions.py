@@ -6,7 +6,7 @@ import pytest
 
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.last_ticks import FEW_QUEUES, LastTicks
-from pgqpy.ticker.loop import LookIntervals, look_interval
+from pgqpy.ticker.loop import PollIntervals, next_poll_interval
 from pgqpy.ticker.tick import (
     BUSY_RANGES,
     HOT_FOR,
@@ -65,7 +65,7 @@ def test_a_selection_covers_its_queues_and_no_others():
     assert not any(last_ticks.select([]).covers(number) for number in range(-9, 99))
 
 
-def test_many_queues_are_no_longer_looked_at_together():
+def test_many_queues_are_no_longer_polled_together():
     last_ticks = LastTicks()
     for number in range(FEW_QUEUES + 1):
         assert last_ticks.all_queues() is not None
@@ -151,13 +151,13 @@ def test_known_snapshot_is_ignored_when_a_failed_queue_is_due():
     assert state.known_snapshot(now=60.0) == NO_SNAPSHOT
 
 
-INTERVALS = LookIntervals(tick=0.004, busy=0.002, idle=0.05)
+INTERVALS = PollIntervals(tick=0.004, busy=0.002, idle=0.05)
 
 
 @pytest.mark.parametrize(
     ("quiet", "took", "expected"),
     [
-        (0.0, 0.0005, 0.004),  # this look ticked
+        (0.0, 0.0005, 0.004),  # this poll ticked
         (0.1, 0.0005, 0.002),  # events come in
         (2.0, 0.0005, 0.02),  # a hundredth of the silence
         (3600.0, 0.0005, 0.05),  # and no more than this
@@ -165,14 +165,14 @@ INTERVALS = LookIntervals(tick=0.004, busy=0.002, idle=0.05)
         (3600.0, 1.0, 2.0),
     ],
 )
-def test_looks_get_rarer_with_silence_and_with_cost(quiet, took, expected):
-    assert look_interval(quiet, took, intervals=INTERVALS) == pytest.approx(expected)
+def test_polls_get_rarer_with_silence_and_with_cost(quiet, took, expected):
+    assert next_poll_interval(quiet, took, intervals=INTERVALS) == pytest.approx(expected)
 
 
-def test_remaining_ranges_are_looked_at_soon_in_a_silence():
-    assert look_interval(3600.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.busy
-    assert look_interval(0.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.tick
-    assert look_interval(3600.0, 0.01, intervals=INTERVALS, more=True) == 0.02
+def test_remaining_ranges_are_polled_soon_in_a_silence():
+    assert next_poll_interval(3600.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.busy
+    assert next_poll_interval(0.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.tick
+    assert next_poll_interval(3600.0, 0.01, intervals=INTERVALS, more=True) == 0.02
 
 
 def stale(ranges):
@@ -181,7 +181,7 @@ def stale(ranges):
     return state
 
 
-def test_all_ranges_are_looked_at_once_in_a_round():
+def test_all_ranges_are_polled_once_in_a_round():
     state = stale(4)
     assert len(list(state.next_ranges(now=100.0))) == 4
     assert list(state.next_ranges(now=200.0)) == []
@@ -196,12 +196,12 @@ def test_next_round_begins_a_period_after_the_last():
     assert len(list(state.next_ranges(now=100.0 + ROUND))) == 2
 
 
-def test_no_look_includes_more_than_a_few_ranges():
+def test_no_poll_includes_more_than_a_few_ranges():
     state = stale(40)
     assert len(list(state.next_ranges(now=100.0))) == RANGES
 
 
-def test_a_look_that_events_wait_for_includes_fewer_ranges():
+def test_a_poll_that_events_wait_for_includes_fewer_ranges():
     state = stale(4)
     state.ticked(1, now=100.0)
     assert len(list(state.next_ranges(now=100.0))) == BUSY_RANGES < RANGES
@@ -235,7 +235,7 @@ def test_number_of_hot_queues_is_bounded_and_keeps_the_latest():
     assert state.hot_ids(now=1.0) == list(range(5, HOT_QUEUES + 5))
 
 
-def test_failed_queue_is_looked_at_again_after_its_pause():
+def test_failed_queue_is_polled_again_after_its_pause():
     state = TickState()
     assert state.failed("a", 7, now=0.0) == 1
     assert state.hot_ids(now=0.0) == []
@@ -245,4 +245,5 @@ def test_failed_queue_is_looked_at_again_after_its_pause():
 
 
 def test_idle_interval_is_never_shorter_than_the_busy_one():
-    assert look_interval(100.0, 0.0, intervals=LookIntervals(tick=0.1, busy=0.2, idle=0.05)) == 0.2
+    intervals = PollIntervals(tick=0.1, busy=0.2, idle=0.05)
+    assert next_poll_interval(100.0, 0.0, intervals=intervals) == 0.2
