@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 from contextlib import contextmanager
-from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from pgqpy.ticker.loop import TickLoop
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.report import Report
+from pgqpy.ticker.session import Database
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.web import CannotListen, Web, address
 
@@ -65,9 +65,14 @@ class Ticker:
         self._stopping = Event()
         self._stop_asked: SimpleQueue[None] = SimpleQueue()
         self._sessions = session.Sessions()
-        self._healths: list[Health] = []
-        self._threads: list[Thread] = []
-        self._timers = Timers(self._prepare())
+        labels = session.labels(settings.databases)
+        databases = list(map(self._database, settings.databases, labels))
+        self._healths = [each.health for each in databases]
+        self._threads = [
+            Thread(target=TickLoop(each).run, name=f"tick {each.health.database}", daemon=True)
+            for each in databases
+        ]
+        self._timers = Timers(duty for each in databases for duty in duties_of(each))
         self._web = Web(
             settings.http_host,
             settings.http_port,
@@ -123,28 +128,11 @@ class Ticker:
         """Return the HTTP status and body of /healthz."""
         return overall(self._healths, time.monotonic(), self.settings.health_limit)
 
-    def _prepare(self) -> list[Any]:
-        """Make the loop of every database; return all duties."""
-        duties = []
-        labels = session.labels(self.settings.databases)
-        for dsn, label in zip(self.settings.databases, labels, strict=True):
-            health = Health(label)
-            report = Report(health.database, self.log, self.metrics)
-            common: dict[str, Any] = {
-                "health": health,
-                "report": report,
-                "sessions": self._sessions,
-                "stopping": self._stopping,
-            }
-            loop = TickLoop(dsn, self.settings, **common)
-            thread = Thread(target=loop.run, name=f"tick {health.database}", daemon=True)
-            self._healths.append(health)
-            self._threads.append(thread)
-            self.metrics.watch_database(
-                health.database, age=partial(_age, health), failing=partial(_failing, health)
-            )
-            duties += duties_of(dsn, self.settings, **common)
-        return duties
+    def _database(self, dsn: str, label: str) -> Database:
+        health = Health(label)
+        self.metrics.watch(health)
+        report = Report(label, self.log, self.metrics)
+        return Database(dsn, self.settings, health, report, self._sessions, self._stopping)
 
     def _ended(self, timeout: float) -> bool:
         """Wait for loops and duties to end; say whether all have."""
@@ -195,14 +183,6 @@ class Ticker:
         now = time.monotonic()
         if all(now - health.alive_at < STALE for health in self._healths):
             notify("WATCHDOG=1")
-
-
-def _failing(health: Health) -> float:
-    return len(health.failing)
-
-
-def _age(health: Health) -> float:
-    return health.complete_poll_age(time.monotonic())
 
 
 def run(settings: TickerSettings) -> int:

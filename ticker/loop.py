@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from tenacity import (
@@ -17,23 +17,21 @@ from tenacity import (
     wait_random_exponential,
 )
 
+from pgqpy import locks
 from pgqpy.errors import PgqError
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.lock_holders import LOCK_AS_DAEMON, SkippedQueues, Standby
 from pgqpy.ticker.report import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
+from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
-from pgqpy.ticker.tick import NOTHING, Ticked, TickState, tick
+from pgqpy.ticker.tick import NOTHING, Failure, Ticked, TickState, tick
 
 if TYPE_CHECKING:
-    from threading import Event
-
     from psycopg import Connection
+    from typing_extensions import LiteralString
 
-    from pgqpy.ticker.health import Health
-    from pgqpy.ticker.report import Report
-    from pgqpy.ticker.session import Sessions
+    from pgqpy.ticker.session import Database
     from pgqpy.ticker.settings import TickerSettings
 
 REFUSED_PAUSE = 5.0  # seconds, about: somebody has to install or upgrade something first
@@ -47,44 +45,30 @@ SILENCE_SHARE = 0.01  # of a silence: the longest wait of the first event after 
 # lock_timeout: a queue whose row is locked by another session does not delay the others for long.
 TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 
+# Held by every daemon, so that `pgqpy ticker status` counts the standbys.
+LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
+# See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
+SKIPPED: LiteralString = f"""
+    select q.queue_name, q.queue_id, h.pid, h.role, h.application, h.address, h.start, h.prepared
+    from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
+    where h.class = 7366515 and h.exclusive
+        and not q.queue_external_ticker and not q.queue_ticker_paused
+"""  # noqa: S608  # our own query within our own
+
 
 class SessionLost(Exception):
     """A session that had worked has ended."""
 
 
-class PollIntervals(NamedTuple):
-    """Seconds between polls: after a tick, while events come in, and in a long silence."""
-
-    tick: float
-    busy: float
-    idle: float
-
-
 class TickLoop:
     """The thread of one database."""
 
-    def __init__(
-        self,
-        dsn: str,
-        settings: TickerSettings,
-        *,
-        health: Health,
-        report: Report,
-        sessions: Sessions,
-        stopping: Event,
-    ) -> None:
-        self._dsn = dsn
-        self._due_period = settings.due_period
-        self._health_limit = settings.health_limit
-        self._intervals = PollIntervals(
-            tick=settings.tick_interval,
-            busy=settings.poll_interval,
-            idle=settings.idle_poll_interval,
-        )
-        self._health = health
-        self._report = report
-        self._sessions = sessions
-        self._stopping = stopping
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._settings = database.settings
+        self._health = database.health
+        self._report = database.report
+        self._stopping = database.stopping
 
     def run(self) -> None:
         """Serve the database until `stopping` is set, whatever happens to it."""
@@ -111,11 +95,11 @@ class TickLoop:
         Raises SessionLost if the session ends after it had worked, and other errors before.
         """
         self._health.change("connecting", self._health.reason)
-        with self._sessions.open(self._dsn, **TICK_SETTINGS) as connection:
+        with self._database.open_session(**TICK_SETTINGS) as connection:
             installed = check_database(connection)
             connection.execute(LOCK_AS_DAEMON)
             try:
-                self._stand_by(connection)
+                Standby(connection, self._database).wait()
                 self._serve(connection, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
@@ -125,31 +109,14 @@ class TickLoop:
                 what = "connection lost" if connection.closed else "session failed"
                 raise SessionLost(what) from exc
             finally:
-                self._report.metrics.active.labels(self._report.database).set(0)
-                self._report.metrics.readings.forget(self._report.database)
-
-    def _stand_by(self, connection: Connection[Any]) -> None:
-        Standby(
-            connection,
-            health=self._health,
-            report=self._report,
-            health_limit=self._health_limit,
-            stopping=self._stopping,
-        ).wait()
-
-    def _become_active(self, installed: str) -> None:
-        self._report.metrics.active.labels(self._report.database).set(1)
-        self._report.forget("connection")
-        self._health.change("active")
-        if installed == "old":
-            self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
-        self._report.log.info("active")
+                self._report.metrics.readings.pop(self._report.database, None)
 
     def _serve(self, connection: Connection[Any], installed: str) -> None:
         """Tick until the daemon stops; the role is `active` after the first poll that succeeds."""
         statements = Statements(connection)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
-        idle_ticks, skipped = IdleTicks(self._due_period), SkippedQueues(self._due_period)
+        period = self._settings.due_period
+        idle_ticks, skipped = IdleTicks(period), SkippedQueues(period)
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -158,13 +125,11 @@ class TickLoop:
                 self._become_active(installed)
             if done.ticks:
                 last_tick = now
-            if done is not NOTHING:
-                self._report.ticked(done)
-            self._tick_idle(statements, state, idle_ticks, now)
-            self._note_skipped(skipped, connection, now)
-            self._health.failing = tuple(
-                sorted({*state.failing.names(), *idle_ticks.failing.names(), *skipped.names})
-            )
+            self._report.ticked(done)
+            self._report.ticked(self._tick_idle(statements, state, idle_ticks, now))
+            self._report.ticked(skipped.check(connection, now))
+            failing = {*state.failing.names(), *idle_ticks.failing.names(), *skipped.names}
+            self._health.failing = tuple(sorted(failing))
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
@@ -173,31 +138,26 @@ class TickLoop:
             more = bool(state.last_ticks.stale or idle_ticks.working)
             self._rest(quiet=now - last_tick, took=polled_at - now, more=more)
 
+    def _become_active(self, installed: str) -> None:
+        self._report.forget("connection")
+        self._health.change("active")
+        if installed == "old":
+            self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
+        self._report.log.info("active")
+
     def _tick_idle(
         self, statements: Statements, state: TickState, idle_ticks: IdleTicks, now: float
-    ) -> None:
+    ) -> Ticked:
         try:
-            done = idle_ticks.step(statements, state.last_ticks, now=now)
+            return idle_ticks.step(statements, state.last_ticks, now=now)
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
             self._report.failed("due", exc)
-            return
-        if done is not NOTHING:
-            self._report.ticked(done)
-
-    def _note_skipped(
-        self, skipped: SkippedQueues, connection: Connection[Any], now: float
-    ) -> None:
-        before = skipped.names
-        found = skipped.check(connection, now)
-        for queue, why in (found or {}).items():
-            self._report.failed("tick", why, queue=queue)
-        if found is not None and before - skipped.names:
-            self._report.ticked(Ticked(recovered=sorted(before - skipped.names)))
+            return NOTHING
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
-        rest = next_poll_interval(quiet, took, intervals=self._intervals, more=more) - took
+        rest = next_poll_interval(quiet, took, settings=self._settings, more=more) - took
         if rest < SHORT:
             time.sleep(rest)  # waiting for an event with a timeout costs more than a poll
         else:
@@ -226,7 +186,7 @@ class TickLoop:
 
 
 def next_poll_interval(
-    quiet: float, took: float, *, intervals: PollIntervals, more: bool = False
+    quiet: float, took: float, *, settings: TickerSettings, more: bool = False
 ) -> float:
     """Return the seconds from the start of one poll to the start of the next.
 
@@ -236,10 +196,13 @@ def next_poll_interval(
     `took` is the duration of this poll: at least half of the time is left to a server that is slow
     or has thousands of queues.
     """
-    wanted = min(intervals.idle, quiet * SILENCE_SHARE) if quiet else intervals.tick
-    if more and quiet:
-        wanted = intervals.busy
-    return max(intervals.busy, wanted, 2 * took)
+    if not quiet:
+        wanted = settings.tick_interval
+    elif more:
+        wanted = settings.poll_interval
+    else:
+        wanted = min(settings.idle_poll_interval, quiet * SILENCE_SHARE)
+    return max(settings.poll_interval, wanted, 2 * took)
 
 
 def pause(attempt: RetryCallState) -> float:
@@ -252,3 +215,35 @@ def pause(attempt: RetryCallState) -> float:
 def _failure(attempt: RetryCallState) -> BaseException:
     exc = attempt.outcome.exception() if attempt.outcome else None
     return exc or RuntimeError("no failure")
+
+
+class QueueSkipped(PgqError):
+    """The queue is left out of ticks."""
+
+
+class SkippedQueues:
+    """Finds queues that are not ticked because another session holds their lock."""
+
+    def __init__(self, period: float) -> None:
+        """Check every `period` seconds."""
+        self._period = period
+        self._next = 0.0  # monotonic seconds
+        self._seen: set[str] = set()
+        self.names: set[str] = set()  # skipped at two checks in a row: a drop takes less
+
+    def check(self, connection: Connection[Any], now: float) -> Ticked:
+        """Return the skipped queues as failures, and those that are not skipped any more."""
+        if now < self._next:
+            return NOTHING
+        self._next = now + self._period
+        found = {}
+        for name, queue_id, *fields in connection.execute(SKIPPED).fetchall():
+            holder = locks.Holder(*fields)
+            found[name] = QueueSkipped(
+                f"not ticked: its lock ({locks.QUEUE}, {queue_id}) is held by {holder}: "
+                f"if it is not dropping the queue, {holder.how_to_end}"
+            )
+        before, self.names = self.names, self._seen & found.keys()
+        self._seen = set(found)
+        failures = [Failure(name, found[name], 1) for name in self.names]
+        return Ticked(failures=failures, recovered=sorted(before - self.names))

@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from apscheduler.executors.debug import DebugExecutor
 from apscheduler.jobstores.base import JobLookupError
@@ -17,17 +17,16 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client
 from pgqpy.ticker.maintenance import maint, retry
-from pgqpy.ticker.metrics import read_gauges
+from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, read_gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pgqpy.ticker.health import Health
-    from pgqpy.ticker.report import Report
-    from pgqpy.ticker.session import Sessions
-    from pgqpy.ticker.settings import TickerSettings
+    from pgqpy.ticker.session import Database
 
 KEEP_SESSION_UP_TO = 10.0  # seconds: a duty with a longer period connects for every run
+# A session that holds the lock of one queue does not delay the maintenance of the others.
+DUTY_SETTINGS = {"lock_timeout": "5s"}
 FIRST_RUN = 0.5  # seconds: the loop is active by then, else the duty waits for another period
 CLOCK_CHECK = 1.0  # seconds
 CLOCK_STEP = 2.0  # seconds: more than a clock is slewed by between two checks
@@ -40,52 +39,40 @@ class Duty:
     """
 
     def __init__(
-        self,
-        name: str,
-        run: Callable[[Client], object],
-        *,
-        period: float,
-        dsn: str,
-        health: Health,
-        report: Report,
-        sessions: Sessions,
-        settings: dict[str, str] | None = None,
+        self, name: str, run: Callable[[Client], object], *, period: float, database: Database
     ) -> None:
-        """`period` is in seconds; `settings` are set in the session."""
+        """`period` is in seconds."""
         self.name = name
         self.period = period
         self._run = run
-        self._dsn = dsn
-        self._health = health
-        self._report = report
-        self._sessions = sessions
-        self._settings = settings or {}
+        self._database = database
         self._client: Client | None = None
         self._session = ExitStack()
 
     def __call__(self) -> None:
         """Run once, if this daemon is active."""
-        if self._health.role != "active":
+        health, report = self._database.health, self._database.report
+        if health.role != "active":
             self._disconnect()
             return
-        self._health.running[self.name] = time.monotonic()
+        health.running[self.name] = time.monotonic()
         try:
             self._run(self._connected())
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
             # While the loop reconnects, it reports the failure: one line is enough.
-            if self._health.role == "active" and not self._sessions.breaking:
-                self._report.failed(self.name, exc)
+            if health.role == "active" and not self._database.sessions.breaking:
+                report.failed(self.name, exc)
         else:
-            self._report.forget(self.name)
+            report.forget(self.name)
             if self.period > KEEP_SESSION_UP_TO:
                 self._disconnect()
         finally:
-            self._health.running.pop(self.name, None)
+            health.running.pop(self.name, None)
 
     def _connected(self) -> Client:
         if self._client is None:
-            opened: Any = self._sessions.open(self._dsn, **self._settings)
+            opened = self._database.open_session(**DUTY_SETTINGS)
             self._client = Client(self._session.enter_context(opened))
         return self._client
 
@@ -126,8 +113,7 @@ class Timers:
                 misfire_grace_time=None,
             )
         self._scheduler.start()
-        clock = Thread(target=self._check_clock, args=(wall_clock_offset(),), daemon=True)
-        clock.start()
+        Thread(target=self._check_clock, args=(wall_clock_offset(),), daemon=True).start()
 
     def stop(self) -> None:
         """Call no more duties; does not wait for a running one."""
@@ -139,16 +125,16 @@ class Timers:
         """Wait until `deadline` (monotonic) for running duties; say whether all have ended."""
         threads = list(self._threads.values())
         for thread in threads:
-            if thread.is_alive():
-                thread.join(max(0.0, deadline - time.monotonic()))
+            thread.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.is_alive() for thread in threads)
 
     def _begin(self, duty: Duty) -> None:
         """Run a duty on a thread, unless its last run has not ended."""
         running = self._threads.get(duty)
         if running is None or not running.is_alive():
-            thread = self._threads[duty] = Thread(target=duty, name=duty.name, daemon=True)
+            thread = Thread(target=duty, name=duty.name, daemon=True)
             thread.start()
+            self._threads[duty] = thread
 
     def _check_clock(self, offset: float) -> None:
         """Run every duty when somebody has set the wall clock, which APScheduler goes by.
@@ -168,40 +154,35 @@ def wall_clock_offset() -> float:
     return time.time() - time.monotonic()
 
 
-def duties_of(
-    dsn: str,
-    settings: TickerSettings,
-    *,
-    health: Health,
-    report: Report,
-    sessions: Sessions,
-    stopping: Event,
-) -> list[Duty]:
+def duties_of(database: Database) -> list[Duty]:
     """Return the periodic duties of one database."""
-    # A session that holds the lock of one queue does not delay the maintenance of the others.
-    locks = {"lock_timeout": "5s"}
-    make = partial(Duty, dsn=dsn, health=health, report=report, sessions=sessions, settings=locks)
+    settings, report, stopping = database.settings, database.report, database.stopping.is_set
+
+    def move_retries(client: Client) -> None:
+        report.retried(retry(client, stopping=stopping))
+
+    def maintain(client: Client) -> None:
+        report.maintained(maint(client, stopping=stopping))
+
     return [
-        make("retry", partial(_retry, report, stopping), period=settings.retry_period),
-        make("maint", partial(_maint, report, stopping), period=settings.maint_period),
-        make("gauges", partial(_gauges, report, health), period=settings.gauge_period),
+        Duty("retry", move_retries, period=settings.retry_period, database=database),
+        Duty("maint", maintain, period=settings.maint_period, database=database),
+        Duty(
+            "gauges",
+            partial(_read_gauges, database),
+            period=settings.gauge_period,
+            database=database,
+        ),
     ]
 
 
-def _retry(report: Report, stopping: Event, client: Client) -> None:
-    report.retried(retry(client, stopping=stopping.is_set))
-
-
-def _maint(report: Report, stopping: Event, client: Client) -> None:
-    report.maintained(maint(client, stopping=stopping.is_set))
-
-
-def _gauges(report: Report, health: Health, client: Client) -> None:
+def _read_gauges(database: Database, client: Client) -> None:
+    report = database.report
     counted = report.counted  # first: a queue created meanwhile is not in the reading
     reading = read_gauges(client)
-    report.metrics.readings.put(report.database, reading)
-    report.drop(counted - {queue.queue for queue in reading.queues})
-    report.notify_queue(reading.notify_queue)
+    report.metrics.readings[report.database] = reading
+    report.drop(counted - {queue for (queue,) in reading[TICKER_LAG]})
+    report.notify_queue(reading[NOTIFY_QUEUE][()])
     # The loop may have lost its session, and removed the reading, a moment before.
-    if health.role != "active":
-        report.metrics.readings.forget(report.database)
+    if database.health.role != "active":
+        report.metrics.readings.pop(report.database, None)

@@ -1,10 +1,11 @@
-"""The daemon's database sessions: open, check the database, name it in logs, and break off."""
+"""The daemon's databases and sessions: open, check the database, name it, and break off."""
 
 from __future__ import annotations
 
 import os
 import socket
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,8 +21,14 @@ from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from threading import Event
 
     from psycopg import Connection
+
+    from pgqpy.ticker.health import Health
+    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.settings import TickerSettings
 
 # A server that vanishes without closing the connection (power cut, firewall) is noticed within
 # about ten seconds: by keepalives while the daemon waits, by tcp_user_timeout while it sends.
@@ -61,6 +68,22 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
     """
     wanted = SESSION_SETTINGS | settings
     return _sync.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
+
+
+@dataclass(frozen=True)
+class Database:
+    """One database of the daemon: what its loop and its duties share."""
+
+    dsn: str
+    settings: TickerSettings
+    health: Health
+    report: Report
+    sessions: Sessions
+    stopping: Event
+
+    def open_session(self, **settings: str) -> AbstractContextManager[Connection[tuple[Any, ...]]]:
+        """Open a session for as long as the block lasts."""
+        return self.sessions.open(self.dsn, **settings)
 
 
 class StandbyServer(PgqError):
@@ -123,12 +146,10 @@ def label(dsn: str) -> str:
 
 def labels(dsns: Sequence[str]) -> list[str]:
     """Return a unique label for each connection string."""
-    found: list[str] = []
-    for dsn in dsns:
-        name = label(dsn)
-        twins = sum(other.partition("#")[0] == name for other in found)
-        found.append(f"{name}#{twins + 1}" if twins else name)
-    return found
+    names = [label(dsn) for dsn in dsns]
+    numbers = [names[:end].count(names[end - 1]) for end in range(1, len(names) + 1)]
+    numbered = zip(names, numbers, strict=True)
+    return [f"{name}#{number}" if number > 1 else name for name, number in numbered]
 
 
 class Sessions:
@@ -142,18 +163,14 @@ class Sessions:
     def open(self, dsn: str, **settings: str) -> Iterator[Connection[tuple[Any, ...]]]:
         """Open a session for as long as the block lasts (see `open_session`)."""
         connection = open_session(dsn, **settings)
-        self.add(connection)
+        self._open.add(connection)
+        if self.breaking:  # the others have been broken off
+            break_off(connection)
         try:
             yield connection
         finally:
             self._open.discard(connection)
             connection.close()
-
-    def add(self, connection: Connection[Any]) -> None:
-        """Add a session; it is broken off at once if the others have been."""
-        self._open.add(connection)
-        if self.breaking:
-            break_off(connection)
 
     def close(self) -> None:
         """Close every session; call this when no thread uses them any more."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from threading import Event, Thread
-from typing import Any
 
 import psycopg
 import pytest
@@ -17,10 +16,16 @@ from pgqpy.ticker.health import Health
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.maintenance import Maintained, maint, retry
-from pgqpy.ticker.metrics import TickerMetrics, read_gauges
+from pgqpy.ticker.metrics import (
+    CONSUMER_LAG,
+    NEW_EVENTS,
+    PENDING_EVENTS,
+    TickerMetrics,
+    read_gauges,
+)
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.report import Report, sqlstate
-from pgqpy.ticker.session import Sessions
+from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import Failure, Ticked
 from tests.support.waiting import eventually
@@ -89,17 +94,12 @@ def test_retries_that_cannot_be_moved_are_logged_and_counted(
     sessions.close()
 
 
-def duty_of(dsn, name, metrics, *, sessions, **more):
+def duty_of(dsn, name, metrics, *, sessions, health=None, report=None):
     """Make a duty of an active daemon."""
-    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
-    common: dict[str, Any] = {
-        "health": Health("shop", role="active"),
-        "report": report,
-        "stopping": Event(),
-        "sessions": sessions,
-        **more,
-    }
-    return next(d for d in duties_of(dsn, TickerSettings(), **common) if d.name == name)
+    health = health or Health("shop", role="active")
+    report = report or Report("shop", logs.make_logger(TickerSettings()), metrics)
+    database = Database(dsn, TickerSettings(), health, report, sessions, Event())
+    return next(duty for duty in duties_of(database) if duty.name == name)
 
 
 def test_maint_rotates_and_returns_the_queue(client, queue):
@@ -204,11 +204,9 @@ def test_gauges_show_the_lag_of_queues_and_consumers(client, queue):
     client.tick_queue(queue)
     client.insert_event(queue, "t", "2")
     reading = read_gauges(client)
-    (orders,) = reading.queues
-    assert (orders.queue, orders.new_events) == (queue, 1)
-    (billing,) = reading.consumers
-    assert (billing.queue, billing.consumer, billing.pending_events) == (queue, "billing", 1)
-    assert billing.lag >= 0
+    assert reading[NEW_EVENTS] == {(queue,): 1}
+    assert reading[PENDING_EVENTS] == {(queue, "billing"): 1}
+    assert reading[CONSUMER_LAG][queue, "billing"] >= 0
 
 
 def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
@@ -231,7 +229,7 @@ def test_ticker_counts_retry_and_dead_events_and_cannot_read_their_data(
     finally:
         connection.execute(f"drop role {ticker}")
     metrics = TickerMetrics()
-    metrics.readings.put("shop", reading)
+    metrics.readings["shop"] = reading
     shown = generate_latest(metrics.registry).decode()
     for consumer, retries, dead in (("audit", 0, 0), ("billing", 1, 2)):
         labels = f'{{consumer="{consumer}",database="shop",queue="{queue}"}}'
@@ -280,15 +278,15 @@ def test_reading_that_ends_after_the_loop_lost_its_session_is_removed(
     metrics, health, sessions = TickerMetrics(), Health("shop", role="active"), Sessions()
     duty = duty_of(dsn, "gauges", metrics, sessions=sessions, health=health)
     duty()
-    assert any(family.samples for family in metrics.readings.collect())
+    assert any(family.samples for family in metrics.collect())
     with connect(autocommit=False) as admin:
         admin.execute("lock table pgq.queue in access exclusive mode")
         reading = Thread(target=duty)
         reading.start()
         eventually(lambda: connection.execute(BLOCKED).fetchone()[0])
         health.change("connecting")
-        metrics.readings.forget("shop")
+        metrics.readings.pop("shop")
         admin.rollback()
         reading.join()
-    assert not any(family.samples for family in metrics.readings.collect())
+    assert not any(family.samples for family in metrics.collect())
     sessions.close()

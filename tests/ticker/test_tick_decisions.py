@@ -6,7 +6,8 @@ import pytest
 
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.last_ticks import FEW_QUEUES, LastTicks
-from pgqpy.ticker.loop import PollIntervals, next_poll_interval
+from pgqpy.ticker.loop import next_poll_interval
+from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import (
     BUSY_RANGES,
     HOT_FOR,
@@ -151,7 +152,7 @@ def test_known_snapshot_is_ignored_when_a_failed_queue_is_due():
     assert state.known_snapshot(now=60.0) == NO_SNAPSHOT
 
 
-INTERVALS = PollIntervals(tick=0.004, busy=0.002, idle=0.05)
+SETTINGS = TickerSettings(tick_interval=0.004, poll_interval=0.002, idle_poll_interval=0.05)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +167,16 @@ INTERVALS = PollIntervals(tick=0.004, busy=0.002, idle=0.05)
     ],
 )
 def test_polls_get_rarer_with_silence_and_with_cost(quiet, took, expected):
-    assert next_poll_interval(quiet, took, intervals=INTERVALS) == pytest.approx(expected)
+    assert next_poll_interval(quiet, took, settings=SETTINGS) == pytest.approx(expected)
 
 
 def test_remaining_ranges_are_polled_soon_in_a_silence():
-    assert next_poll_interval(3600.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.busy
-    assert next_poll_interval(0.0, 0.0005, intervals=INTERVALS, more=True) == INTERVALS.tick
-    assert next_poll_interval(3600.0, 0.01, intervals=INTERVALS, more=True) == 0.02
+    for quiet, took, expected in (
+        (3600.0, 0.0005, SETTINGS.poll_interval),
+        (0.0, 0.0005, SETTINGS.tick_interval),
+        (3600.0, 0.01, 0.02),
+    ):
+        assert next_poll_interval(quiet, took, settings=SETTINGS, more=True) == expected
 
 
 def stale(ranges):
@@ -245,5 +249,5 @@ def test_failed_queue_is_polled_again_after_its_pause():
 
 
 def test_idle_interval_is_never_shorter_than_the_busy_one():
-    intervals = PollIntervals(tick=0.1, busy=0.2, idle=0.05)
-    assert next_poll_interval(100.0, 0.0, intervals=intervals) == 0.2
+    settings = TickerSettings(poll_interval=0.2, idle_poll_interval=0.05)
+    assert next_poll_interval(100.0, 0.0, settings=settings) == 0.2

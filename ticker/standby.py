@@ -1,4 +1,4 @@
-"""Other sessions that hold locks the daemon needs: the ticker's lock, or the lock of a queue.
+"""The wait for the ticker's lock, while another daemon or another session holds it.
 
 Advisory locks can be taken by every login of the database, so the daemon names the holder.
 """
@@ -9,55 +9,33 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import locks
-from pgqpy.errors import PgqError
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import QUEUES
 
 if TYPE_CHECKING:
-    from threading import Event
-
     from psycopg import Connection
-    from typing_extensions import LiteralString
 
-    from pgqpy.ticker.health import Health
-    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.session import Database
 
 STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
 STANDBY_CHECK = 2.0  # seconds between checks that another ticker works
 MAX_NAMES = 3  # in a sentence
 
-# Held by every daemon, so that `pgqpy ticker status` counts the standbys.
-LOCK_AS_DAEMON = "select pg_try_advisory_lock_shared(7366513, 3)"
 LOCK_AS_TICKER = "select pg_try_advisory_lock(7366513, 0)"
 DUE = "select pgq.ticker_due(%s, %s)"
 # Every tick is written to this table first.
 LAST_TICK = "select max(tick_time)::text from pgq.tick_recent"
-# See pgq.try_lock_against_drop: drop_queue takes the lock, and any other session can.
-SKIPPED: LiteralString = f"""
-    select q.queue_name, q.queue_id, h.pid, h.role, h.application, h.address, h.start, h.prepared
-    from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
-    where h.class = 7366515 and h.exclusive
-        and not q.queue_external_ticker and not q.queue_ticker_paused
-"""  # noqa: S608  # our own query within our own
 
 
 class Standby:
     """A daemon without the ticker's lock: it waits, and checks that another ticker works."""
 
-    def __init__(
-        self,
-        connection: Connection[Any],
-        *,
-        health: Health,
-        report: Report,
-        health_limit: float,
-        stopping: Event,
-    ) -> None:
+    def __init__(self, connection: Connection[Any], database: Database) -> None:
         self._connection = connection
-        self._health = health
-        self._report = report
-        self._health_limit = health_limit
-        self._stopping = stopping
+        self._health = database.health
+        self._health_limit = database.settings.health_limit
+        self._report = database.report
+        self._stopping = database.stopping
         self._overdue: set[tuple[str, str | None]] = set()
 
     def wait(self) -> None:
@@ -93,13 +71,12 @@ class Standby:
     def _note(self, problem: str | None, now: float) -> None:
         """Record whether another ticker works; a lasting problem makes the database unhealthy."""
         self._health.reason = problem
+        lasting = self._health.poll_age(now) > self._health_limit
         if problem is None:
             self._health.polled(now)
             if self._report.forget("standby"):
                 self._report.log.info("another ticker works again")
-        elif self._health.poll_age(now) > self._health_limit and self._report.is_news(
-            "standby", ""
-        ):
+        elif lasting and self._report.is_news("standby", ""):
             self._report.metrics.errors.labels(self._report.database, "standby").inc()
             self._report.log.error("nobody ticks", error=problem)
 
@@ -119,9 +96,7 @@ class Standby:
             return None
         names = sorted(name for name, _ in still)
         more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        by = ""
-        if holder:
-            by = f"; {describe(holder)}: if it does not tick, {holder.how_to_end}"
+        by = f"; {describe(holder)}: if it does not tick, {holder.how_to_end}" if holder else ""
         return f"nobody ticks {', '.join(names[:MAX_NAMES])}{more}, due for a while{by}"
 
     def _due(self) -> set[tuple[str, str | None]]:
@@ -142,39 +117,3 @@ class Standby:
 def describe(holder: locks.Holder) -> str:
     """Return a clause that names the holder of the ticker's lock."""
     return f"the ticker's lock ({locks.ENGINE}, {locks.TICKING}) is held by {holder}"
-
-
-class QueueSkipped(PgqError):
-    """The queue is left out of ticks."""
-
-
-class SkippedQueues:
-    """Finds queues that are not ticked because another session holds their lock."""
-
-    def __init__(self, period: float) -> None:
-        """Check every `period` seconds."""
-        self._period = period
-        self._next = 0.0  # monotonic seconds
-        self._seen: set[str] = set()
-        self.names: set[str] = set()  # skipped at two checks in a row: a drop takes less
-
-    def check(self, connection: Connection[Any], now: float) -> dict[str, QueueSkipped] | None:
-        """Return the skipped queues with the reason; None if it is not time to check."""
-        if now < self._next:
-            return None
-        self._next = now + self._period
-        found = {
-            name: skipped(queue_id, locks.Holder(*holder))
-            for name, queue_id, *holder in connection.execute(SKIPPED).fetchall()
-        }
-        self.names = self._seen & found.keys()
-        self._seen = set(found)
-        return {name: found[name] for name in self.names}
-
-
-def skipped(queue_id: int, holder: locks.Holder) -> QueueSkipped:
-    """Return an error that names the holder of a queue's lock, and what to do."""
-    return QueueSkipped(
-        f"not ticked: its lock ({locks.QUEUE}, {queue_id}) is held by {holder}: "
-        f"if it is not dropping the queue, {holder.how_to_end}"
-    )
