@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread, current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health, overall
+from pgqpy.ticker.logs import Report
 from pgqpy.ticker.loop import TickLoop
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.periodic import Timers, duties_of
-from pgqpy.ticker.report import Report
 from pgqpy.ticker.session import Database
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
 from pgqpy.ticker.web import CannotListen, Web, address
@@ -56,8 +56,7 @@ class Ticker:
 
         Raises ConnectionFailed if a connection string cannot be parsed.
         """
-        for dsn in settings.databases:
-            session.check_dsn(dsn)
+        labels = session.labels(settings.databases)
         self.settings = settings
         self.log = log or logs.make_logger(settings)
         self.metrics = TickerMetrics()
@@ -65,7 +64,6 @@ class Ticker:
         self._stopping = Event()
         self._stop_asked: SimpleQueue[None] = SimpleQueue()
         self._sessions = session.Sessions()
-        labels = session.labels(settings.databases)
         databases = list(map(self._database, settings.databases, labels))
         self._healths = [each.health for each in databases]
         self._threads = [
@@ -97,14 +95,12 @@ class Ticker:
         self._stop_asked.put(None)
         self._stopping.set()
         self._timers.stop()
-        closing = Thread(target=self._web.stop, daemon=True)  # in parallel: it takes a while
-        closing.start()
+        self._web.stop()
         if not self._ended(STOP_TIMEOUT):
             self._sessions.break_off()
             self.hangs = not self._ended(BREAK_TIMEOUT)
         if not self.hangs:
             self._sessions.close()  # duties keep sessions between their runs
-        closing.join(BREAK_TIMEOUT)
 
     def run(self) -> int:
         """Serve until SIGTERM, SIGINT or SIGHUP, or until another thread calls `stop`; return 0.
@@ -168,11 +164,10 @@ class Ticker:
         The wait must be bounded. A signal that arrives in another thread, or a moment before the
         wait, does not interrupt it, and its handler runs only after the wait.
         """
-        try:
+        with suppress(Empty):
             self._stop_asked.get(timeout=seconds)
-        except Empty:
-            return False
-        return True
+            return True
+        return False
 
     def _feed_watchdog(self) -> None:
         """Send WATCHDOG=1 unless a loop is stuck.

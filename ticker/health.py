@@ -53,13 +53,9 @@ class Health:
         """Return the duties that have been running for longer than SLOW_DUTY."""
         return [duty for duty, since in self.running.copy().items() if now - since > SLOW_DUTY]
 
-    def healthy(self, now: float, limit: float) -> bool:
-        """Say whether the database is served, by this daemon or by the active one."""
-        return self.role in ("active", "standby") and self.poll_age(now) < limit
-
     def report(self, now: float, limit: float) -> dict[str, Any]:
-        """Return this database's part of /healthz."""
-        healthy = self.healthy(now, limit)
+        """Return this database's part of /healthz; a standby is served by the active daemon."""
+        healthy = self.role in ("active", "standby") and self.poll_age(now) < limit
         reason = self.reason
         if not healthy and reason is None:
             reason = f"no answer from the database for {self.poll_age(now):.1f} s"

@@ -12,10 +12,8 @@ from pgqpy.ticker.statements import FIND_DUE, TICK_DUE
 from pgqpy.ticker.tick import NOTHING, Failure, Ticked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pgqpy.ticker.last_ticks import LastTicks
-    from pgqpy.ticker.statements import Row, Statements
+    from pgqpy.ticker.statements import Statements
 
 RANGES = 4  # at most, in one period: with thousands of queues a round takes longer
 TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events do not wait long
@@ -58,44 +56,40 @@ class IdleTicks:
             self._find(statements, now)
         queues, self._queues = self._queues[:TOGETHER], self._queues[TOGETHER:]
         done = self._tick(statements, queues, now) if queues else NOTHING
-        if not self.working:
-            self.failing.keep(self._found)
+        if not self.working:  # others are not due any more, or gone
+            for queue in self.failing.keys() - self._found:
+                del self.failing[queue]
         return done
 
     def _find(self, statements: Statements, now: float) -> None:
         """Read which queues of the next range are due."""
-        ranges, self._ranges = self._ranges, []
-        found = [row[0].decode() for row in statements.run(FIND_DUE, *ranges[0])]
-        self._ranges = ranges[1:]
+        (bounds, *others), self._ranges = self._ranges, []
+        found = [row[0].decode() for row in statements.run(FIND_DUE, *bounds)]
+        self._ranges = others
         self._found.update(found)
         self._queues = [queue for queue in found if not self.failing.pausing(queue, now)]
 
-    def _tick(self, statements: Statements, queues: Sequence[str], now: float) -> Ticked:
+    def _tick(self, statements: Statements, queues: list[str], now: float) -> Ticked:
         """Tick queues in one transaction, or each in its own if that fails."""
         if not self.failing:
             try:
-                return Ticked(ticks_of(statements.run(TICK_DUE, as_json(queues))))
+                return Ticked(tick_due(statements, queues))
             except psycopg.Error:
                 if statements.connection.closed:
                     raise
-        ticks: list[tuple[str, str]] = []
-        failures: list[Failure] = []
+        done = Ticked()
         for queue in queues:
             try:
-                ticks += ticks_of(statements.run(TICK_DUE, as_json([queue])))
+                done.ticks += tick_due(statements, [queue])
                 self.failing.succeeded(queue)
             except psycopg.Error as exc:
                 if statements.connection.closed:
                     raise
-                failures.append(Failure(queue, exc, self.failing.failed(queue, now)))
-        return Ticked(ticks, failures)
+                done.failures.append(Failure(queue, exc, self.failing.failed(queue, now)))
+        return done
 
 
-def as_json(queues: Sequence[str]) -> bytes:
-    """Return the parameter of TICK_DUE."""
-    return json.dumps(queues, ensure_ascii=False).encode()
-
-
-def ticks_of(rows: list[Row]) -> list[tuple[str, str]]:
-    """Return the ticks that were made as (queue, tick id)."""
+def tick_due(statements: Statements, queues: list[str]) -> list[tuple[str, str]]:
+    """Tick those of the queues that are due, in one transaction; return (queue, tick id)."""
+    rows = statements.run(TICK_DUE, json.dumps(queues, ensure_ascii=False).encode())
     return [(name.decode(), tick_id.decode()) for name, tick_id in rows if tick_id is not None]

@@ -104,15 +104,15 @@ class LastTicks:
     that, since it cannot know which writers the last tick of its predecessor left open.
     """
 
-    __slots__ = ("_firsts", "_next", "_ranges", "stale")
+    __slots__ = ("_firsts", "_next", "ranges", "stale")
 
     def __init__(self, queue_ids: Sequence[int] = ()) -> None:
         """Know no tick; `queue_ids`, in ascending order, decide how the ranges are cut."""
         bounds = [MIN_ID, *queue_ids[RANGE_SIZE::RANGE_SIZE], MAX_ID + 1]
-        self._ranges = [QueueRange(first, end - 1) for first, end in pairwise(bounds)]
-        self._firsts = [each.first for each in self._ranges]
+        self.ranges = [QueueRange(first, end - 1) for first, end in pairwise(bounds)]
+        self._firsts = [each.first for each in self.ranges]
         self._next = 0
-        self.stale = len(self._ranges)  # ranges not polled since the last write
+        self.stale = len(self.ranges)  # ranges not polled since the last write
 
     def put(self, queue_id: int, seq: bytes, writers: bytes | None) -> None:
         """Store a tick at event sequence `seq`; `writers` were open just before its snapshot.
@@ -129,8 +129,8 @@ class LastTicks:
 
     def all_queues(self) -> Selection | None:
         """Return a selection of all queues, None if there are more than a few."""
-        few = len(self._ranges) == 1 and len(self._ranges[0].last_ticks) <= FEW_QUEUES
-        return self._ranges[0].selection() if few else None
+        few = len(self.ranges) == 1 and len(self.ranges[0].last_ticks) <= FEW_QUEUES
+        return self.ranges[0].selection() if few else None
 
     def select(self, queue_ids: Sequence[int]) -> Selection:
         """Return a selection of these queues only."""
@@ -140,29 +140,24 @@ class LastTicks:
 
     def make_stale(self) -> None:
         """Have every range polled once, after a write anywhere; divide those that have grown."""
-        for index in reversed(range(len(self._ranges))):
-            if len(self._ranges[index].last_ticks) > 2 * RANGE_SIZE:
-                self._ranges[index : index + 1] = self._ranges[index].halves()
-        self._firsts = [each.first for each in self._ranges]
-        self.stale = len(self._ranges)
+        for index in reversed(range(len(self.ranges))):
+            if len(self.ranges[index].last_ticks) > 2 * RANGE_SIZE:
+                self.ranges[index : index + 1] = self.ranges[index].halves()
+        self._firsts = [each.first for each in self.ranges]
+        self.stale = len(self.ranges)
 
     def next_range(self) -> QueueRange:
         """Return the next range, in a circle."""
-        self._next = (self._next + 1) % len(self._ranges)
+        self._next = (self._next + 1) % len(self.ranges)
         self.stale = max(0, self.stale - 1)
-        return self._ranges[self._next]
-
-    @property
-    def range_count(self) -> int:
-        """The number of ranges."""
-        return len(self._ranges)
+        return self.ranges[self._next]
 
     def bounds(self) -> list[tuple[bytes, bytes]]:
         """Return the first and the last id of each range."""
-        return [each.bounds() for each in self._ranges]
+        return [each.bounds() for each in self.ranges]
 
     def _range_of(self, queue_id: int) -> QueueRange:
-        return self._ranges[bisect_right(self._firsts, queue_id) - 1]
+        return self.ranges[bisect_right(self._firsts, queue_id) - 1]
 
 
 def array(queue_ids: Sequence[int]) -> bytes:

@@ -1,27 +1,48 @@
-"""The daemon's log on standard error: structlog, as text or as JSON."""
+"""The daemon's log on standard error, and the log lines and counters of each database."""
 
 from __future__ import annotations
 
 import logging
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import structlog
 
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping
+    from collections.abc import Mapping, MutableMapping
 
+    from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
+    from pgqpy.ticker.maintenance import Maintained, Retried
+    from pgqpy.ticker.metrics import TickerMetrics
     from pgqpy.ticker.settings import TickerSettings
+    from pgqpy.ticker.tick import Ticked
 
 LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
     "error": logging.ERROR,
+}
+LOCKED = "55P03"  # lock_not_available
+LOCKED_TIMES = 4  # in a row before it is logged: a rotation locks the queue's row for a moment
+NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; above, pgq.insert_tick sends no notification
+REPEAT_AFTER = 60.0  # seconds until the same text is logged again
+
+REMEDIES: Mapping[str, str] = {
+    "42P01": "a table or sequence of the queue is gone: "
+    "restore it, or drop the queue with pgqpy queue drop --force",
+    "42883": "run pgqpy schema upgrade",
+    "42501": "grant pgq_ticker to the role the ticker connects as",
+    "55P03": "another session holds the queue's row or table: "
+    "look for a transaction that is open for long (pgqpy doctor)",
+    "53100": "the server's disk is full",
+    "25006": "the server is read-only: name the primary in the connection string",
 }
 
 
@@ -70,3 +91,123 @@ def make_printable(
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }
+
+
+class Report:
+    """The log lines and counters of one database; its loop and duties use it concurrently."""
+
+    def __init__(self, database: str, log: FilteringBoundLogger, metrics: TickerMetrics) -> None:
+        self.database = database
+        self.log = log.bind(database=database)
+        self.metrics = metrics
+        self._logged: dict[str, tuple[str, float]] = {}
+        self._ticks: dict[str, Counter] = {}  # a lookup by labels costs more than the increment
+        self._rotated: set[str] = set()
+
+    def ticked(self, done: Ticked) -> None:
+        """Count ticks; log queues that fail, and queues that work again."""
+        for queue, _ in done.ticks:
+            counter = self._ticks.get(queue)
+            if counter is None:
+                counter = self._ticks[queue] = self.metrics.ticks.labels(self.database, queue)
+            counter.inc()
+        for queue, exc, times in done.failures:
+            if sqlstate(exc) == LOCKED and times < LOCKED_TIMES:
+                self.metrics.errors.labels(self.database, "tick").inc()
+            else:
+                self.failed("tick", exc, queue=queue)
+        if self._logged:
+            for queue in (*(name for name, _ in done.ticks), *done.recovered):
+                if self.forget(f"tick {queue}"):
+                    self.log.info("queue works again", queue=queue)
+
+    def retried(self, done: Retried) -> None:
+        """Count events that were moved out of the retry queue; log queues that fail."""
+        self.metrics.retried_events.labels(self.database).inc(done.moved)
+        if done.moved:
+            self.log.debug("events retried", events=done.moved)
+        for queue, exc in done.failures:
+            self.failed("retry", exc, queue=queue)
+
+    def notify_queue(self, usage: float) -> None:
+        """Log when ticks send no notifications, and when they do again; `usage` is 0 to 1."""
+        if usage < NOTIFY_LIMIT:
+            if self.forget("notify queue"):
+                self.log.info("ticks are announced again", usage=round(usage, 3))
+        elif self.is_news("notify queue", "full"):
+            what_to_do = (
+                "consumers find ticks by polling meanwhile; the server's log names the session "
+                "whose open transaction keeps the notifications: end it"
+            )
+            usage = round(usage, 3)
+            self.log.warning(
+                "NOTIFY queue full, ticks not announced", usage=usage, remedy=what_to_do
+            )
+
+    def maintained(self, done: Maintained) -> None:
+        """Count and log rotations, and operations that failed."""
+        for queue in done.rotated:
+            self._rotated.add(queue)
+            self.metrics.rotations.labels(self.database, queue).inc()
+            self.log.info("rotated", queue=queue)
+        for operation, exc in done.failures:
+            argument = operation.func_arg or ""
+            self.failed("maint", exc, queue=argument, operation=operation.func_name)
+
+    @property
+    def counted(self) -> set[str]:
+        """The queues that have counters of their own."""
+        return self._rotated | self._ticks.keys()
+
+    def drop(self, queues: set[str]) -> None:
+        """Remove the counters of dropped queues, so that the metrics stay bounded."""
+        for queue in queues:
+            if self._ticks.pop(queue, None) is not None:
+                self.metrics.ticks.remove(self.database, queue)
+            if queue in self._rotated:
+                self._rotated.remove(queue)
+                self.metrics.rotations.remove(self.database, queue)
+
+    def failed(
+        self, duty: str, exc: BaseException, *, queue: str = "", operation: str = ""
+    ) -> None:
+        """Count a failure, and log it unless the same was logged during the last minute."""
+        self.metrics.errors.labels(self.database, duty).inc()
+        fields = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
+        fields |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
+        text = "queue failing" if queue else "duty failing"
+        if self.is_news(" ".join(filter(None, (duty, operation, queue))), fields["error"]):
+            self.log.error(text, **{name: value for name, value in fields.items() if value})
+
+    def is_news(self, subject: str, text: str) -> bool:
+        """Say whether `text` was not logged about `subject` during the last minute."""
+        now = time.monotonic()
+        before, when = self._logged.get(subject, ("", 0.0))
+        if text == before and now - when < REPEAT_AFTER:
+            return False
+        self._logged[subject] = (text, now)
+        return True
+
+    def forget(self, subject: str) -> bool:
+        """Log the next text about `subject` in any case; say whether one was logged before."""
+        return self._logged.pop(subject, None) is not None
+
+
+def remedy(exc: BaseException) -> str | None:
+    """Return what to do about an error: the server's own hint, else one by SQLSTATE."""
+    for error in (exc, exc.__cause__):
+        if isinstance(error, psycopg.Error) and error.diag.message_hint:
+            return error.diag.message_hint
+    return REMEDIES.get(sqlstate(exc) or "")
+
+
+def sqlstate(exc: BaseException) -> str | None:
+    """Return the SQLSTATE of an error, or of the error of psycopg that caused it."""
+    code = getattr(exc, "sqlstate", None)
+    return code if isinstance(code, str) else getattr(exc.__cause__, "sqlstate", None)
+
+
+def brief(exc: BaseException) -> str:
+    """Return the first line of an error: the lines that the server adds repeat statements."""
+    lines = str(exc).strip().splitlines()
+    return printable(lines[0]) if lines else type(exc).__name__

@@ -21,7 +21,7 @@ from pgqpy import locks
 from pgqpy.errors import PgqError
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.report import brief, remedy
+from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
 from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
@@ -95,7 +95,7 @@ class TickLoop:
         Raises SessionLost if the session ends after it had worked, and other errors before.
         """
         self._health.change("connecting", self._health.reason)
-        with self._database.open_session(**TICK_SETTINGS) as connection:
+        with self._database.sessions.open(self._database.dsn, **TICK_SETTINGS) as connection:
             installed = check_database(connection)
             connection.execute(LOCK_AS_DAEMON)
             try:
@@ -128,7 +128,7 @@ class TickLoop:
             self._report.ticked(done)
             self._report.ticked(self._tick_idle(statements, state, idle_ticks, now))
             self._report.ticked(skipped.check(connection, now))
-            failing = {*state.failing.names(), *idle_ticks.failing.names(), *skipped.names}
+            failing = {*state.failing, *idle_ticks.failing, *skipped.names}
             self._health.failing = tuple(sorted(failing))
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from pgqpy.errors import PgqError
-from pgqpy.ticker.report import sqlstate
+from pgqpy.ticker.logs import sqlstate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +24,6 @@ GONE = ("PQ001", "42P01")  # queue not found; its table was dropped while the op
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
-def never() -> bool:
-    """Return False: nothing asks the duty to stop early."""
-    return False
-
-
 class Retried(NamedTuple):
     """The result of a round of retries."""
 
@@ -35,7 +31,7 @@ class Retried(NamedTuple):
     failures: tuple[tuple[str, psycopg.Error], ...]  # by queue, whose due events stay
 
 
-def retry(client: Client, *, stopping: Callable[[], bool] = never) -> Retried:
+def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Retried:
     """Move all due events from the retry queue back into their queues.
 
     One call moves a bounded number of events in its own transaction. It is repeated until no due
@@ -61,38 +57,34 @@ def retry(client: Client, *, stopping: Callable[[], bool] = never) -> Retried:
     return Retried(total, tuple(failures.items()))
 
 
-class Maintained(NamedTuple):
+@dataclass(slots=True)
+class Maintained:
     """The result of one round of maintenance."""
 
-    done: tuple[MaintOperation, ...]
-    rotated: tuple[str, ...]  # queues that switched to their next table
-    failures: tuple[tuple[MaintOperation, Exception], ...]
+    rotated: list[str] = field(default_factory=list)  # queues that switched to their next table
+    failures: list[tuple[MaintOperation, Exception]] = field(default_factory=list)
 
 
-def maint(client: Client, *, stopping: Callable[[], bool] = never) -> Maintained:
+def maint(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Maintained:
     """Run all due maintenance operations, each in its own transaction.
 
     An operation that fails is returned among the failures, unless its queue was dropped meanwhile,
     and does not stop the others. A lost connection is raised. The connection must be in autocommit
     mode, as VACUUM requires.
     """
-    done: list[MaintOperation] = []
-    rotated: list[str] = []
-    failures: list[tuple[MaintOperation, Exception]] = []
+    done = Maintained()
     for operation in client.maint_operations():
         if stopping():
             break
         try:
             if _run(client, operation, stopping):
-                rotated.append(str(operation.func_arg))
+                done.rotated.append(str(operation.func_arg))
         except (psycopg.Error, PgqError) as exc:
             if client.connection.closed:
                 raise
             if not _is_of_dropped_queue(client, operation, exc):
-                failures.append((operation, exc))
-        else:
-            done.append(operation)
-    return Maintained(tuple(done), tuple(rotated), tuple(failures))
+                done.failures.append((operation, exc))
+    return done
 
 
 def _is_of_dropped_queue(client: Client, operation: MaintOperation, exc: Exception) -> bool:
@@ -103,23 +95,16 @@ def _is_of_dropped_queue(client: Client, operation: MaintOperation, exc: Excepti
 def _run(client: Client, operation: MaintOperation, stopping: Callable[[], bool]) -> bool:
     """Run one operation until it is complete; say whether the queue switched tables."""
     name, argument = operation
+    run = client.connection.execute
     if name == "vacuum":
-        client.connection.execute(sql.SQL("vacuum {}").format(_identifier(str(argument))))
+        run(sql.SQL("vacuum {}").format(_identifier(str(argument))))
         return False
     before = _current_table(client, operation)
-    while _call(client, name, argument) == AGAIN and not stopping():
+    arguments = sql.SQL("" if argument is None else "{}::text").format(argument)
+    call = sql.SQL("select {}({})").format(_identifier(name), arguments)
+    while run(call, prepare=False).fetchone() == (AGAIN,) and not stopping():
         pass
     return _current_table(client, operation) != before
-
-
-def _call(client: Client, name: str, argument: str | None) -> object:
-    arguments = [] if argument is None else [argument]
-    query = sql.SQL("select {}({})").format(
-        _identifier(name),
-        sql.SQL(", ").join(sql.SQL("{}::text").format(text) for text in arguments),
-    )
-    row = client.connection.execute(query, prepare=False).fetchone()
-    return row[0] if row else None
 
 
 def _current_table(client: Client, operation: MaintOperation) -> int | None:

@@ -72,7 +72,7 @@ class Duty:
 
     def _connected(self) -> Client:
         if self._client is None:
-            opened = self._database.open_session(**DUTY_SETTINGS)
+            opened = self._database.sessions.open(self._database.dsn, **DUTY_SETTINGS)
             self._client = Client(self._session.enter_context(opened))
         return self._client
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
 
 from pgqpy import install
 from pgqpy.client import _sync
@@ -21,13 +20,12 @@ from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from contextlib import AbstractContextManager
     from threading import Event
 
     from psycopg import Connection
 
     from pgqpy.ticker.health import Health
-    from pgqpy.ticker.report import Report
+    from pgqpy.ticker.logs import Report
     from pgqpy.ticker.settings import TickerSettings
 
 # A server that vanishes without closing the connection (power cut, firewall) is noticed within
@@ -81,10 +79,6 @@ class Database:
     sessions: Sessions
     stopping: Event
 
-    def open_session(self, **settings: str) -> AbstractContextManager[Connection[tuple[Any, ...]]]:
-        """Open a session for as long as the block lasts."""
-        return self.sessions.open(self.dsn, **settings)
-
 
 class StandbyServer(PgqError):
     """The server is a replica and takes no ticks."""
@@ -121,27 +115,18 @@ def check_database(connection: Connection[Any]) -> install.Status:
     return status
 
 
-def check_dsn(dsn: str) -> None:
-    """Raise ConnectionFailed if the connection string cannot be parsed; connects to nothing."""
-    parameters(dsn, {})
-
-
 def label(dsn: str) -> str:
     """Return host:port/database of a connection string, for logs and metrics.
 
     Parts that the string omits come from libpq's defaults and PG* variables. Raises
-    ConnectionFailed like `check_dsn`: libpq's own error message may quote the password.
+    ConnectionFailed if the string cannot be parsed.
     """
-    check_dsn(dsn)
-    known = {
-        option.keyword.decode(): option.val.decode()
-        for option in pq.Conninfo.get_defaults()
-        if option.val is not None
-    }
-    known.update({name: str(value) for name, value in conninfo_to_dict(dsn).items()})
-    user = known.get("user", "")
+    parameters(dsn, {})  # libpq's own error message may quote the password
+    options = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(dsn.encode())]
+    known = {each.keyword.decode(): each.val.decode() for each in options if each.val is not None}
     host = known.get("host") or known.get("hostaddr") or "local"
-    return f"{host}:{known.get('port', '5432')}/{known.get('dbname') or user}"
+    database = known.get("dbname") or known.get("user", "")
+    return f"{host}:{known.get('port', '5432')}/{database}"
 
 
 def labels(dsns: Sequence[str]) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.texts import printable
@@ -14,21 +14,17 @@ if TYPE_CHECKING:
 
     from pgqpy.ticker.health import Health
 
-
 SEND_TIMEOUT = 1.0  # seconds; a service manager that does not read must not block the daemon
 
 
 def notify(state: str) -> bool:
-    """Send a state such as "READY=1" to the service manager; return False if there is none.
-
-    Never raises: the daemon works without a service manager that listens.
-    """
+    """Send a state such as "READY=1" to the service manager; return False if none listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return False
     if address.startswith("@"):
         address = "\0" + address[1:]  # an abstract socket
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.settimeout(SEND_TIMEOUT)
         sock.connect(address)
         sock.sendall(state.encode())
@@ -52,10 +48,9 @@ class ManagerStatus:
         status = printable(status)  # a line break would begin another message
         if not self._ready and any(health.role != "connecting" for health in healths):
             self._ready = notify(f"READY=1\nSTATUS={status}")
-            self._status = status
         elif status != self._status:
-            self._status = status
             notify(f"STATUS={status}")
+        self._status = status
 
 
 def watchdog_interval() -> float | None:
@@ -64,7 +59,5 @@ def watchdog_interval() -> float | None:
     It is half of the time after which the service manager restarts the daemon.
     """
     usec = os.environ.get("WATCHDOG_USEC", "")
-    meant_for = os.environ.get("WATCHDOG_PID", str(os.getpid()))
-    if not usec.isdigit() or int(usec) == 0 or meant_for != str(os.getpid()):
-        return None
-    return int(usec) / 2_000_000
+    ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(usec) / 2_000_000 if ours and usec.isdigit() and int(usec) else None

@@ -14,7 +14,7 @@ from pgqpy.ticker.last_ticks import LastTicks, array
 from pgqpy.ticker.statements import NAMES, POLL, PULSE, TICK, Row, Statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from pgqpy.ticker.last_ticks import QueueRange, Selection
 
@@ -35,12 +35,13 @@ class Failure(NamedTuple):
     times: int
 
 
-class Ticked(NamedTuple):
+@dataclass(slots=True)
+class Ticked:
     """The result of one poll: ticks as (queue, tick id), failures, and queues that work again."""
 
-    ticks: Sequence[tuple[str, str]] = ()
-    failures: Sequence[Failure] = ()
-    recovered: Sequence[str] = ()
+    ticks: list[tuple[str, str]] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    recovered: list[str] = field(default_factory=list)
 
 
 NOTHING = Ticked()
@@ -60,7 +61,7 @@ class TickState:
 
     def known_snapshot(self, now: float) -> bytes:
         """Return the snapshot with which a poll finds nothing to do, or NO_SNAPSHOT."""
-        return NO_SNAPSHOT if self.failing and self.failing.due(now) else self.snapshot
+        return NO_SNAPSHOT if self.failing.due(now) else self.snapshot
 
     def ticked(self, queue_id: int, now: float) -> None:
         """Have every poll include this queue for a while: more events are likely."""
@@ -74,7 +75,7 @@ class TickState:
             if now - when < HOT_FOR and len(self.hot) <= HOT_QUEUES:
                 break
             del self.hot[oldest]
-        again = (self.failing_ids[name] for name in self.failing.names_due(now))
+        again = (self.failing_ids[name] for name in self.failing.due(now))
         return list(dict.fromkeys([*self.hot, *islice(again, HOT_QUEUES)]))
 
     def next_ranges(self, now: float) -> Iterator[QueueRange]:
@@ -83,7 +84,7 @@ class TickState:
         for _ in range(BUSY_RANGES if self.hot else RANGES):
             if not self.last_ticks.stale or self.range_at >= now:
                 return
-            self.range_at += ROUND / self.last_ticks.range_count
+            self.range_at += ROUND / len(self.last_ticks.ranges)
             yield self.last_ticks.next_range()
 
     def failed(self, queue: str, queue_id: int, now: float) -> int:
@@ -103,9 +104,9 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
     With many queues, one poll includes the hot queues and a few ranges: call this again until
     `state.last_ticks.stale` is 0.
 
-    All due queues are ticked in one transaction if possible. If one fails, each is ticked in a
-    transaction of its own, and the failing queue is left out for a while. An error that concerns
-    all queues (no connection, no schema) is raised.
+    All due queues are ticked in one transaction if possible. If one fails, each is ticked in its
+    own, and the failing queue is left out for a while. An error that concerns all queues (no
+    connection, no schema) is raised.
     """
     poll = Poll(statements, state, now)
     known = state.known_snapshot(now)
@@ -129,9 +130,7 @@ class Poll:
         self._statements = statements
         self._state = state
         self._now = now
-        self._ticks: list[tuple[str, str]] = []
-        self._failures: list[Failure] = []
-        self._recovered: list[str] = []
+        self._done = Ticked()
 
     def tick_due(self, selection: Selection, known: bytes) -> bytes:
         """Tick what is due among these queues, and return the snapshot.
@@ -170,9 +169,8 @@ class Poll:
 
     def result(self) -> Ticked:
         """Return what was ticked, what failed, and what works again."""
-        if not (self._ticks or self._failures or self._recovered):
-            return NOTHING
-        return Ticked(self._ticks, self._failures, self._recovered)
+        done = self._done
+        return done if done.ticks or done.failures or done.recovered else NOTHING
 
     def _rows(self, selection: Selection, known: bytes) -> list[Row]:
         """Run POLL, which ticks all due queues but the failing ones; if it fails, only poll.
@@ -188,13 +186,9 @@ class Poll:
         try:
             return self._statements.run(POLL, known, *selection, b"{NULL}")
         except LockNotAvailable:
-            self._find_locked(selection)
+            for queue_id, name in self._statements.run(NAMES, *selection[:3]):
+                self._probe(int(queue_id), name)
         return self._statements.run(POLL, known, *self._unlocked(selection), b"{NULL}")
-
-    def _find_locked(self, selection: Selection) -> None:
-        """Record the queues of a selection whose sequences other sessions keep locked."""
-        for queue_id, name in self._statements.run(NAMES, *selection[:3]):
-            self._probe(int(queue_id), name)
 
     def _unlocked(self, selection: Selection) -> Selection:
         """Return a selection without its locked queues; those whose pause is over are probed."""
@@ -214,10 +208,8 @@ class Poll:
         try:
             self._statements.run(PULSE, text, text, b"{}")
         except LockNotAvailable as exc:
-            queue = name.decode()
             self._state.locked.add(queue_id)
-            times = self._state.failed(queue, queue_id, self._now)
-            self._failures.append(Failure(queue, exc, times))
+            self._failed(queue_id, name.decode(), exc)
         else:
             self._state.locked.discard(queue_id)
 
@@ -226,29 +218,32 @@ class Poll:
     ) -> None:
         self._state.last_ticks.put(queue_id, seq, writers)
         self._state.ticked(queue_id, self._now)
-        self._ticks.append((name.decode(), tick_id.decode()))
+        self._done.ticks.append((name.decode(), tick_id.decode()))
 
     def _tick_alone(self, queue_id: int, name: bytes, seq: bytes, writers: bytes | None) -> None:
         """Tick a queue in a transaction of its own, unless it failed a moment ago."""
-        queue, now = name.decode(), self._now
-        if self._state.failing.pausing(queue, now):
+        queue = name.decode()
+        if self._state.failing.pausing(queue, self._now):
             return
         try:
             made = self._statements.run(TICK, name)
         except psycopg.Error as exc:
             if self._statements.connection.closed:
                 raise
-            self._failures.append(Failure(queue, exc, self._state.failed(queue, queue_id, now)))
+            self._failed(queue_id, queue, exc)
             return
         if made:
             self._ticked(queue_id, name, seq, writers, made[0][0])
         if self._state.succeeded(queue):
-            self._recovered.append(queue)
+            self._done.recovered.append(queue)
+
+    def _failed(self, queue_id: int, queue: str, exc: psycopg.Error) -> None:
+        times = self._state.failed(queue, queue_id, self._now)
+        self._done.failures.append(Failure(queue, exc, times))
 
     def _drop_failures(self, selection: Selection, due: set[str]) -> None:
         """Drop the failures of queues in the selection that are not due any more, or are gone."""
         for queue, queue_id in list(self._state.failing_ids.items()):
-            if queue_id in self._state.locked:
-                continue
-            if queue not in due and selection.covers(queue_id):
+            forgotten = queue not in due and selection.covers(queue_id)
+            if forgotten and queue_id not in self._state.locked:
                 self._state.succeeded(queue)

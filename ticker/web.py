@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from concurrent.futures import Future
 from contextlib import suppress
 from http import HTTPStatus
 from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop, StreamReader, StreamWriter, Task
+    from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable
 
     from prometheus_client import CollectorRegistry
@@ -25,14 +26,6 @@ MAX_REQUEST = 16 * 1024  # bytes, with headers
 
 class CannotListen(OSError):
     """The address for /healthz and /metrics is not available."""
-
-
-class Response(NamedTuple):
-    """An HTTP response."""
-
-    status: int
-    content_type: str
-    body: bytes
 
 
 class Web:
@@ -55,9 +48,8 @@ class Web:
         self._port = port
         self._health = health
         self._registry = registry
-        self._loop: AbstractEventLoop | None = None
-        self._stopped = asyncio.Event()
-        self._clients: dict[Task[Any], None] = {}  # the oldest first
+        self._stopped: Future[None] = Future()
+        self._clients: dict[StreamWriter, None] = {}  # the oldest first
 
     def start(self) -> str | None:
         """Listen and return host:port; return None without a port.
@@ -71,46 +63,31 @@ class Web:
         except OSError as exc:
             raise CannotListen(exc.errno, exc.strerror or str(exc)) from exc
         where = address(*listening.getsockname()[:2])
-        loop = self._loop = asyncio.new_event_loop()
-        Thread(target=self._run, args=(loop, listening), name="http", daemon=True).start()
+        Thread(target=asyncio.run, args=(self._serve(listening),), name="http", daemon=True).start()
         return where
 
     def stop(self) -> None:
-        """Stop listening, and close the connections."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.call_soon_threadsafe(self._stopped.set)
-
-    def _run(self, loop: AbstractEventLoop, listening: socket.socket) -> None:
-        try:
-            loop.run_until_complete(self._serve(listening))
-        finally:
-            loop.close()
+        """Stop listening, and close the connections; does not wait for it."""
+        if not self._stopped.done():
+            self._stopped.set_result(None)
 
     async def _serve(self, listening: socket.socket) -> None:
         server = await asyncio.start_server(self._client, sock=listening, limit=MAX_REQUEST)
-        await self._stopped.wait()
-        server.close()
-        clients = list(self._clients)
-        for client in clients:
-            client.cancel()
-        await asyncio.gather(*clients, return_exceptions=True)
+        await asyncio.wrap_future(self._stopped)
+        server.close()  # asyncio.run cancels the clients
 
     async def _client(self, reader: StreamReader, writer: StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None:  # never: a coroutine runs in a task
-            return
         if len(self._clients) >= MAX_CLIENTS:
             oldest = next(iter(self._clients))
             del self._clients[oldest]
-            oldest.cancel()
-        self._clients[task] = None
+            oldest.transport.abort()
+        self._clients[writer] = None
         try:
             # TimeoutError is asyncio's own, and no OSError, before Python 3.11.
             with suppress(OSError, EOFError, asyncio.TimeoutError):
                 await asyncio.wait_for(self._respond(reader, writer), CLIENT_TIMEOUT)
         finally:
-            self._clients.pop(task, None)
+            self._clients.pop(writer, None)
             writer.transport.abort()
 
     async def _respond(self, reader: StreamReader, writer: StreamWriter) -> None:
@@ -118,45 +95,42 @@ class Web:
         try:
             request = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            method, response = b"GET", plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            writer.write(response(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE))
         else:
-            method, response = self._parse(request.partition(b"\r\n")[0])
-        writer.write(head(response) + (response.body if method != b"HEAD" else b""))
+            writer.write(self._answer(request.partition(b"\r\n")[0]))
         writer.close()
         await writer.wait_closed()
 
-    def _parse(self, line: bytes) -> tuple[bytes, Response]:
-        """Return the method, and the response to a request with this first line."""
+    def _answer(self, line: bytes) -> bytes:
+        """Return the response to a request with this first line."""
         match line.split(b" "):
             case [(b"GET" | b"HEAD") as method, target, version] if version.startswith(b"HTTP/1."):
-                return method, self._page(target.partition(b"?")[0])
+                page = self._page(target.partition(b"?")[0])
+                return page if method == b"GET" else page[: page.index(b"\r\n\r\n") + 4]
             case [_, _, version] if version.startswith(b"HTTP/1."):
-                return b"", plain(HTTPStatus.METHOD_NOT_ALLOWED)
-        return b"", plain(HTTPStatus.BAD_REQUEST)
+                return response(HTTPStatus.METHOD_NOT_ALLOWED)
+        return response(HTTPStatus.BAD_REQUEST)
 
-    def _page(self, path: bytes) -> Response:
+    def _page(self, path: bytes) -> bytes:
         if path == b"/healthz":
             status, body = self._health()
-            return Response(status, "application/json", json.dumps(body).encode() + b"\n")
+            return response(status, json.dumps(body).encode() + b"\n", "application/json")
         if path == b"/metrics":
-            return Response(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self._registry))
-        return plain(HTTPStatus.NOT_FOUND, "there are /healthz and /metrics")
+            return response(HTTPStatus.OK, generate_latest(self._registry), CONTENT_TYPE_LATEST)
+        return response(HTTPStatus.NOT_FOUND, b"there are /healthz and /metrics\n")
 
 
-def plain(status: HTTPStatus, text: str = "") -> Response:
-    """Return a response in plain text."""
-    return Response(status, "text/plain; charset=utf-8", f"{text or status.phrase}\n".encode())
-
-
-def head(response: Response) -> bytes:
-    """Return the status line and the headers, up to the body."""
+def response(status: int, body: bytes = b"", content_type: str = "text/plain") -> bytes:
+    """Return an HTTP response; without a body it contains the status in words."""
+    phrase = HTTPStatus(status).phrase
+    body = body or f"{phrase}\n".encode()
     lines = (
-        f"HTTP/1.1 {response.status:d} {HTTPStatus(response.status).phrase}",
-        f"Content-Type: {response.content_type}",
-        f"Content-Length: {len(response.body)}",
+        f"HTTP/1.1 {status:d} {phrase}",
+        f"Content-Type: {content_type}",
+        f"Content-Length: {len(body)}",
         "Connection: close",
     )
-    return "\r\n".join((*lines, "", "")).encode()
+    return "\r\n".join((*lines, "", "")).encode() + body
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -15,6 +15,7 @@ from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
+from pgqpy.ticker.logs import Report, sqlstate
 from pgqpy.ticker.maintenance import Maintained, maint, retry
 from pgqpy.ticker.metrics import (
     CONSUMER_LAG,
@@ -24,7 +25,6 @@ from pgqpy.ticker.metrics import (
     read_gauges,
 )
 from pgqpy.ticker.periodic import duties_of
-from pgqpy.ticker.report import Report, sqlstate
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.tick import Failure, Ticked
@@ -112,7 +112,7 @@ def test_maint_rotates_and_returns_the_queue(client, queue):
             client.finish_batch(batch)
         return maint(client).rotated
 
-    assert eventually(rotated) == (queue,)
+    assert eventually(rotated) == [queue]
     assert client.get_queue_info(queue)[0].queue_cur_table != before
 
 
@@ -180,7 +180,7 @@ def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, qu
     client.create_queue("gone")
     for name in (queue, "gone"):
         report.ticked(Ticked(ticks=[(name, "7")]))
-    report.maintained(Maintained((), (queue, "gone"), ()))
+    report.maintained(Maintained(rotated=[queue, "gone"]))
     client.drop_queue("gone")
     duty_of(dsn, "gauges", metrics, sessions=sessions, report=report)()
     shown = generate_latest(metrics.registry).decode()
@@ -194,9 +194,17 @@ def test_metrics_of_a_dropped_queue_are_gone_at_the_next_reading(dsn, client, qu
     sessions.close()
 
 
-def test_maint_stops_when_asked(client, queue):
-    client.set_queue_config(queue, "rotation_period", "0.001 s")
-    assert maint(client, stopping=lambda: True).done == ()
+def test_maint_stops_when_asked(client, connection, queue):
+    connection.execute("create sequence public.calls")
+    connection.execute(
+        "create function public.counted(text) returns int language sql as"
+        " $$ select nextval('public.calls')::int $$"
+    )
+    connection.execute("update pgq.queue set queue_extra_maint = array['public.counted']")
+    maint(client, stopping=lambda: True)
+    assert connection.execute("select is_called from public.calls").fetchone() == (False,)
+    maint(client)
+    assert connection.execute("select is_called from public.calls").fetchone() == (True,)
 
 
 def test_gauges_show_the_lag_of_queues_and_consumers(client, queue):

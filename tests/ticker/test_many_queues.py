@@ -283,12 +283,22 @@ def test_due_queues_of_a_step_are_ticked_in_one_transaction(due, statements, con
     assert connection.execute("select txid_current()").fetchone()[0] == before + len(ticking) + 1
 
 
+def test_due_queue_that_failed_and_was_dropped_fails_no_more(due, statements, client, connection):
+    connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
+    assert round_of(due, statements)[1] == ["q04"]
+    connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
+    client.drop_queue("q04")
+    for _ in NAMES:
+        due.step(statements, LastTicks(range(1, 15)), now=LATER)
+    assert not due.failing
+
+
 def test_due_queue_that_fails_harms_no_other(due, statements, connection):
     connection.execute("alter sequence pgq.event_4_tick_seq rename to away")
     steps, failures = round_of(due, statements)
     assert sorted(queue for step in steps for queue in step) == [n for n in NAMES if n != "q04"]
     assert failures == ["q04"]
-    assert due.failing.names() == ["q04"]
+    assert list(due.failing) == ["q04"]
     connection.execute("alter sequence pgq.away rename to event_4_tick_seq")
     while due.failing:
         done = due.step(statements, LastTicks(range(1, 15)), now=LATER)
