@@ -20,7 +20,7 @@ from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.session import Database
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
-from pgqpy.ticker.web import CannotListen, Web, address
+from pgqpy.ticker.web import CannotListen, Web
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ class Ticker:
     def start(self) -> None:
         """Begin to serve the databases, and return without waiting for them.
 
-        Raises CannotListen, an OSError, if the HTTP address is not available.
+        Raises CannotListen if the HTTP address is not available.
         """
         http = self._web.start()
         databases = [health.database for health in self._healths]
@@ -189,13 +189,9 @@ def run(settings: TickerSettings) -> int:
     try:
         ticker = Ticker(settings)
         code = ticker.run()
-    except ConnectionFailed as exc:
+    except (ConnectionFailed, CannotListen) as exc:
         print(f"pgqpy ticker: {exc}", file=sys.stderr)  # noqa: T201  # before there is a log
-        return WRONG_USAGE
-    except CannotListen as exc:
-        where = address(settings.http_host, settings.http_port or 0)
-        print(f"pgqpy ticker: cannot listen on {where}: {exc.strerror}", file=sys.stderr)  # noqa: T201  # as above
-        return FAILED
+        return WRONG_USAGE if isinstance(exc, ConnectionFailed) else FAILED
     if ticker.hangs:
         # A thread waits for a server that does not answer. The normal exit of the interpreter
         # would wait for the thread, or end it while it holds locks of libpq.

@@ -48,8 +48,6 @@ class Selection(NamedTuple):
 class QueueRange:
     """The queues whose ids are in a range, with their last ticks as far as they are known."""
 
-    __slots__ = ("_selection", "first", "last", "last_ticks", "pulse", "waiting")
-
     def __init__(self, first: int, last: int, ticks: Iterable[tuple[int, LastTick]] = ()) -> None:
         self.first, self.last = first, last
         self.last_ticks = dict(ticks)
@@ -82,10 +80,6 @@ class QueueRange:
         """Return the first and the last id."""
         return b"%d" % self.first, b"%d" % self.last
 
-    def array_within(self, queue_ids: Sequence[int]) -> bytes:
-        """Return those of these queues that are in the range, as an array literal."""
-        return array([each for each in queue_ids if self.first <= each <= self.last])
-
     def halves(self) -> list[QueueRange]:
         """Divide the range into two with the same number of known queues."""
         ticks = sorted(self.last_ticks.items())
@@ -103,8 +97,6 @@ class LastTicks:
     A new object knows nothing, and so every queue is ticked once. A daemon that takes over must do
     that, since it cannot know which writers the last tick of its predecessor left open.
     """
-
-    __slots__ = ("_firsts", "_next", "ranges", "stale")
 
     def __init__(self, queue_ids: Sequence[int] = ()) -> None:
         """Know no tick; `queue_ids`, in ascending order, decide how the ranges are cut."""

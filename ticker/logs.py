@@ -44,6 +44,10 @@ REMEDIES: Mapping[str, str] = {
     "53100": "the server's disk is full",
     "25006": "the server is read-only: name the primary in the connection string",
 }
+NOTIFY_REMEDY = (
+    "consumers find ticks by polling meanwhile; the server's log names the session whose open "
+    "transaction keeps the notifications: end it"
+)
 
 
 def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
@@ -56,8 +60,7 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            drop_empty,
-            make_printable,
+            clean,
             *renderers(settings.log_format),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[settings.log_level]),
@@ -77,19 +80,12 @@ def renderers(log_format: str) -> list[Any]:
     return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
 
 
-def drop_empty(
-    _logger: object, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
-    """Leave out fields that are None."""
-    return {name: value for name, value in event.items() if value is not None}
-
-
-def make_printable(
-    _logger: object, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
-    """Escape characters that are not printable, and cut long texts."""
+def clean(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
+    """Leave out fields that are None, escape characters that are not printable, cut long texts."""
     return {
-        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+        name: printable(value) if isinstance(value, str) else value
+        for name, value in event.items()
+        if value is not None
     }
 
 
@@ -135,14 +131,8 @@ class Report:
             if self.forget("notify queue"):
                 self.log.info("ticks are announced again", usage=round(usage, 3))
         elif self.is_news("notify queue", "full"):
-            what_to_do = (
-                "consumers find ticks by polling meanwhile; the server's log names the session "
-                "whose open transaction keeps the notifications: end it"
-            )
-            usage = round(usage, 3)
-            self.log.warning(
-                "NOTIFY queue full, ticks not announced", usage=usage, remedy=what_to_do
-            )
+            text = "NOTIFY queue full, ticks not announced"
+            self.log.warning(text, usage=round(usage, 3), remedy=NOTIFY_REMEDY)
 
     def maintained(self, done: Maintained) -> None:
         """Count and log rotations, and operations that failed."""

@@ -217,10 +217,6 @@ def _failure(attempt: RetryCallState) -> BaseException:
     return exc or RuntimeError("no failure")
 
 
-class QueueSkipped(PgqError):
-    """The queue is left out of ticks."""
-
-
 class SkippedQueues:
     """Finds queues that are not ticked because another session holds their lock."""
 
@@ -239,7 +235,7 @@ class SkippedQueues:
         found = {}
         for name, queue_id, *fields in connection.execute(SKIPPED).fetchall():
             holder = locks.Holder(*fields)
-            found[name] = QueueSkipped(
+            found[name] = PgqError(
                 f"not ticked: its lock ({locks.QUEUE}, {queue_id}) is held by {holder}: "
                 f"if it is not dropping the queue, {holder.how_to_end}"
             )

@@ -47,11 +47,8 @@ def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Re
 
     client.connection.add_notice_handler(note)
     try:
-        while not stopping():
-            moved = client.maint_retry_events()
+        while not stopping() and (moved := client.maint_retry_events()):
             total += moved
-            if not moved:
-                break
     finally:
         client.connection.remove_notice_handler(note)
     return Retried(total, tuple(failures.items()))

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
     # The values of one metric of GAUGES, by its labels after the database.
     Reading = Mapping[str, Mapping[tuple[str, ...], float]]
 
-TICKS = "pgq_ticks"
-ERRORS = "pgq_errors"
-RETRIED_EVENTS = "pgq_retried_events"
-ROTATIONS = "pgq_rotations"
-RECONNECTS = "pgq_reconnects"
-TICKER_ACTIVE = "pgq_ticker_active"
-FAILING_QUEUES = "pgq_ticker_failing_queues"
-LAST_POLL_AGE = "pgq_ticker_last_poll_age_seconds"
 TICKER_LAG = "pgq_ticker_lag_seconds"
 NEW_EVENTS = "pgq_new_events"
 CONSUMER_LAG = "pgq_consumer_lag_seconds"
@@ -94,19 +86,19 @@ class TickerMetrics:
         def gauge(name: str, text: str) -> Gauge:
             return Gauge(name, text, ("database",), registry=registry)
 
-        self.ticks = counter(TICKS, "Ticks written.", "queue")
-        self.errors = counter(ERRORS, "Failures, by the duty that failed.", "duty")
+        self.ticks = counter("pgq_ticks", "Ticks written.", "queue")
+        self.errors = counter("pgq_errors", "Failures, by the duty that failed.", "duty")
         text = "Events moved from the retry queue back into their queue."
-        self.retried_events = counter(RETRIED_EVENTS, text)
-        self.rotations = counter(ROTATIONS, "Switches to the next event table.", "queue")
+        self.retried_events = counter("pgq_retried_events", text)
+        self.rotations = counter("pgq_rotations", "Switches to the next event table.", "queue")
         text = "Connections lost and attempts to connect that failed."
-        self.reconnects = counter(RECONNECTS, text)
+        self.reconnects = counter("pgq_reconnects", text)
         text = "1 if this daemon ticks the database, 0 if it stands by or cannot."
-        self._active = gauge(TICKER_ACTIVE, text)
+        self._active = gauge("pgq_ticker_active", text)
         text = "Seconds since the last poll that ticked every queue that was due."
-        self._last_poll_age = gauge(LAST_POLL_AGE, text)
+        self._last_poll_age = gauge("pgq_ticker_last_poll_age_seconds", text)
         text = "Queues that this daemon cannot tick; its log says why."
-        self._failing_queues = gauge(FAILING_QUEUES, text)
+        self._failing_queues = gauge("pgq_ticker_failing_queues", text)
         self.readings: dict[str, Reading] = {}  # the last one of each database that is active here
         registry.register(self)
 

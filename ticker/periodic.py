@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event, Thread
@@ -32,36 +33,33 @@ CLOCK_CHECK = 1.0  # seconds
 CLOCK_STEP = 2.0  # seconds: more than a clock is slewed by between two checks
 
 
+@dataclass(eq=False)
 class Duty:
     """A function of a client that a timer calls while this daemon is active.
 
     It has a session of its own. It never raises: failures go to the report.
     """
 
-    def __init__(
-        self, name: str, run: Callable[[Client], object], *, period: float, database: Database
-    ) -> None:
-        """`period` is in seconds."""
-        self.name = name
-        self.period = period
-        self._run = run
-        self._database = database
-        self._client: Client | None = None
-        self._session = ExitStack()
+    name: str
+    run: Callable[[Client], object]
+    period: float  # seconds
+    database: Database
+    _client: Client | None = field(default=None, init=False)
+    _session: ExitStack = field(default_factory=ExitStack, init=False)
 
     def __call__(self) -> None:
         """Run once, if this daemon is active."""
-        health, report = self._database.health, self._database.report
+        health, report = self.database.health, self.database.report
         if health.role != "active":
             self._disconnect()
             return
         health.running[self.name] = time.monotonic()
         try:
-            self._run(self._connected())
+            self.run(self._connected())
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
             # While the loop reconnects, it reports the failure: one line is enough.
-            if health.role == "active" and not self._database.sessions.breaking:
+            if health.role == "active" and not self.database.sessions.breaking:
                 report.failed(self.name, exc)
         else:
             report.forget(self.name)
@@ -72,7 +70,7 @@ class Duty:
 
     def _connected(self) -> Client:
         if self._client is None:
-            opened = self._database.sessions.open(self._database.dsn, **DUTY_SETTINGS)
+            opened = self.database.sessions.open(self.database.dsn, **DUTY_SETTINGS)
             self._client = Client(self._session.enter_context(opened))
         return self._client
 
@@ -164,16 +162,12 @@ def duties_of(database: Database) -> list[Duty]:
     def maintain(client: Client) -> None:
         report.maintained(maint(client, stopping=stopping))
 
-    return [
-        Duty("retry", move_retries, period=settings.retry_period, database=database),
-        Duty("maint", maintain, period=settings.maint_period, database=database),
-        Duty(
-            "gauges",
-            partial(_read_gauges, database),
-            period=settings.gauge_period,
-            database=database,
-        ),
-    ]
+    duties = {
+        "retry": (move_retries, settings.retry_period),
+        "maint": (maintain, settings.maint_period),
+        "gauges": (partial(_read_gauges, database), settings.gauge_period),
+    }
+    return [Duty(name, run, period, database) for name, (run, period) in duties.items()]
 
 
 def _read_gauges(database: Database, client: Client) -> None:

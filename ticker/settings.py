@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_core import PydanticCustomError
 from pydantic_settings import NoDecode
 
 from pgqpy.settings import Settings
@@ -18,17 +17,8 @@ if TYPE_CHECKING:
 
 # No period below is sensibly longer than a quarter of an hour; a longer one is a typo (milliseconds
 # instead of seconds). Error messages quote the description.
-Seconds = Annotated[
-    float,
-    Field(
-        gt=0,
-        le=900,
-        allow_inf_nan=False,
-        description="a number of seconds above 0, and at most 900",
-    ),
-]
-MISSPELT = "misspelt"
-Port = Annotated[int, Field(ge=0, le=65535)]
+SECONDS = "a number of seconds above 0, and at most 900"
+Seconds = Annotated[float, Field(gt=0, le=900, allow_inf_nan=False, description=SECONDS)]
 
 
 class TickerSettings(Settings):
@@ -55,8 +45,8 @@ class TickerSettings(Settings):
     health_limit: Seconds = 10.0  # without a successful poll a database is unhealthy
 
     http_host: str = "127.0.0.1"
-    http_port: Port | None = Field(  # None: no server; 0: any port
-        default=None, description="a whole number from 0 to 65535"
+    http_port: int | None = Field(  # None: no server; 0: any port
+        default=None, ge=0, le=65535, description="a whole number from 0 to 65535"
     )
 
     log_format: Literal["console", "json"] = Field(default="console", description="console or json")
@@ -76,7 +66,7 @@ class TickerSettings(Settings):
             if len(given) < len(name) and given not in TickerSettings.model_fields:
                 for similar in get_close_matches(given, _LONG_NAMES, n=1, cutoff=0.85):
                     msg = f"{name} is no setting: did you mean PGQPY_{similar.upper()}?"
-                    raise PydanticCustomError(MISSPELT, "{told}", {"told": msg})
+                    raise ValueError(msg)
         return self
 
     @property
@@ -96,14 +86,11 @@ def problems(exc: ValidationError) -> list[str]:
     """
     said = {}
     for problem in exc.errors(include_url=False, include_input=False, include_context=False):
-        name = str(problem["loc"][0]) if problem["loc"] else "settings"
-        if problem["type"] == MISSPELT:
-            said[name] = problem["msg"]
-            continue
+        name = str(problem["loc"][0]) if problem["loc"] else ""  # "": a misspelt variable
         field = TickerSettings.model_fields.get(name)
         said[name] = (
             f"{name} (PGQPY_{name.upper()}) must be {field.description}"
             if field is not None and field.description
-            else f"{name}: {problem['msg']}"
+            else f"{name}: {problem['msg']}".removeprefix(": Value error, ")
         )
     return list(said.values())

@@ -45,7 +45,7 @@ class Standby:
         snapshot, which keeps vacuum from removing rows in the whole database.
         """
         next_check, problem = 0.0, None
-        while not self._has_lock():
+        while self._connection.execute(LOCK_AS_TICKER).fetchone() != (True,):
             now = self._health.alive_at = time.monotonic()
             if now >= next_check:
                 next_check = now + STANDBY_CHECK
@@ -55,10 +55,6 @@ class Standby:
             self._note(problem, now)
             if self._stopping.wait(STANDBY_POLL):
                 return
-
-    def _has_lock(self) -> bool:
-        row = self._connection.execute(LOCK_AS_TICKER).fetchone()
-        return bool(row and row[0])
 
     def _announce(self) -> None:
         if self._health.role == "standby":

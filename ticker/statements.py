@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 # $2, $3, $4: the queues to poll: ids from $2 to $3, and ids in the array $4.
 # $5, $6, $7: their last ticks: queue ids, event sequences, and writers open then.
 # $8: ids of queues to poll without a tick; {NULL}: all of them.
-# Returns the snapshot and, in rows, the queues whose sequence moved or whose last tick left
-# writers open.
+# Returns the snapshot, and the queues whose sequence moved or whose last tick left writers open.
 #
 # A queue is due if its sequence moved since its last tick, or if a writer that was open then has
 # ended: the tick counted the ids of its events, so the sequence does not move again.

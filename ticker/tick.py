@@ -158,9 +158,10 @@ class Poll:
         The pulse is read first: a change between the two statements costs one poll more.
         """
         first, last = queues.bounds()
-        excluded = queues.array_within([*polled, *self._state.locked])
+        others = [*polled, *self._state.locked]
+        excluded = [each for each in others if queues.first <= each <= queues.last]
         try:
-            ((pulse,),) = self._statements.run(PULSE, first, last, excluded)
+            ((pulse,),) = self._statements.run(PULSE, first, last, array(excluded))
         except LockNotAvailable:
             pulse = None
         if pulse is None or pulse != queues.pulse or queues.waiting:

@@ -24,7 +24,7 @@ MAX_CLIENTS = 64  # at once; another one replaces the oldest
 MAX_REQUEST = 16 * 1024  # bytes, with headers
 
 
-class CannotListen(OSError):
+class CannotListen(Exception):
     """The address for /healthz and /metrics is not available."""
 
 
@@ -61,7 +61,8 @@ class Web:
         try:
             listening = listen(self._host, self._port)
         except OSError as exc:
-            raise CannotListen(exc.errno, exc.strerror or str(exc)) from exc
+            where = address(self._host, self._port)
+            raise CannotListen(f"cannot listen on {where}: {exc.strerror or exc}") from exc
         where = address(*listening.getsockname()[:2])
         Thread(target=asyncio.run, args=(self._serve(listening),), name="http", daemon=True).start()
         return where

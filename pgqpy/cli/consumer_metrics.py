@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily
 
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.ticker.web import CannotListen, Web, address
+from pgqpy.ticker.web import CannotListen, Web
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,8 +74,7 @@ def serve_metrics(
     try:
         where = web.start()
     except CannotListen as exc:
-        msg = f"cannot listen on {address(host, port or 0)}: {exc.strerror}"
-        raise click.ClickException(msg) from exc
+        raise click.ClickException(str(exc)) from exc
     if where is not None:
         logger.info("metrics at http://%s/metrics", where)
     try:
