@@ -162,12 +162,11 @@ def duties_of(database: Database) -> list[Duty]:
     def maintain(client: Client) -> None:
         report.maintained(maint(client, stopping=stopping))
 
-    duties = {
-        "retry": (move_retries, settings.retry_period),
-        "maint": (maintain, settings.maint_period),
-        "gauges": (partial(_read_gauges, database), settings.gauge_period),
-    }
-    return [Duty(name, run, period, database) for name, (run, period) in duties.items()]
+    return [
+        Duty("retry", move_retries, settings.retry_period, database),
+        Duty("maint", maintain, settings.maint_period, database),
+        Duty("gauges", partial(_read_gauges, database), settings.gauge_period, database),
+    ]
 
 
 def _read_gauges(database: Database, client: Client) -> None:
