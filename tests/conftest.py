@@ -12,12 +12,14 @@ import pytest
 from tests.support import debian
 from tests.support.databases import new_database, template_database
 from tests.support.groups import pytest_xdist_make_scheduler
-from tests.support.java import start_java_quickly
 from tests.support.processes import PythonProcess
 from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
+from tests.support.spark import session, start_spark_quickly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from pyspark.sql import SparkSession
 
     import pgqpy
     from pgqpy.testing import EmbeddedServer
@@ -31,7 +33,7 @@ def pytest_configure() -> None:
     # A shell that starts the tests in its background ignores SIGINT for all of them.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    start_java_quickly()
+    start_spark_quickly()
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +105,13 @@ def own_server() -> Iterator[EmbeddedServer]:
     """A private, durable server to crash: stop("immediate"), SIGKILL, start(). No schema yet."""
     with private_server(SETTINGS, other_programs(), tcp=True) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of Spark for all tests that need one: see tests/support/groups.py."""
+    with session(tmp_path_factory.mktemp("spark")) as spark:
+        yield spark
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Store the Java classes that Spark loads in an archive: `python spark_archive.py FILE`.
 
 A Java process that maps the archive starts a Spark session in half the CPU time. The tests start
-dozens; tests/support/java.py holds the options. Without Java the file is not written.
+dozens; tests/support/spark.py holds the options. Without Java the file is not written.
 """
 
 from __future__ import annotations

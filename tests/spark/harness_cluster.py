@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,7 +33,7 @@ class SessionProcess:
             stdin=subprocess.DEVNULL,
             stdout=self._file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, **(env or {})},
+            env={**os.environ, **(env or {})},
             start_new_session=True,
         )
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 CONF = {
-    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
+    "spark.executor.extraJavaOptions": os.environ["SPARK_DAEMON_JAVA_OPTS"],
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -72,7 +72,7 @@ def start(spark: SparkSession, folder: Path, **trigger: Any) -> list[StreamingQu
     first = begin("files", files)
     # Spark shares a map of the environment between queries, and fills it while a query begins: what
     # it sends to its tasks meanwhile they may not be able to read (OptionalDataException).
-    while not first.recentProgress and not first.awaitTermination(1):
+    while not first.recentProgress and not first.awaitTermination(0.1):  # type: ignore[arg-type]  # a fraction of a second is fine
         pass
     return [first, begin("tables", tables)]
 
