@@ -9,11 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql.functions import col, length, unix_micros
 
 import pgqpy
-from pgqpy.errors import ConsumerRunning, InvalidArgument
+from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError
 from pgqpy.install import install
-from pgqpy.spark import finish
+from pgqpy.spark import finish, register
 from pgqpy.spark.connect import SCHEMA_VERSION
-from tests.spark.feed import CONSUMER, Feed
+from tests.spark.feed import CONSUMER, Feed, as_uri
 from tests.support.waiting import eventually
 
 RAW = "select pgq.insert_event_raw('orders', %s, %s, null, null, %s, %s, null, null, null, null)"
@@ -131,6 +131,13 @@ def test_a_filter_on_the_type_is_left_to_the_server_where_asked(spark, frame, fe
     assert frame().where("ev_type = 'refund'").count() == 1
 
 
+def test_what_is_wrong_is_said_by_load(frame):
+    with pytest.raises(PySparkException) as caught:
+        frame(dsn="host=:geheim@db", minPartitions="2")
+    assert "the DSN is not valid" in str(caught.value)
+    assert "geheim" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -139,14 +146,12 @@ def test_a_filter_on_the_type_is_left_to_the_server_where_asked(spark, frame, fe
         ({"minPartitions": "many"}, "option minPartitions must be a whole number"),
         ({"startOffsets": "x"}, "did you mean startingOffsets?"),
         ({"dsn": "host=127.0.0.1 port=1"}, "check that the server runs"),
-        ({"dsn": "host=:geheim@db"}, "the DSN is not valid"),
     ],
 )
-def test_what_is_wrong_is_said_by_load(frame, options, words):
-    with pytest.raises(PySparkException) as caught:
-        frame(**options)
+def test_each_wrong_option_is_an_error_of_the_schema_that_load_asks_for(feed, options, words):
+    with pytest.raises(PgqError) as caught:
+        feed.source(**options).schema()
     assert words in str(caught.value)
-    assert "geheim" not in str(caught.value)
 
 
 def test_what_is_wrong_with_a_range_is_said_by_the_action(frame, feed):
@@ -188,55 +193,74 @@ def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, chec
         with pytest.raises(PySparkException, match="check user, password and database") as caught:
             spark.read.format("pgq").options(**feed.options(dsn=wrong)).load()
         said += str(caught.value)
+        row = spark.sql("select 't' as type, 'd' as data")
+        with pytest.raises(PySparkException, match="password authentication failed") as caught:
+            row.write.format("pgq").mode("append").options(dsn=wrong, queue="q").save()
+        said += str(caught.value)
     said += "".join(capfd.readouterr())
     assert "Batch" in said
     assert own_server.password not in said
     assert "geheim" not in said
 
 
-def test_a_stream_goes_on_where_it_ended(query, lake, feed, client):
-    client.register_consumer(feed.queue, CONSUMER)
+def test_plans_show_no_dsn_and_hide_what_the_user_hides(spark, feed):
+    hidden = "spark.sql.redaction.options.regex"
+    before = str(spark.conf.get(hidden))
+    try:
+        spark.conf.set(hidden, "consumer")
+        for _ in range(2):
+            register(spark)
+        uri = as_uri(feed.dsn, "geheim")
+        options = feed.options(dsn=uri, consumer="beer")
+        plan = spark.readStream.format("pgq").options(**options).load()._jdf.queryExecution()
+        assert "queue=orders" in plan.toString()
+        assert uri not in plan.toString()
+        assert "beer" not in plan.toString()
+        assert str(spark.conf.get(hidden)).count("dsn") == 1
+    finally:
+        spark.conf.set(hidden, before)
+
+
+def test_a_stream_goes_on_where_it_ended_and_finish_moves_its_subscription(
+    spark, query, lake, feed, checkpoint, tmp_path
+):
+    query().awaitTermination(60)
+    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 1}
     feed.insert("a", "b")
     query().awaitTermination(60)
     assert lake() == ["a", "b"]
     assert feed.standing() == (1, [2])
-    query().awaitTermination(60)
+    without_checkpoint = failure(query(place=str(tmp_path / "other")))
+    assert 'startingOffsets={"tick": 1}' in without_checkpoint
+    assert 'startingOffsets={"tick": 2}' in without_checkpoint
+    for _ in range(2):
+        assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
+        assert feed.standing() == (2, [])
     feed.insert("c")
     query().awaitTermination(60)
     assert lake() == ["a", "b", "c"]
     assert feed.standing() == (2, [3])
 
 
-def test_finish_moves_the_subscription_over_the_last_micro_batch(spark, query, feed, checkpoint):
-    query().awaitTermination(60)
-    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 1}
-    feed.insert("a")
-    query().awaitTermination(60)
-    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
-    assert feed.standing() == (2, [])
-    assert finish(spark, checkpoint, dsn=feed.dsn) == {CONSUMER: 2}
-    feed.insert("b")
-    query().awaitTermination(60)
-    assert feed.standing() == (2, [3])
-
-
-def test_finish_refuses_a_query_that_runs(spark, query, feed, checkpoint):
-    started = query(ALWAYS)
-    started.processAllAvailable()
-    with pytest.raises(ConsumerRunning):
-        finish(spark, checkpoint, dsn=feed.dsn)
-    with pytest.raises(InvalidArgument, match="is not the checkpoint"):
-        finish(spark, checkpoint + "/sources", dsn=feed.dsn)
-
-
-def test_a_query_that_runs_sees_each_tick(query, lake, feed):
+def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
+    spark, query, lake, feed, client, checkpoint, tmp_path
+):
     started = query(ALWAYS)
     started.processAllAvailable()
     feed.insert("a")
     eventually(lambda: lake() == ["a"])
     feed.insert("b")
     eventually(lambda: lake() == ["a", "b"])
+    with pytest.raises(ConsumerRunning):
+        finish(spark, checkpoint, dsn=feed.dsn)
+    with pytest.raises(InvalidArgument, match="is not the checkpoint"):
+        finish(spark, checkpoint + "/sources", dsn=feed.dsn)
+    said = failure(query(ALWAYS, place=str(tmp_path / "other")))
+    assert "consumer 'lake' of queue 'orders' runs already: pgqpy spark lake" in said
+    assert "give this one a name of its own" in said
     assert started.isActive
+    client.drop_queue(feed.queue, force=True)
+    assert "no queue 'orders' in this database (option queue)" in failure(started)
 
 
 def test_micro_batches_keep_their_limits(query, lake, feed, client):
@@ -248,37 +272,6 @@ def test_micro_batches_keep_their_limits(query, lake, feed, client):
     rows = [progress.numInputRows for progress in started.recentProgress]
     assert [number for number in rows if number] == [4, 4]
     assert lake() == sorted("abcdABCD")
-
-
-def test_trigger_once_reads_all_there_is(query, lake, feed, client):
-    client.register_consumer(feed.queue, CONSUMER)
-    feed.insert("a")
-    query({"once": True}, maxEventsPerTrigger=1).awaitTermination(60)
-    assert lake() == ["a"]
-
-
-def test_two_queries_on_one_consumer(query, tmp_path):
-    query(ALWAYS).processAllAvailable()
-    said = failure(query(ALWAYS, place=str(tmp_path / "other")))
-    assert "consumer 'lake' of queue 'orders' runs already: pgqpy spark lake" in said
-    assert "give this one a name of its own" in said
-
-
-def test_a_deleted_checkpoint_names_the_option_and_both_remedies(query, feed, tmp_path):
-    started = query()
-    started.awaitTermination(60)
-    feed.insert("a")
-    query().awaitTermination(60)
-    said = failure(query(place=str(tmp_path / "other")))
-    assert 'startingOffsets={"tick": 1}' in said
-    assert 'startingOffsets={"tick": 2}' in said
-
-
-def test_a_queue_that_is_dropped_ends_the_query(query, feed, client):
-    started = query(ALWAYS)
-    started.processAllAvailable()
-    client.drop_queue(feed.queue, force=True)
-    assert "no queue 'orders' in this database (option queue)" in failure(started)
 
 
 def test_names_are_columns_like_any_other(frame, feed):

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 
-from tests.spark.sink.epochs import WAITING
+from pgqpy.errors import InvalidArgument
+from pgqpy.spark.data_source import PgqDataSource
+from tests.spark.sink.epochs import SCHEMA, WAITING
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -56,13 +58,18 @@ def add_file(folder: Path, name: str, lines: list[str]) -> None:
     (folder / f"{name}.tmp").rename(folder / "in" / f"{name}.txt")
 
 
-@pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
-def test_rows_become_events_and_keep_the_order_of_their_partition(spark, save, connection, mode):
+def forget_commit(checkpoint: Path, epoch: int) -> None:
+    """Leave the checkpoint as a SIGKILL between the sink's commit and Spark's does."""
+    for name in (str(epoch), f".{epoch}.crc"):
+        (checkpoint / "commits" / name).unlink()
+
+
+def test_rows_become_events_and_keep_the_order_of_their_partition(spark, save, connection):
     frame = spark.range(0, 30_000, 1, 3)
     frame = frame.selectExpr(
         "'t' as type", "repeat(string(id), 20) as data", "string(id) as extra3"
     )
-    save(frame, mode=mode)
+    save(frame)
     found = connection.execute("select ev_type, ev_extra3, ev_data from pgq.event_1 order by ev_id")
     rows = found.fetchall()
     assert all(kind == "t" and data == extra * 20 for kind, extra, data in rows)
@@ -73,7 +80,7 @@ def test_rows_become_events_and_keep_the_order_of_their_partition(spark, save, c
         assert part == list(range(start, start + 10_000))
 
 
-def test_other_columns_are_packed_as_json_that_postgresql_reads(spark, save, connection):
+def test_other_columns_are_packed_as_json_that_postgresql_and_spark_read(spark, save, connection):
     save(spark.sql(EDGES), eventType="row")
     found = connection.execute("select ev_type, ev_data, ev_data::jsonb from pgq.event_1")
     event_type, text, row = found.fetchone()
@@ -99,14 +106,10 @@ def test_other_columns_are_packed_as_json_that_postgresql_reads(spark, save, con
         }
     )
     assert '"money":1.50,' in text
-
-
-def test_what_spark_reads_back_is_what_was_packed(spark, save, stored):
-    frame = spark.sql(EDGES).drop("nothing", "inner", "nan")
-    save(frame, eventType="row")
-    rows = spark.createDataFrame([(stored()[0],)], "data string")
-    back = rows.selectExpr(f"from_json(data, '{frame.schema.toDDL()}') as row").select("row.*")
-    assert back.drop("octets").collect() == frame.drop("octets").collect()
+    packed = spark.sql(EDGES).drop("nothing", "inner", "nan")
+    rows = spark.createDataFrame([(text,)], "data string")
+    back = rows.selectExpr(f"from_json(data, '{packed.schema.toDDL()}') as row").select("row.*")
+    assert back.drop("octets").collect() == packed.drop("octets").collect()
 
 
 def test_a_write_is_all_or_nothing(spark, save, stored, connection):
@@ -129,83 +132,58 @@ def test_an_empty_dataframe_is_no_write(spark, save, stored):
     assert stored() == []
 
 
-def test_rows_that_cannot_be_stored_fail_the_write_by_their_column(spark, save, stored):
-    with pytest.raises(PySparkException, match="type is null in a row"):
-        save(spark.sql("select string(null) as type, 'd' as data"))
+def test_a_row_that_cannot_be_stored_fails_the_write_by_its_column(spark, save, stored):
     with pytest.raises(PySparkException, match="data contains a NUL in a row"):
         save(spark.sql("select 't' as type, 'a\\u0000b' as data"))
     assert stored() == []
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        ({"mode": "sometimes"}, "option mode must be exactly_once or at_least_once"),
-        ({"queu": "q"}, "unknown option queu: did you mean queue?"),
-        ({"eventType": "t"}, "exclude each other"),
-        ({"queue": "nope"}, "no queue 'nope' in this database"),
-    ],
-)
-def test_wrong_options_are_errors_that_name_them(spark, save, more, says):
-    with pytest.raises(PySparkException) as caught:
-        save(spark.sql("select 't' as type, 'd' as data"), **more)
-    assert says in str(caught.value)
-
-
-def test_overwriting_is_refused(spark, options, stream, tmp_path):
+def test_what_is_wrong_is_an_error_that_names_it(spark, save, options):
     frame = spark.sql("select 't' as type, 'd' as data")
+    with pytest.raises(PySparkException, match=r"unknown option queu: did you mean queue\?"):
+        save(frame, queu="q")
     with pytest.raises(PySparkException, match="a queue cannot be overwritten"):
         frame.write.format("pgq").mode("overwrite").options(**options).save()
-    lines = spark.readStream.text(str(tmp_path / "in")).groupBy("value").count()
-    writer = lines.selectExpr("'t' as type", "value as data").writeStream.outputMode("complete")
-    writer = writer.format("pgq").options(**options).trigger(availableNow=True)
-    add_file(tmp_path, "a", ["x"])
-    with pytest.raises(PySparkException, match="a queue cannot be overwritten"):
-        writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination()
 
 
-def test_a_password_is_in_no_error_and_no_plan(spark, own_server, client):
-    dsn = own_server.tcp_dsn().replace(own_server.password, "open-sesame")
-    frame = spark.sql("select 't' as type, 'd' as data")
-    with pytest.raises(PySparkException) as caught:
-        frame.write.format("pgq").mode("append").options(dsn=dsn, queue="q").save()
-    assert "password authentication failed" in str(caught.value)
-    assert "open-sesame" not in str(caught.value)
+def test_a_stream_cannot_overwrite_a_queue(options):
+    with pytest.raises(InvalidArgument, match="a queue cannot be overwritten"):
+        PgqDataSource(options).streamWriter(SCHEMA, overwrite=True)
 
 
-def test_each_epoch_of_a_stream_is_given_away_at_once(
+def test_each_epoch_of_a_stream_is_given_away_at_once_and_not_doubled_when_spark_repeats_it(
     stream, stored, delivered, connection, tmp_path
 ):
     for number in range(3):
         add_file(tmp_path, str(number), [f"{number}.{line}" for line in range(5)])
     stream()
-    assert sorted(stored()) == [f"{number}.{line}" for number in range(3) for line in range(5)]
+    whole = [f"{number}.{line}" for number in range(3) for line in range(5)]
+    assert sorted(stored()) == whole
     assert len({txid for _, txid in delivered()}) == 3
     found = connection.execute("select ledger_epoch from pgq.ledger").fetchall()
     assert found == [(2,)]
+    forget_commit(tmp_path / "checkpoint", 2)
     add_file(tmp_path, "3", ["more"])
     stream()
+    assert sorted(stored()[:15]) == whole
     assert stored()[15:] == ["more"]
+    assert (tmp_path / "checkpoint" / "commits" / "2").exists()
 
 
-def test_an_epoch_that_spark_repeats_is_not_doubled(stream, stored, tmp_path):
-    add_file(tmp_path, "a", ["1", "2"])
-    stream()
-    for path in (tmp_path / "checkpoint" / "commits").glob("*0*"):
-        path.unlink()  # as after a SIGKILL between the two commits
-    add_file(tmp_path, "b", ["3"])
-    stream()
-    assert sorted(stored()) == ["1", "2", "3"]
-    assert (tmp_path / "checkpoint" / "commits" / "0").exists()
-
-
-def test_a_checkpoint_from_a_backup_fails_instead_of_losing_rows(stream, stored, tmp_path):
+def test_a_stream_that_was_refused_goes_on_later_but_not_by_a_checkpoint_from_a_backup(
+    stream, stored, client, tmp_path
+):
     checkpoint, backup = tmp_path / "checkpoint", tmp_path / "backup"
     add_file(tmp_path, "a", ["1"])
     stream()
     shutil.copytree(checkpoint, backup)
     add_file(tmp_path, "b", ["2"])
+    client.set_queue_config("q", "disable_insert", "true")
+    with pytest.raises(StreamingQueryException, match="Insert into queue disallowed"):
+        stream()
+    client.set_queue_config("q", "disable_insert", "false")
     stream()
+    assert stored() == ["1", "2"]
     shutil.rmtree(checkpoint)
     backup.rename(checkpoint)
     (tmp_path / "in" / "b.txt").unlink()
@@ -218,8 +196,7 @@ def test_a_checkpoint_from_a_backup_fails_instead_of_losing_rows(stream, stored,
 def test_at_least_once_doubles_an_epoch_that_spark_repeats(stream, stored, tmp_path):
     add_file(tmp_path, "a", ["1", "2"])
     stream(mode="at_least_once")
-    for path in (tmp_path / "checkpoint" / "commits").glob("*0*"):
-        path.unlink()
+    forget_commit(tmp_path / "checkpoint", 0)
     stream(mode="at_least_once")
     assert sorted(stored()) == ["1", "1", "2", "2"]
 
@@ -232,18 +209,6 @@ def test_epochs_without_rows_do_nothing(stream, stored, connection, tmp_path):
     add_file(tmp_path, "c", ["no"])
     stream("data <> 'no'")
     assert stored() == ["yes"]
-
-
-def test_a_disabled_queue_stops_the_stream_and_takes_the_epoch_later(
-    stream, stored, client, tmp_path
-):
-    add_file(tmp_path, "a", ["1"])
-    client.set_queue_config("q", "disable_insert", "true")
-    with pytest.raises(StreamingQueryException, match="Insert into queue disallowed"):
-        stream()
-    client.set_queue_config("q", "disable_insert", "false")
-    stream()
-    assert stored() == ["1"]
 
 
 def test_a_server_that_crashes_under_a_stream_doubles_and_loses_nothing(
