@@ -12,7 +12,6 @@ from tests.support.tree import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import pgqpy
 
 RUN = ("pipeline", "run", "--queue", "orders")
 
@@ -61,24 +60,6 @@ main()
     process = spawn("-c", code, *RUN, "--to", "lake")
     assert process.wait() == 1
     assert process.output() == 'error: pyspark is needed: pip install "pgqpy[spark]"\n'
-
-
-@pytest.mark.parametrize(
-    ("options", "exit_code", "words"),
-    [
-        (["--to", "lake", "--schema", "id INTT"], 2, '--schema: Unsupported data type "INTT"'),
-        (["--to", "/dev/null/lake", "--schema", "id INT"], 1, "/dev/null"),
-    ],
-)
-def test_what_spark_refuses_is_told_in_one_line(
-    spawn: Spawn, dsn: str, client: pgqpy.Client, options: list[str], exit_code: int, words: str
-) -> None:
-    client.create_queue("orders")
-    process = spawn("-m", "pgqpy", *RUN, *options, "--once", env={"PGQPY_DSN": dsn})
-    assert process.wait(120) == exit_code, process.output()
-    (line,) = [line for line in process.output().splitlines() if line.startswith("error: ")]
-    assert words in line
-    assert "Traceback" not in process.output()
 
 
 def test_the_same_command_is_there_for_spark_submit(spawn: Spawn) -> None:

@@ -3,42 +3,63 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import secrets
 import signal
+import socket
 import sys
 import threading
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
+import psutil
 import pyarrow.dataset as ds
 import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
 import pgqpy
+from pgqpy.cli.app import app
 from pgqpy.install import install
-from tests.spark.feed import Feed
+from tests.spark.feed import Feed, as_uri
 from tests.spark.harness_cluster import SessionProcess
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pgqpy.testing import EmbeddedServer
+    from tests.cli.support import Run
 
 COMMAND = (sys.executable, "-u", "-m", "pgqpy", "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
 KILLS = 3
 BAD_EVERY = 10  # events
+CONFIGURED = {
+    "spark.redaction.regex": "shoe",
+    "spark.sql.redaction.options.regex": "hat",
+    "spark.shoe": "laces",
+}
+PAGES = ("environment", "sql?planDescription=true", "jobs", "stages?details=true", "allexecutors")
 
 
 class Lake:
     """A folder, and the command that fills it."""
 
-    def __init__(self, folder: Path, dsn: str) -> None:
+    def __init__(self, folder: Path, dsn: str, submit: Mapping[str, str] | None = None) -> None:
         self.folder = folder / "lake"
-        self._environment = {"PGQPY_DSN": dsn, "SPARK_LOCAL_DIRS": str(folder / "scratch")}
+        self._environment = {
+            "PGQPY_DSN": dsn,
+            "SPARK_LOCAL_DIRS": str(folder / "scratch"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        if submit:
+            words = " ".join(f"--conf {name}={value}" for name, value in submit.items())
+            self._environment["PYSPARK_SUBMIT_ARGS"] = f"{words} pyspark-shell"
 
     def start(self, *options: str) -> SessionProcess:
         """Start the command; always the same but for how it ends."""
@@ -69,20 +90,66 @@ def lake(dsn: str, tmp_path: Path) -> Lake:
     return Lake(tmp_path, dsn)
 
 
-def test_it_stops_in_order_and_goes_on_by_the_same_command(lake: Lake, feed: Feed) -> None:
+@pytest.fixture
+def run(spark: SparkSession, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run the command line in this process, on the tests' session of Spark."""
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    monkeypatch.setenv("PGQPY_DSN", dsn)
+    return lambda *args: CliRunner().invoke(app, args, prog_name="pgqpy")
+
+
+def test_it_stops_in_order_and_shows_no_password(
+    feed: Feed, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = as_uri(feed.dsn, "open sesame")
+    secret = dsn.partition("@")[0].rpartition(":")[2]
+    logs, port = tmp_path / "logs", free_port()
+    logs.mkdir()
+    lake = Lake(tmp_path, dsn, submit={**CONFIGURED, **told(logs, port)})
     feed.insert(*data(range(1, 4)))
     with closing(lake.start("--every", "200ms")) as process:
         process.wait_for_output("events 3 ")
         feed.insert(*data(range(4, 6)))
         process.wait_for_output("events 2 ")
+        shown, pages = arguments(process), web_pages(port)
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0, process.output()
-        assert "5 events, 0 of them bad" in process.output()
+        output = process.output()
+    assert "5 events, 0 of them bad" in output
     assert feed.standing("pipeline") == (last_tick(feed), [])
-    feed.insert(*data([6]))
-    assert "1 events, 0 of them bad" in lake.fill()
+    assert any("SparkSubmit" in line for line in shown)
+    assert [line for line in shown if secret in line] == []
+    assert "laces" not in pages
+    assert '"spark.shoe"' in pages
+    logged = "".join(path.read_text() for path in logs.rglob("*") if path.is_file())
+    kept = "".join(path.read_text() for path in lake.folder.rglob("_checkpoint/*/[0-9]*"))
+    for text in (pages, logged, kept, output):
+        assert text
+        assert secret not in text
+    feed.insert(*data([6]))  # it goes on by the same command
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    result = run(*COMMAND[4:], *OPTIONS, "--to", str(lake.folder), "--once")
+    assert "1 events, 0 of them bad" in result.stderr
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
     assert lake.good() == list(range(1, 7))
     assert feed.standing("pipeline") == (last_tick(feed), [])
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "words"),
+    [
+        (["--to", "lake", "--schema", "id INTT"], 2, '--schema: Unsupported data type "INTT"'),
+        (["--to", "/dev/null/lake", "--schema", "id INT"], 1, "/dev/null"),
+    ],
+)
+def test_what_spark_refuses_is_told_in_one_line(
+    run: Run, feed: Feed, options: list[str], exit_code: int, words: str
+) -> None:
+    result = run(*COMMAND[4:], *options, "--once")
+    assert result.exit_code == exit_code
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert words in line
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.slow
@@ -121,6 +188,43 @@ def test_it_waits_for_a_server_that_crashed(own_server: EmbeddedServer, tmp_path
         process.popen.send_signal(signal.SIGINT)
         assert process.wait() == 0, process.output()
     assert lake.good() == [1, 2]
+
+
+def told(logs: Path, port: int) -> dict[str, str]:
+    """Return the settings by which Spark tells of itself."""
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": logs.as_uri(),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(port),
+    }
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def arguments(process: SessionProcess) -> list[str]:
+    """Return the command lines of all its processes."""
+    found = []
+    for member in process.members():
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            found.append(" ".join(member.cmdline()))
+    return found
+
+
+def web_pages(port: int) -> str:
+    """Return what Spark's web interface tells of the application."""
+    place = f"http://127.0.0.1:{port}/api/v1/applications"
+    with urlopen(place) as answer:
+        (application,) = json.load(answer)
+    texts = []
+    for page in PAGES:
+        with urlopen(f"{place}/{application['id']}/{page}") as answer:
+            texts.append(answer.read().decode())
+    return "\n".join(texts)
 
 
 def data(numbers: Any) -> list[str]:

@@ -87,53 +87,47 @@ def data(n: Any) -> str:
     return json.dumps({"n": n})
 
 
-def test_good_and_bad_records_are_there_once_with_the_date_and_the_reason(
+def test_good_and_bad_records_are_there_once_also_when_a_micro_batch_runs_again(
     pipeline: Pipeline, feed: Feed
 ) -> None:
     first, second, third, fourth = feed.insert(data(1), "nope", data("x"), data(4))
     error = pipeline.run()
     assert error is None, error
-    feed.insert(data(5))
+    feed.insert(data(5), "nope either")
     assert pipeline.run() is None
-    assert [n for (n,) in pipeline.rows("n")] == [1, 4, 5]
-    assert pipeline.rows("ev_id", "ev_data", "reason", folder="_bad") == [
-        (second, "nope", "not a JSON object"),
-        (third, data("x"), "n is not INT"),
-    ]
-    today = feed.client.connection.execute("select (now() at time zone 'utc')::date::text")
-    assert {day for (day,) in pipeline.rows("ev_date")} == {today.fetchone()[0]}  # type: ignore[index]  # a row
+    assert_all_is_there_once(pipeline, (second, third))
     assert {row for row in pipeline.rows("ev_id", "ev_type") if row[0] in (first, fourth)} == {
         (first, "test"),
         (fourth, "test"),
     }
-    assert sum(counts.events for counts in pipeline.wrote) == 5
-    assert sum(counts.bad for counts in pipeline.wrote) == 2
-
-
-def test_a_micro_batch_that_runs_again_takes_the_place_of_what_it_wrote(
-    pipeline: Pipeline, feed: Feed
-) -> None:
-    feed.insert(data(1), "nope")
-    pipeline.run()
-    feed.insert(data(2), "nope either")
-    pipeline.run()
+    today = feed.client.connection.execute("select (now() at time zone 'utc')::date::text")
+    assert {day for (day,) in pipeline.rows("ev_date")} == {today.fetchone()[0]}  # type: ignore[index]  # a row
+    assert sum(counts.events for counts in pipeline.wrote) == 6
+    assert sum(counts.bad for counts in pipeline.wrote) == 3
     last = pipeline.batches()[-1]
     (written,) = last.glob("ev_date=*/*.parquet")
     shutil.copy(written, written.with_name("part-of-an-attempt-that-was-killed.parquet"))
     pipeline.forget_commit()
     assert pipeline.run() is None
-    assert pipeline.rows("n") == [(1,), (2,)]
-    assert pipeline.rows("ev_data", folder="_bad") == [("nope",), ("nope either",)]
+    assert_all_is_there_once(pipeline, (second, third))
+
+
+def assert_all_is_there_once(pipeline: Pipeline, bad: tuple[int, int]) -> None:
+    assert pipeline.rows("n") == [(1,), (4,), (5,)]
+    first, second, _ = pipeline.rows("ev_id", "ev_data", "reason", folder="_bad")
+    assert first == (bad[0], "nope", "not a JSON object")
+    assert second == (bad[1], data("x"), "n is not INT")
 
 
 def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_before(
     pipeline: Pipeline, feed: Feed
 ) -> None:
     feed.insert(data("x"))
+    feed.insert("nope", type="other")
     pipeline.run()
-    assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),)]
+    assert pipeline.rows("ev_data", folder="_bad") == [("nope",), (data("x"),)]
     pipeline.forget_commit()
-    assert pipeline.run(schema="n STRING") is None
+    assert pipeline.run(schema="n STRING", types=("test", "missing")) is None
     assert pipeline.rows("n") == [("x",)]
     assert list(pipeline.folder.glob("_bad/*")) == []
     pipeline.forget_commit()
@@ -141,7 +135,12 @@ def test_a_micro_batch_that_runs_again_with_other_options_leaves_nothing_of_befo
     assert pipeline.batches() == []
 
 
-def test_a_new_checkpoint_overwrites_nothing(pipeline: Pipeline, feed: Feed) -> None:
+def test_ticks_alone_leave_no_folder_and_a_new_checkpoint_overwrites_none(
+    pipeline: Pipeline, feed: Feed
+) -> None:
+    feed.tick()
+    assert pipeline.run() is None
+    assert pipeline.batches() == []
     feed.insert(data(1))
     pipeline.run()
     feed.insert(data(2))
@@ -151,21 +150,6 @@ def test_a_new_checkpoint_overwrites_nothing(pipeline: Pipeline, feed: Feed) -> 
     feed.insert(data(3))
     assert pipeline.run(starting_offsets="subscription") is None
     assert pipeline.rows("n") == [(1,), (3,)]
-
-
-def test_a_queue_that_only_ticks_leaves_no_folders(pipeline: Pipeline, feed: Feed) -> None:
-    pipeline.run()
-    feed.tick()
-    assert pipeline.run() is None
-    assert pipeline.batches() == []
-
-
-def test_other_types_of_event_are_left_out_on_request(pipeline: Pipeline, feed: Feed) -> None:
-    feed.insert(data(1), type="wanted")
-    feed.insert("nope", type="other")
-    assert pipeline.run(types=("wanted", "missing")) is None
-    assert pipeline.rows("n") == [(1,)]
-    assert sum(counts.bad for counts in pipeline.wrote) == 0
 
 
 def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed) -> None:
