@@ -16,14 +16,6 @@ if TYPE_CHECKING:
 
 README = "README.md"
 EXAMPLES = blocks(README, "python")
-# What the first tutorial leaves behind: four orders, and a ticker that runs.
-BEFORE_SPARK = """
-$ pgqpy schema install
-$ pgqpy queue create orders
-$ pgqpy ticker run &
-$ python place_orders.py
-$ python place_order_sqlalchemy.py
-""".strip()
 
 
 @pytest.mark.parametrize("block", EXAMPLES, ids=lambda block: block.note)
@@ -32,27 +24,12 @@ def test_the_code_is_that_of_the_examples(block: Block) -> None:
 
 
 def test_the_tutorial_happens_as_it_is_written(empty_dsn: str, tmp_path: Path) -> None:
-    copy_examples(tmp_path)
-    with Shell(tmp_path, empty_dsn) as shell:
-        run_blocks(shell, "tutorial")
-
-
-def test_spark_happens_as_it_is_written(empty_dsn: str, tmp_path: Path) -> None:
-    copy_examples(tmp_path)
-    with Shell(tmp_path, empty_dsn) as shell:
-        shell.run(Block(README, 0, "console", "", BEFORE_SPARK))
-        run_blocks(shell, "spark")
-
-
-def copy_examples(folder: Path) -> None:
     for block in EXAMPLES:
-        shutil.copy(ROOT / block.note, folder)
-
-
-def run_blocks(shell: Shell, note: str) -> None:
-    for block in blocks(README, "console"):
-        if block.note == note:
-            shell.run(block)
+        shutil.copy(ROOT / block.note, tmp_path)
+    with Shell(tmp_path, empty_dsn) as shell:
+        for block in blocks(README, "console"):
+            if block.note == "tutorial":
+                shell.run(block)
 
 
 def test_the_demo_prints_what_is_shown(spawn: Any) -> None:

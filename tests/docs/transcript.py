@@ -93,19 +93,21 @@ class Shell:
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 0, f"{where}\n{output.read_text()}"
 
-    def _start(self, command: str) -> tuple[subprocess.Popen[bytes], Path]:
+    def _start(self, command: str, *, reads: bool = False) -> tuple[subprocess.Popen[bytes], Path]:
         output = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / "output"
         with output.open("wb") as file:
             process = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"],
                 cwd=self._folder,
                 env=self._environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if reads else subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
             )
         self._stack.callback(process.wait, TIMEOUT)
         self._stack.callback(process.kill)
+        if process.stdin is not None:
+            self._stack.callback(process.stdin.close)
         return process, output
 
 
