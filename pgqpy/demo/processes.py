@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgqpy.demo.abort import DemoFailed, postponed
 from pgqpy.embedded import start_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from typing_extensions import Self
 
 STOP_TIMEOUT = 30  # seconds from SIGTERM to SIGKILL; on a busy machine Python ends slowly
 LOG_TAIL = 12  # lines
 
 
 class Child:
-    """A child process, with a guard process that kills it if the demo is killed."""
+    """A child process, killed at the end of a `with` block, and by a guard if the demo is killed.
+
+    Its output goes to the file `name`.log in the folder `logs`.
+    """
 
     def __init__(
         self, name: str, command: Sequence[str], environment: Mapping[str, str], logs: Path
     ) -> None:
-        """Start the process. Its output goes to the file `name`.log in the folder `logs`."""
+        """Start the process."""
         self.name = name
         self.log = logs / f"{name}.log"
         with postponed(), self.log.open("ab") as log:
@@ -36,12 +40,14 @@ class Child:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the demo only, which then stops it
             )
-            self._guard = start_guard('kill -KILL "$1"', str(self._process.pid))
+            self.pid = self._process.pid
+            self._guard = start_guard('kill -KILL "$1"', str(self.pid))
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
 
     @property
     def running(self) -> bool:
@@ -50,14 +56,12 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process with SIGKILL and wait for its end; safe after its end."""
-        if self.running:
-            self._process.kill()
+        self._process.kill()
         self._reap()
 
     def stop(self) -> int:
         """Stop the process by SIGTERM, by SIGKILL after a timeout; return its exit code."""
-        if self.running:
-            self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -89,16 +93,6 @@ class Child:
 
     def _reap(self) -> int:
         # The guard first: after the wait the child's process id may belong to another process.
-        if self._guard.poll() is None:
-            self._guard.kill()
+        self._guard.kill()
         self._guard.communicate()
         return self._process.wait()
-
-
-@contextmanager
-def running(child: Child) -> Iterator[Child]:
-    """Kill the process at the end of the block if it still runs."""
-    try:
-        yield child
-    finally:
-        child.kill()

@@ -4,39 +4,45 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy import connect
+from pgqpy import Client, connect
 from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.connection import environment
-from pgqpy.demo.pgbench import Workload
-from pgqpy.demo.processes import Child, running
-from pgqpy.demo.progress import ProgressReader
+from pgqpy.demo.pgbench import transactions, workload
+from pgqpy.demo.view import Figures, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from typing_extensions import Self
-
     from pgqpy.demo.database import DemoDatabase
-    from pgqpy.demo.view import View
+    from pgqpy.demo.processes import Child
 
 SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
 BUSY_TIMEOUT = 2.0  # seconds to wait for an open batch before the kill
 DRAIN_TIMEOUT = 60  # seconds for the consumer to finish after pgbench's end
 DEAD_TIME = 1.0  # seconds at most from the kill to the restart
+TPS_WINDOW = 2.0  # seconds
 
 BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
 TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
+APPLICATION = f"pgqpy consumer {CONSUMER}"
 NOW = "select extract(epoch from clock_timestamp())::float8"
 CONNECTED = """
     select count(*) from pg_stat_activity
      where application_name = %s and datname = current_database()
 """
 AT_WORK = f"{CONNECTED} and xact_start is not null"
+FIGURES = """
+    select pgq.seq_getval(q.queue_event_seq),
+           (select coalesce(sum(events), 0)::bigint from finished_batch),
+           extract(epoch from c.lag)::float8
+      from pgq.queue q, pgq.get_consumer_info(%s, %s) c
+     where q.queue_name = %s
+"""
 
 
 class Outcome(NamedTuple):
@@ -48,60 +54,55 @@ class Outcome(NamedTuple):
     killed_at: float  # Unix time by the server's clock
 
 
-class Scenario:
-    """One run of the scenario, as a context manager that ends all processes it started."""
+def play(database: DemoDatabase, view: View, *, seconds: int, clients: int) -> Outcome:
+    """Play the scenario. Every process that it starts has ended when it returns or raises."""
+    with connect(database.dsn) as client, ExitStack() as children:
+        return _Scenario(database, view, client, children).play(seconds, clients)
 
-    def __init__(self, database: DemoDatabase, view: View) -> None:
-        """Take the database and the display; start nothing yet."""
+
+class _Scenario:
+    def __init__(
+        self, database: DemoDatabase, view: View, client: Client, children: ExitStack
+    ) -> None:
         self._database = database
         self._view = view
-        self._stack = ExitStack()
+        self._client = client
+        self._children = children
+        self._counted: deque[tuple[float, int]] = deque()
+        self._kills = 0
 
-    def __enter__(self) -> Self:
-        """Start the ticker and the consumer, and wait for the consumer's session."""
-        with ExitStack() as stack:
-            self._client = stack.enter_context(connect(self._database.dsn))
-            self._children = stack.enter_context(ExitStack())
-            self._ticker = self._start("ticker", TICKER)
-            self._consumer = self._start("consumer", BALANCES)
-            self._until(self._consumer_runs, START_TIMEOUT, "the consumer did not start")
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kill the processes that still run."""
-        self._stack.close()
-
-    def run(self, *, seconds: int, clients: int) -> Outcome:
+    def play(self, seconds: int, clients: int) -> Outcome:
         """Run the workload, kill the consumer half way, wait until all events are processed."""
-        self._progress = ProgressReader(self._client.connection)
-        with Workload(self._database, seconds=seconds, clients=clients) as workload:
-            began = time.monotonic()
-            self._watch(lambda: time.monotonic() < began + seconds / 2 and workload.running)
+        self._ticker = self._start("ticker", TICKER)
+        self._consumer = self._start("consumer", BALANCES)
+        self._until(self._consumer_runs, START_TIMEOUT, "the consumer did not start")
+        self._began = time.monotonic()
+        with workload(self._database, seconds=seconds, clients=clients) as pgbench:
+            self._watch(lambda: self._elapsed() < seconds / 2 and pgbench.running)
             killed_at = self._kill_consumer()
-            dead_until = time.monotonic() + min(DEAD_TIME, seconds / 10)
-            self._watch(lambda: time.monotonic() < dead_until, alive=False)
+            dead_until = self._elapsed() + min(DEAD_TIME, seconds / 10)
+            self._watch(lambda: self._elapsed() < dead_until, alive=False)
             self._consumer = self._start("consumer", BALANCES)
-            self._watch(lambda: workload.running)
-            transactions = workload.transactions()
-            ran = time.monotonic() - began
-        self._view.say(f"pgbench has ended: {transactions:,} transactions")
+            self._watch(lambda: pgbench.running)
+            count = transactions(pgbench)
+            ran = self._elapsed()
+        self._view.say(f"pgbench has ended: {count:,} transactions")
         self._drain()
-        return Outcome(transactions, ran, self._progress.kills, killed_at)
+        self._stop()
+        return Outcome(count, ran, self._kills, killed_at)
 
-    def close(self) -> None:
+    def _start(self, name: str, command: list[str]) -> Child:
+        child = self._children.enter_context(self._database.start(name, command))
+        self._view.say(f"{name} started, process {child.pid}")
+        return child
+
+    def _stop(self) -> None:
         """Stop the consumer and the ticker by SIGTERM, as an administrator does."""
         for child in (self._consumer, self._ticker):
             code = child.stop()
             if code:
                 raise child.failure(f"ended with exit code {code} after SIGTERM")
         self._view.say("consumer and ticker have stopped")
-
-    def _start(self, name: str, command: list[str]) -> Child:
-        child = Child(name, command, environment(self._database.dsn), self._database.logs)
-        self._children.enter_context(running(child))
-        self._view.say(f"{name} started, process {child.pid}")
-        return child
 
     def _kill_consumer(self) -> float:
         """Kill the consumer within a batch; return the time by the server's clock."""
@@ -110,7 +111,7 @@ class Scenario:
             if time.monotonic() > deadline:
                 break
         self._consumer.kill()
-        self._progress.kills += 1
+        self._kills += 1
         pid = self._consumer.pid
         self._view.say(f"consumer killed (SIGKILL), process {pid}; events go on coming in")
         return float(self._scalar(NOW))
@@ -119,7 +120,7 @@ class Scenario:
         """Show the figures while `go_on` says so; DemoFailed if a process ends meanwhile."""
         while go_on():
             self._check(alive=alive)
-            self._view.show(self._progress.read())
+            self._show()
             time.sleep(SHOW_INTERVAL)
 
     def _drain(self) -> None:
@@ -128,7 +129,7 @@ class Scenario:
         last = 0 if tick is None else tick[0]
 
         def through() -> bool:
-            self._view.show(self._progress.read())
+            self._show()
             (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
             return info.last_tick is not None and info.last_tick >= last
 
@@ -146,12 +147,25 @@ class Scenario:
         for child in (self._ticker, *([self._consumer] if alive else [])):
             child.check()
 
+    def _elapsed(self) -> float:
+        """Return the seconds since pgbench's start."""
+        return time.monotonic() - self._began
+
+    def _show(self) -> None:
+        """Show the current figures, with the rate of the last TPS_WINDOW seconds."""
+        row = self._client.connection.execute(FIGURES, [QUEUE, CONSUMER, QUEUE]).fetchone()
+        events, processed, lag = row or (0, 0, 0.0)
+        now = self._elapsed()
+        self._counted.append((now, events))
+        while now - self._counted[0][0] > TPS_WINDOW:
+            self._counted.popleft()
+        then, before = self._counted[0]
+        tps = (events - before) / (now - then) if now > then else 0.0
+        self._view.show(Figures(now, events, processed, lag, tps, self._kills))
+
     def _consumer_runs(self) -> bool:
         return bool(self._scalar(CONNECTED, APPLICATION))
 
     def _scalar(self, query: Any, *params: str) -> Any:
         row = self._client.connection.execute(query, params).fetchone()
         return row[0] if row else None
-
-
-APPLICATION = f"pgqpy consumer {CONSUMER}"

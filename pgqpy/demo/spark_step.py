@@ -9,13 +9,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.demo.balances import QUEUE
-from pgqpy.demo.connection import environment
-from pgqpy.demo.processes import Child, running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pgqpy.demo.database import DemoDatabase
+    from pgqpy.demo.processes import Child
     from pgqpy.demo.view import View
 
 LAKE = "lake"  # the name of the pipeline's consumer and of its folder
@@ -23,24 +22,17 @@ TIMEOUT = 90  # seconds; starting Java takes ten of them
 PIPELINE = [sys.executable, "-m", "pgqpy", "pipeline", "run", "--once", "--queue", QUEUE]
 SCHEMA = "account INT, branch INT, delta INT"
 
-
-class BranchSum(NamedTuple):
-    """The number of a branch's events and the sum of their amounts."""
-
-    events: int
-    delta: int
+BranchSums = dict[int, tuple[int, int]]  # by branch: the number of events, the sum of their amounts
 
 
 class Spark(NamedTuple):
     """What the demo needs of Spark. The caller makes it: the demo may not import pgqpy.spark."""
 
     missing: str  # how to install what is missing; empty if nothing is
-    branch_sums: Callable[[str], Mapping[int, tuple[int, int]]]  # by the path of a parquet folder
+    branch_sums: Callable[[str], BranchSums]  # by the path of a parquet folder
 
 
-def write_parquet(
-    database: DemoDatabase, view: View, spark: Spark
-) -> Mapping[int, BranchSum] | None:
+def write_parquet(database: DemoDatabase, view: View, spark: Spark) -> BranchSums | None:
     """Run a pipeline that writes all events; return sums by branch, None without Spark."""
     if spark.missing:
         view.say(f"the Spark step is skipped: {spark.missing}")
@@ -49,17 +41,15 @@ def write_parquet(
     with TemporaryDirectory(prefix="pgqpy-lake-") as folder:
         lake = Path(folder) / LAKE
         command = [*PIPELINE, "--consumer", LAKE, "--to", str(lake), "--schema", SCHEMA]
-        mine = {**environment(database.dsn), "SPARK_LOCAL_DIRS": folder}
         began = time.monotonic()
-        _run(Child("pipeline", command, mine, database.logs))
+        _run(database.start("pipeline", command, SPARK_LOCAL_DIRS=folder))
         view.say(f"Spark has ended after {time.monotonic() - began:.1f} s, all told")
-        found = spark.branch_sums(str(lake))
-        return {branch: BranchSum(*sums) for branch, sums in found.items()}
+        return spark.branch_sums(str(lake))
 
 
 def _run(child: Child) -> None:
     """Wait for the pipeline's end. SIGTERM comes before SIGKILL: it has child processes to stop."""
-    with running(child):
+    with child:
         try:
             code = child.wait(TIMEOUT)
         finally:

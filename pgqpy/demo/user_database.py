@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
@@ -12,7 +12,7 @@ from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import QUEUE
 from pgqpy.demo.connection import SCHEMA
 from pgqpy.errors import InstallRefused, QueueNotFound
-from pgqpy.install import install, status, uninstall
+from pgqpy.install import Status, install, status, uninstall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
     from pgqpy import Client
-    from pgqpy.install import Status
 
     Say = Callable[[str], None]
 
 LOCK = (7366513, 7)  # a session advisory lock: one demo in a database at a time
 COMMENT = "made by pgqpy demo, which drops it at its end"
-SCHEMA_COMMENT = """
-    select to_regnamespace(%s) is not null, obj_description(to_regnamespace(%s), 'pg_namespace')
+MAKE_SCHEMA = "create schema pgqpy_demo; comment on schema pgqpy_demo is {}"
+DROP_SCHEMA = "drop schema if exists pgqpy_demo cascade"
+FOREIGN_SCHEMA = """
+    select exists (select from pg_namespace where nspname = 'pgqpy_demo'
+        and obj_description(oid, 'pg_namespace') is distinct from %s)
 """
 
 
@@ -38,7 +40,7 @@ def prepared(dsn: str, say: Say) -> Iterator[None]:
         _take_lock(keeper.connection)
         before = status(keeper.connection)
         _check(before)
-        _remove_leftovers(keeper)
+        _remove_leftovers(keeper.connection)
         say(f"database {before.database}: schema {SCHEMA} and queue {QUEUE} are made, and go again")
         try:
             _prepare(keeper, before, say)
@@ -49,10 +51,7 @@ def prepared(dsn: str, say: Say) -> Iterator[None]:
 
 def make_schema(connection: Connection[Any]) -> None:
     """Make the schema of the demo's tables; its comment marks it as the demo's."""
-    connection.execute(sql.SQL("create schema {}").format(sql.Identifier(SCHEMA)))
-    connection.execute(
-        sql.SQL("comment on schema {} is {}").format(sql.Identifier(SCHEMA), sql.Literal(COMMENT))
-    )
+    connection.execute(sql.SQL(MAKE_SCHEMA).format(sql.Literal(COMMENT)))
 
 
 def _take_lock(connection: Connection[Any]) -> None:
@@ -70,13 +69,13 @@ def _check(before: Status) -> None:
         raise DemoFailed(f"{what}: pgqpy schema status says more, or take another database")
 
 
-def _remove_leftovers(client: Client) -> None:
+def _remove_leftovers(connection: Connection[Any]) -> None:
     """Remove the rest of a killed demo; DemoFailed if the schema is not a demo's."""
-    row = client.connection.execute(SCHEMA_COMMENT, [SCHEMA, SCHEMA]).fetchone()
-    if row and row[0] and row[1] != COMMENT:
+    row = connection.execute(FOREIGN_SCHEMA, [COMMENT]).fetchone()
+    if row and row[0]:
         what = f"the schema {SCHEMA} is not from a demo"
         raise DemoFailed(f"{what}: rename it, or take another database")
-    _drop_schema(client.connection)
+    connection.execute(DROP_SCHEMA)
 
 
 def _prepare(client: Client, before: Status, say: Say) -> None:
@@ -92,7 +91,7 @@ def _prepare(client: Client, before: Status, say: Say) -> None:
 def _restore(dsn: str, before: Status, say: Say) -> None:
     """Remove everything, on a new connection: the first may be broken."""
     with connect_pinned(dsn) as client:
-        _drop_schema(client.connection)
+        client.connection.execute(DROP_SCHEMA)
         if status(client.connection).state == "missing":
             return
         _drop_queue(client)
@@ -110,12 +109,6 @@ def _uninstall(connection: Connection[Any], before: Status, say: Say) -> None:
         say("the schema pgq is removed")
 
 
-def _drop_schema(connection: Connection[Any]) -> None:
-    connection.execute(sql.SQL("drop schema if exists {} cascade").format(sql.Identifier(SCHEMA)))
-
-
 def _drop_queue(client: Client) -> None:
-    try:
+    with suppress(QueueNotFound):
         client.drop_queue(QUEUE, force=True)
-    except QueueNotFound:
-        return

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.demo.spark_step import BranchSum
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from psycopg import Connection
     from typing_extensions import LiteralString
 
     from pgqpy.demo.scenario import Outcome
+    from pgqpy.demo.spark_step import BranchSums
 
-COUNTS = "select count(*), count(*) - count(distinct ev_id) from ledger"
-HISTORY = "select count(*) from pgbench_history"
+# The latencies are p50 and p99 of the events processed before the kill, and of all.
+FIGURES = """
+    select (select count(*) from pgbench_history), count(*), count(*) - count(distinct ev_id),
+           percentile_cont(array[0.5, 0.99]) within group (order by (processed - inserted)::float8)
+               filter (where processed < %s),
+           percentile_cont(array[0.5, 0.99]) within group (order by (processed - inserted)::float8)
+      from ledger
+"""
 LOST = """
     select count(*) from (select aid, bid, delta from pgbench_history
                           except all select account, branch, delta from ledger) as missing
@@ -36,11 +39,7 @@ TRANSFERS = """
     select bid, count(*), bbalance
       from pgbench_history join pgbench_branches using (bid) group by bid, bbalance
 """
-LATENCY = """
-    select percentile_cont(array[0.5, 0.99]) within group (order by (processed - inserted)::float8)
-      from ledger where processed < %s
-"""
-END_OF_TIME = float("inf")
+NO_LATENCY = (0.0, 0.0)
 
 
 class Comparison(NamedTuple):
@@ -69,17 +68,17 @@ class Result(NamedTuple):
 
 def judge(connection: Connection[Any], outcome: Outcome) -> Result:
     """Compare the tables after every event was processed; `connection` has the search_path."""
-    events, twice = _row(connection, COUNTS)
+    history, events, twice, before_kill, latency = _row(connection, FIGURES, outcome.killed_at)
     return Result(
         transactions=outcome.transactions,
         events=events,
         rate=events / outcome.seconds,
-        latency_before_kill=_latency(connection, outcome.killed_at),
-        latency=_latency(connection, END_OF_TIME),
+        latency_before_kill=before_kill or NO_LATENCY,
+        latency=latency or NO_LATENCY,
         kills=outcome.kills,
         comparisons=(
-            _same(events, outcome.transactions, _row(connection, HISTORY)[0]),
-            _none("lost", _row(connection, LOST)[0]),
+            _same(events, outcome.transactions, history),
+            _none("lost", *_row(connection, LOST)),
             _none("processed twice", twice + _row(connection, INVENTED)[0]),
             _equal("branch", "branches", *_row(connection, BRANCHES)),
             _equal("account", "accounts", *_row(connection, ACCOUNTS)),
@@ -87,25 +86,24 @@ def judge(connection: Connection[Any], outcome: Outcome) -> Result:
     )
 
 
-def judge_parquet(
-    connection: Connection[Any], parquet: Mapping[int, BranchSum], result: Result
-) -> Result:
+def judge_parquet(connection: Connection[Any], parquet: BranchSums, result: Result) -> Result:
     """Add to the result the comparison of Spark's files with pgbench's tables, by branch."""
     rows = connection.execute(TRANSFERS).fetchall()
-    pgbench = {branch: BranchSum(count, balance) for branch, count, balance in rows}
+    pgbench = {branch: (count, balance) for branch, count, balance in rows}
     wrong = sum(
         pgbench.get(branch) != parquet.get(branch) for branch in pgbench.keys() | parquet.keys()
     )
-    events = sum(branch.events for branch in parquet.values())
-    sign = "=" if events == result.transactions else "for"
-    summed = f"{wrong:,} branch sums" if wrong else f"all {len(pgbench):,} branch sums"
+    events = sum(count for count, _ in parquet.values())
+    right = events == result.transactions
+    transactions = f"{'=' if right else 'for'} {result.transactions:,} transactions"
+    sums = (
+        f"{wrong:,} branch sums in parquet differ from pgbench's"
+        if wrong
+        else f"all {len(pgbench):,} branch sums in parquet equal pgbench's"
+    )
     comparisons = (
-        Comparison(
-            sign == "=", f"{events:,} events in parquet {sign} {result.transactions:,} transactions"
-        ),
-        Comparison(
-            not wrong, f"{summed} in parquet {'differ from' if wrong else 'equal'} pgbench's"
-        ),
+        Comparison(right, f"{events:,} events in parquet {transactions}"),
+        Comparison(not wrong, sums),
     )
     return result._replace(comparisons=(*result.comparisons, *comparisons))
 
@@ -124,17 +122,12 @@ def _none(what: str, count: int) -> Comparison:
 
 
 def _equal(one: str, many: str, count: int, wrong: int) -> Comparison:
-    if wrong:
-        return Comparison(
-            right=False, text=f"{wrong:,} of {count:,} {many} differ from pgbench's balance"
-        )
-    return Comparison(right=True, text=f"all {count:,} {one} balances equal pgbench's")
-
-
-def _latency(connection: Connection[Any], before: float) -> tuple[float, float]:
-    (found,) = _row(connection, LATENCY, before)
-    p50, p99 = found or (0.0, 0.0)
-    return p50, p99
+    text = (
+        f"{wrong:,} of {count:,} {many} differ from pgbench's balance"
+        if wrong
+        else f"all {count:,} {one} balances equal pgbench's"
+    )
+    return Comparison(not wrong, text)
 
 
 def _row(connection: Connection[Any], query: LiteralString, *params: float) -> tuple[Any, ...]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pgqpy.demo.scenario import Outcome
-from pgqpy.demo.spark_step import BranchSum
 from pgqpy.demo.verdict import judge, judge_parquet
 from pgqpy.demo.view import result_rows
 
@@ -26,7 +25,7 @@ CONSUMER = """
     insert into branch_balance values (1, 30);
     insert into ledger values (1, 11, 1, 10, 100, 100.004), (2, 12, 1, 20, 200, 202);
 """
-LAKE = {1: BranchSum(2, 30)}
+LAKE = {1: (2, 30)}
 OUTCOME = Outcome(transactions=2, seconds=4.0, kills=1, killed_at=150.0)
 
 
@@ -107,10 +106,10 @@ def test_equal_sums_in_parquet_pass(tables: Any) -> None:
 @pytest.mark.parametrize(
     ("lake", "wrong"),
     [
-        ({1: BranchSum(2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
+        ({1: (2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
         ({}, ["0 events in parquet for 2 transactions", "1 branch sums in parquet differ"]),
         (
-            {1: BranchSum(2, 30), 7: BranchSum(1, 0)},
+            {1: (2, 30), 7: (1, 0)},
             ["3 events in parquet for 2 transactions", "1 branch sums in parquet differ"],
         ),
     ],

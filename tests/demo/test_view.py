@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 from rich.live import Live
 
-from pgqpy.demo.progress import Figures
-from pgqpy.demo.view import LineView, PanelView, duration
+from pgqpy.demo.view import Figures, View, duration
 
 FIGURES = Figures(elapsed=3.0, events=1234, processed=1200, lag=0.012, tps=411.7, kills=1)
 
@@ -23,7 +22,7 @@ def test_a_duration_has_a_unit_that_suits_it(seconds: float, text: str) -> None:
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds() -> None:
     console = Console(file=io.StringIO())
-    lines = LineView(console)
+    lines = View(console)
     lines.say("hello")
     for tenths in range(60):
         lines.show(FIGURES._replace(elapsed=tenths / 10))
@@ -38,7 +37,7 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds() -> None:
 def test_on_a_terminal_a_panel_shows_the_figures() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80)
     with Live(console=console, auto_refresh=False) as live:
-        panels = PanelView(live)
+        panels = View(console, live)
         panels.say("hello")
         panels.show(FIGURES)
     shown = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
