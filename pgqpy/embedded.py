@@ -26,7 +26,7 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_TIMEOUT = 60  # seconds
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
-STOP_SCRIPT = '"$1" -D "$2" -m immediate -w stop; [ -z "$3" ] || rm -rf "$3"'
+STOP_SCRIPT = '"$1" -D "$2" -m immediate -w stop; rm -rf "$3"'
 
 
 class EmbeddedServer:
@@ -37,7 +37,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, directory: Path, bin_dir: Path, user: str | None, port: int | None) -> None:
-        """Take the cluster's directory and programs; create and start nothing yet."""
+        """Take the cluster's directory and programs, and its port if it listens; start nothing."""
         self.directory = directory
         self.bin_dir = bin_dir
         self.data = directory / "data"
@@ -63,13 +63,8 @@ class EmbeddedServer:
 
     def tcp_dsn(self, dbname: str = "postgres") -> str:
         """Return the connection string of a database, by TCP and with the password."""
-        return make_conninfo(
-            host="127.0.0.1",
-            port=self.port,
-            user="postgres",
-            password=self.password,
-            dbname=dbname,
-        )
+        login = {"user": "postgres", "password": self.password}
+        return make_conninfo(host="127.0.0.1", port=self.port, dbname=dbname, **login)
 
     def start(self) -> None:
         """Start the server and wait until it answers (at most `START_TIMEOUT` seconds)."""
@@ -95,36 +90,28 @@ class EmbeddedServer:
         return text
 
     def create(self, settings: Mapping[str, str | int]) -> None:
-        """Initialise the cluster with these server settings, unless it exists."""
-        if (self.data / "PG_VERSION").exists():
-            return
+        """Initialise the cluster with these server settings."""
         password = self.directory / "password"
         password.write_text(secrets.token_urlsafe(18))
         password.chmod(stat.S_IRUSR)
-        self._own(password)
+        _give_to(self._user, password)
         self.run("initdb", "-D", str(self.data), *INITDB_OPTIONS, f"--pwfile={password}")
-        lines = [f"{name} = '{value}'" for name, value in {**self._network(), **settings}.items()]
+        network = {
+            "listen_addresses": "127.0.0.1" if self.listens else "",
+            "unix_socket_directories": self.directory,
+            "port": self.port,
+        }
+        lines = [f"{name} = '{value}'\n" for name, value in {**network, **settings}.items()]
         with (self.data / "postgresql.conf").open("a") as conf:
-            conf.write("\n".join(lines) + "\n")
+            conf.writelines(lines)
 
-    def guard(self, *, remove: bool) -> subprocess.Popen[bytes]:
-        """Start a process that stops the server, and removes it, when this process dies."""
-        doomed = str(self.directory) if remove else ""
-        arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), doomed]
+    def guard(self) -> subprocess.Popen[bytes]:
+        """Start a process that stops the server and removes it when this process dies."""
+        arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), str(self.directory)]
         return start_guard(STOP_SCRIPT, *arguments, **_run_as(self._user, self))
 
     def _pg_ctl(self, *args: str) -> None:
         self.run("pg_ctl", "-D", str(self.data), "-w", *args)
-
-    def _network(self) -> dict[str, str | int]:
-        addresses = "127.0.0.1" if self.listens else ""
-        directory = str(self.directory)
-        network = {"listen_addresses": addresses, "unix_socket_directories": directory}
-        return {**network, "port": self.port}
-
-    def _own(self, path: Path) -> None:
-        if self._user is not None:
-            shutil.chown(path, self._user, self._user)
 
     def _log_tail(self) -> str:
         return self.log.read_text()[-2000:] if self.log.exists() else ""
@@ -157,7 +144,6 @@ def start_guard(script: str, *arguments: str, **options: Any) -> subprocess.Pope
 
 @contextmanager
 def embedded_server(
-    directory: str | Path | None = None,
     *,
     settings: Mapping[str, str | int] | None = None,
     tcp: bool = False,
@@ -166,10 +152,9 @@ def embedded_server(
 ) -> Iterator[EmbeddedServer]:
     """Run a private PostgreSQL server during the block.
 
-    The cluster is in a temporary directory (inside `within`, if set), which is removed at the end.
-    With `directory` it is stored there and can be used again. `settings` are server settings for a
-    new cluster. `bin_dir` is the folder `bin` of another PostgreSQL, instead of the wheel's. The
-    server also ends if this process is killed.
+    The cluster is in a temporary directory (inside `within`, if set), which is removed at the end,
+    also if this process is killed. `settings` are server settings. `bin_dir` is the folder `bin` of
+    another PostgreSQL, instead of the wheel's.
 
         with embedded_server() as server:
             psycopg.connect(server.dsn())
@@ -178,16 +163,18 @@ def embedded_server(
     """
     programs = Path(bin_dir) if bin_dir else wheel_programs()
     user = _system_user()
-    place = _directory(directory, within, user)
-    server = EmbeddedServer(place, _reachable(programs, place, user), user, _port(tcp=tcp))
-    guard = server.guard(remove=directory is None)
+    directory = Path(tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
+    _give_to(user, directory)
+    reachable = _reachable(programs, directory, user)
+    server = EmbeddedServer(directory, reachable, user, _free_port() if tcp else None)
+    guard = server.guard()
     try:
         server.create(settings or {})
         server.start()
         yield server
     finally:
         server.stop()
-        guard.communicate()  # ends its input; it removes a temporary directory
+        guard.communicate()  # ends its input; it removes the directory
 
 
 def wheel_programs() -> Path:
@@ -213,38 +200,31 @@ def _system_user() -> str | None:
     return SYSTEM_USER
 
 
-def _directory(directory: str | Path | None, within: str | Path | None, user: str | None) -> Path:
-    """Return the cluster's directory, owned by the user that runs PostgreSQL."""
-    place = Path(directory or tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _give_to(user: str | None, path: Path) -> None:
     if user is not None:
-        shutil.chown(place, user, user)
-    return place
+        shutil.chown(path, user, user)
 
 
-def _reachable(programs: Path, place: Path, user: str | None) -> Path:
+def _reachable(programs: Path, directory: Path, user: str | None) -> Path:
     """Return the programs' folder, or a copy of it if `user` cannot read the original.
 
     The alternative, permissions for everybody on the parent folders, would open root's home.
     """
-    everybody = stat.S_IXOTH
     folders = [programs, *programs.parents]
-    if user is None or all(folder.stat().st_mode & everybody for folder in folders):
+    if user is None or all(folder.stat().st_mode & stat.S_IXOTH for folder in folders):
         return programs
-    package, copy = programs.parents[1], place / "programs"
-    if not copy.exists():
-        shutil.copytree(programs.parent, copy / package.name / programs.parent.name, symlinks=True)
-        libraries = package.with_name(f"{package.name}.libs")  # found by a path relative to bin
-        if libraries.exists():
-            shutil.copytree(libraries, copy / libraries.name)
-        for path in (copy, *copy.rglob("*")):
-            shutil.chown(path, user, user)  # so that the guard, which runs as `user`, can remove it
-    return copy / package.name / programs.parent.name / programs.name
+    package, copy = programs.parents[1], directory / "programs"
+    copied = copy / package.name / programs.parent.name
+    shutil.copytree(programs.parent, copied, symlinks=True)
+    libraries = package.with_name(f"{package.name}.libs")  # found by a path relative to bin
+    if libraries.exists():
+        shutil.copytree(libraries, copy / libraries.name)
+    for path in (copy, *copy.rglob("*")):
+        _give_to(user, path)  # so that the guard, which runs as `user`, can remove it
+    return copied / programs.name
 
 
-def _port(*, tcp: bool) -> int | None:
-    if not tcp:
-        return None
+def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,6 @@
-"""The exceptions of pgqpy. A class's docstring is its default message; data are attributes.
+"""The exceptions of pgqpy.
+
+A docstring's first sentence is the default message; the data that it names are attributes.
 
 Errors of PostgreSQL that do not concern queues, such as a lost connection, a lock timeout or a
 missing right, reach the caller as psycopg's exceptions.
@@ -31,110 +33,74 @@ class PgqError(Exception):
 
     def __init__(self, message: str | None = None, **data: object) -> None:
         """Take the message (default: the docstring) and the data, which become attributes."""
-        text = message or (type(self).__doc__ or "").partition("\n")[0].rstrip(".")
-        super().__init__(f"{text}: {self.what_to_do}" if self.what_to_do and not message else text)
+        if not message:
+            first_line = (type(self).__doc__ or "").partition("\n")[0]
+            message = first_line.partition(". ")[0].rstrip(".")
+            message += f": {self.what_to_do}" if self.what_to_do else ""
+        super().__init__(message)
         self.__dict__.update(data)
 
 
 class QueueNotFound(PgqError):
-    """No queue has this name.
-
-    Data: `.queue`.
-    """
+    """No queue has this name. Data: `.queue`."""
 
     what_to_do = "create it with create_queue"
     words: ClassVar[str] = "no queue {queue!r} in this database"  # used by all who raise it
 
 
 class ConsumerNotFound(PgqError):
-    """The consumer is not registered on the queue.
-
-    Data: `.queue`, `.consumer`.
-    """
+    """The consumer is not registered on the queue. Data: `.queue`, `.consumer`."""
 
     what_to_do = "register it with register_consumer"
     words: ClassVar[str] = "consumer {consumer!r} is not registered on queue {queue!r}"
 
 
 class BatchNotFound(PgqError):
-    """No open batch has this id.
-
-    Data: `.batch_id`.
-    """
+    """No open batch has this id. Data: `.batch_id`."""
 
 
 class BatchLost(BatchNotFound):
-    """The batch has another holder now, so nothing was finished.
-
-    Data: `.batch_id`.
-    """
+    """The batch has another holder now, so nothing was finished. Data: `.batch_id`."""
 
     what_to_do = "undo the work on its events: the consumer's present holder receives them again"
 
 
 class EventNotFound(PgqError):
-    """The batch has no such event.
-
-    Data: `.batch_id`, `.event_id`.
-    """
+    """The batch has no such event. Data: `.batch_id`, `.event_id`."""
 
 
 class TickNotFound(PgqError):
-    """The queue has no such tick.
-
-    Data: `.queue`, `.tick_id`.
-    """
+    """The queue has no such tick. Data: `.queue`, `.tick_id`."""
 
 
 class InsertDisabled(PgqError):
-    """Inserting into the queue is switched off.
-
-    Data: `.queue`.
-    """
+    """Inserting into the queue is switched off. Data: `.queue`."""
 
 
 class TransactionLimitExceeded(PgqError):
-    """One transaction inserted more events than the queue allows.
-
-    Data: `.queue`.
-    """
+    """One transaction inserted more events than the queue allows. Data: `.queue`."""
 
 
 class QueueInUse(PgqError):
-    """The queue still has consumers.
-
-    Data: `.queue`.
-    """
+    """The queue still has consumers. Data: `.queue`."""
 
     what_to_do = "unregister them, or drop it with force"
 
 
 class InvalidArgument(PgqError):
-    """An argument has a value that is not allowed.
-
-    Data: `.parameter`.
-    """
+    """An argument has a value that is not allowed. Data: `.parameter`."""
 
 
 class UnknownParameter(InvalidArgument):
-    """Queues have no such setting.
-
-    Data: `.parameter`.
-    """
+    """Queues have no such setting. Data: `.parameter`."""
 
 
 class TickerPaused(PgqError):
-    """The queue takes no ticks here: its ticker is paused or external.
-
-    Data: `.queue`.
-    """
+    """The queue takes no ticks here: its ticker is paused or external. Data: `.queue`."""
 
 
 class DatabaseRestored(PgqError):
-    """Transaction ids ran backwards, as after a restore into another cluster.
-
-    Data: `.queue`.
-    """
+    """Transaction ids ran backwards, as after a restore into another cluster. Data: `.queue`."""
 
     what_to_do = "run repair_queue"
 
@@ -148,10 +114,7 @@ class InstallRefused(PgqError):
 
 
 class CorruptQueue(PgqError):
-    """The tick at a consumer's position does not exist.
-
-    Data: `.queue`, `.consumer`.
-    """
+    """The tick at a consumer's position does not exist. Data: `.queue`, `.consumer`."""
 
 
 class RangeExpired(PgqError):
@@ -195,17 +158,11 @@ class SchemaTooNew(PgqError):
 
 
 class NotSupported(PgqError):
-    """The pgq in this database lacks the function.
-
-    Data: `.function`.
-    """
+    """The pgq in this database lacks the function. Data: `.function`."""
 
 
 class InvalidEvent(PgqError):
-    """The event cannot be stored.
-
-    Data: `.field`, in `insert_events` also `.index` (from 0).
-    """
+    """The event cannot be stored. Data: `.field`, in `insert_events` also `.index` (from 0)."""
 
 
 class WrongEncoding(PgqError):

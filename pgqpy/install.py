@@ -22,6 +22,27 @@ ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
 LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
 
+# By Status.state: what is wrong, and what to do.
+PROBLEMS = {
+    "missing": ("there is no schema pgq in this database", "pgqpy schema install"),
+    "old": (
+        "the schema is version {0.installed}, this pgqpy's is {0.shipped}",
+        "pgqpy schema upgrade",
+    ),
+    "newer": (
+        "the schema is version {0.installed}, newer than this pgqpy's {0.shipped}",
+        "pip install --upgrade pgqpy",
+    ),
+    "foreign": (
+        "the schema pgq here is not pgqpy's",
+        "rename or drop it, then pgqpy schema install",
+    ),
+    "empty": (
+        "the schema pgq has its tables without their rows, as a schema-only dump restores them",
+        "pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data",
+    ),
+}
+
 
 class InstallFailed(PgqError):
     """The server refused a statement of the schema; nothing was changed."""
@@ -59,6 +80,14 @@ class Status:
             return "current"
         return "old" if self.installed < self.shipped else "newer"
 
+    @property
+    def problem(self) -> tuple[str, str] | None:
+        """What is wrong, and what to do; None if the state is untrusted, extension or current."""
+        if self.state not in PROBLEMS:
+            return None
+        what, remedy = PROBLEMS[self.state]
+        return what.format(self), remedy
+
 
 class Uninstalled(NamedTuple):
     """The result of `uninstall`: the number of dropped queues, dropped roles, kept roles."""
@@ -85,7 +114,8 @@ def install(connection: Connection[Any]) -> int:
     try:
         connection.execute(execute_sql(), prepare=False)
     except psycopg.Error as exc:
-        _roll_back(connection)
+        if not connection.closed:
+            connection.rollback()  # the transaction that the script began
         raise _explain(exc) from exc
     return shipped_version()
 
@@ -160,13 +190,11 @@ def uninstall(
 
 def _check_removable(found: Status, *, force: bool) -> int:
     if found.state == "extension":
-        msg = "the schema pgq belongs to the extension pgq: drop extension pgq"
-        raise InstallRefused(msg)
+        raise InstallRefused("the schema pgq belongs to the extension pgq: drop extension pgq")
     if found.state == "missing":
         raise SchemaMissing
     if found.state == "foreign":
-        msg = "the schema pgq in this database is not pgqpy's: it was left alone"
-        raise InstallRefused(msg)
+        raise InstallRefused("the schema pgq in this database is not pgqpy's: it was left alone")
     if found.queues and not force:
         msg = (
             f"{found.queues} queue(s) and their events would be lost: "
@@ -195,12 +223,6 @@ def _check_idle(connection: Connection[Any]) -> None:
     if not (connection.autocommit and idle):
         msg = "installing needs a connection in autocommit mode, outside a transaction"
         raise InstallRefused(msg)
-
-
-def _roll_back(connection: Connection[Any]) -> None:
-    # After an error the transaction that the script began is still open.
-    if not connection.closed:
-        connection.rollback()
 
 
 def _explain(exc: psycopg.Error) -> PgqError:

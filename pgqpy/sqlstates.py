@@ -43,6 +43,10 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
 MISSING = frozenset({"3F000", "42P01", "42883"})
 # Raised inside a function, with a context: the call waited for drop_queue, which dropped the table.
 VANISHED = "42P01"
+FUNCTION_MISSING = (
+    "function pgq.{} is not installed in this database: "
+    "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
+)
 
 
 def from_database(
@@ -63,7 +67,8 @@ def from_database(
             "the queue was dropped meanwhile", function=function, sqlstate=code, **data
         )
     if code in MISSING:
-        return _missing(code, function)
+        message = FUNCTION_MISSING.format(function) if code == "42883" else None
+        return errors.SchemaMissing(message, function=function, sqlstate=code)
     found = BY_SQLSTATE.get(code)
     if found is None:
         return None
@@ -72,11 +77,9 @@ def from_database(
         text = f"{words}: {found.what_to_do}"
         return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
     data = {**data, **_named_ticks(diag.message_detail or "")}
-    message = diag.message_primary or found.__doc__ or ""
-    if diag.message_detail:
-        message = f"{message} ({diag.message_detail})"
+    detail = f" ({diag.message_detail})" if diag.message_detail else ""
     hint = diag.message_hint or found.what_to_do
-    text = f"{message}: {hint}" if hint else message
+    text = f"{diag.message_primary}{detail}" + (f": {hint}" if hint else "")
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
 
 
@@ -94,13 +97,3 @@ def _named_ticks(detail: str) -> dict[str, int]:
     """Parse the ticks in an error's detail: `tick_id=3, first_tick=5, last_tick=9`."""
     found = re.findall(r"\b(tick_id|first_tick|last_tick)=(-?\d+)(?=, |$)", detail)
     return {name: int(tick) for name, tick in found}
-
-
-def _missing(code: str, function: str) -> errors.SchemaMissing:
-    if code == "42883":
-        message = (
-            f"function pgq.{function} is not installed in this database: "
-            "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
-        )
-        return errors.SchemaMissing(message, function=function, sqlstate=code)
-    return errors.SchemaMissing(function=function, sqlstate=code)
