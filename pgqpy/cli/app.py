@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from pgqpy.cli import failures
-from pgqpy.cli.options import COMMAND_SETTINGS, Target, dsn_option
+from pgqpy.cli.options import Target, dsn_option
 
 EPILOG = """\b
 A first queue:
@@ -28,6 +28,7 @@ Exit codes: 0 fine, 1 failed or unhealthy, 2 wrong usage, 130 interrupted.
 PGQPY_DEBUG=1 shows the traceback of an error.
 """
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}  # of all commands
 COMMANDS = {
     "demo": "Show exactly-once processing on a temporary PostgreSQL.",
     "doctor": "Find problems and say how to solve them.",
@@ -43,8 +44,8 @@ COMMANDS = {
 class App(click.Group):
     """The root command. It turns any error into one line on stderr and an exit code.
 
-    The command NAME is the object NAME in the module pgqpy.cli.NAME, which is imported when it is
-    called, so that ``--help`` answers at once.
+    A command may return its exit code. The command NAME is the object NAME in the module
+    pgqpy.cli.NAME, which is imported when it is called, so that ``--help`` answers at once.
     """
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
@@ -96,7 +97,7 @@ def _write_any_text() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-@click.group(cls=App, epilog=EPILOG, context_settings=COMMAND_SETTINGS)
+@click.group(cls=App, epilog=EPILOG, context_settings=SETTINGS)
 @dsn_option(envvar="PGQPY_DSN")
 @click.version_option(package_name="pgqpy", message="pgqpy %(version)s")
 @click.pass_context

@@ -8,6 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.cli.options import Target
+from pgqpy.client._sync import connect_pinned
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -57,9 +60,6 @@ def _matches(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _client(ctx: click.Context) -> Client:
-    from pgqpy.cli.options import Target
-    from pgqpy.client._sync import connect_pinned
-
     client = connect_pinned(ctx.ensure_object(Target).dsn, connect_timeout=CONNECT_TIMEOUT)
     client.connection.execute(f"set statement_timeout = {STATEMENT_TIMEOUT}".encode())
     return client

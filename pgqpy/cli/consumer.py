@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy.cli import complete
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
+from pgqpy.cli import complete, queries
+from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
     from pgqpy import Client
-    from pgqpy.cli.options import Target
     from pgqpy.records import ConsumerInfo
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -28,7 +27,6 @@ LIST = {
     "dead": "dead_events",
     "runs": "runs",
 }
-
 LEFT = {
     "pending_events": "pending event(s)",
     "retry_events": "event(s) in the retry queue",
@@ -36,7 +34,7 @@ LEFT = {
 }
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def consumer() -> None:
     """Register, inspect or run consumers."""
 
@@ -79,8 +77,6 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 
     Example: pgqpy consumer unregister orders billing
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         if not force:
@@ -90,8 +86,6 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 
 
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
-    from pgqpy.cli import queries
-
     (row,) = queries.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
     if row["runs"]:
@@ -100,11 +94,9 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
         return
     loss = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
     if not on_terminal():
-        msg = f"{loss}; add --force to unregister it and lose these events"
-        raise click.ClickException(msg)
+        raise click.ClickException(f"{loss}; add --force to unregister it and lose these events")
     if not click.confirm(f"The {loss}. Unregister it and lose these events?", err=True):
-        msg = "nothing was unregistered"
-        raise click.ClickException(msg)
+        raise click.ClickException("nothing was unregistered")
 
 
 @consumer.command("list")
@@ -119,8 +111,6 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 
     Example: pgqpy consumer list orders
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
         if queue is not None:
             queries.queue_info(client, queue)  # raises QueueNotFound
@@ -139,8 +129,6 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
     Example: pgqpy consumer show orders billing
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         (row,) = queries.with_details(client, [info])
@@ -163,9 +151,7 @@ def _with_session_as_text(row: dict[str, Any]) -> dict[str, Any]:
 )
 @click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
 @click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    help="Port of both.  [default: none]",
+    "--metrics-port", type=click.IntRange(0, 65535), help="Port of both.  [default: none]"
 )
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console")
 @click.option("--log-level", type=click.Choice([*LEVELS]), default="info")

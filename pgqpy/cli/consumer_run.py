@@ -55,8 +55,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            msg = f"--set {text} has no value: write it as --set fetch_size=100"
-            raise click.UsageError(msg)
+            raise click.UsageError(f"--set {text} has no value: write it as --set fetch_size=100")
         if name not in SETTINGS:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)
@@ -87,8 +86,7 @@ def make_consumer(
     except (PgqError, psycopg.Error):
         raise
     except Exception as exc:  # the application's __init__ may raise anything
-        msg = f"{kind.__name__} cannot be made: {_brief(exc)}"
-        raise click.ClickException(msg) from exc
+        raise click.ClickException(f"{kind.__name__} cannot be made: {_brief(exc)}") from exc
     for name, value in settings.items():
         setattr(consumer, name, value)
     return consumer
@@ -121,7 +119,7 @@ def run(consumer: Consumer | AsyncConsumer) -> None:
         raise
     except (Exception, asyncio.CancelledError) as exc:
         name = type(consumer).__name__
-        msg = f"the handler of {name} failed: {_brief(exc)}; its batch is given again"
+        msg = f"the handler of {name} failed: {_brief(exc)}; its batch is delivered again"
         raise click.ClickException(msg) from exc
 
 

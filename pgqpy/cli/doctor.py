@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import sys
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy.cli.options import FiniteRange, connected, json_option
+from pgqpy.cli.options import FiniteRange, Target, connected, json_option
 from pgqpy.cli.output import show_rows
-
-if TYPE_CHECKING:
-    from pgqpy.cli.options import Target
-    from pgqpy.doctor import Finding
+from pgqpy.doctor import Finding, examine
 
 COLUMNS = {"level": "level", "check": "check", "what, and what to do": "what"}
 STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"}
@@ -30,8 +26,7 @@ STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"
 )
 @json_option
 @connected
-@click.pass_context
-def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_json: bool) -> None:
+def doctor(target: Target, *, long_transaction: float, as_json: bool) -> int:
     """Find problems with the queues of a database, and say how to solve them.
 
     The checks cover schema, rights, ticker, consumers, rotation, retry and dead events, and
@@ -40,27 +35,21 @@ def doctor(ctx: click.Context, target: Target, *, long_transaction: float, as_js
 
     Example: pgqpy doctor --json
     """
-    from pgqpy.doctor import examine
-
-    with target.connection(only_looks=True) as connection:
+    with target.client(any_owner=True, only_looks=True) as client:
         limit = timedelta(seconds=long_transaction)
-        findings = list(examine(connection, long_transaction=limit))
+        findings = list(examine(client.connection, long_transaction=limit))
     if as_json:
         show_rows([found._asdict() for found in findings], {}, as_json=True)
     elif sys.stdout.isatty():
         show_rows(map(_folded, findings), COLUMNS, as_json=False, styles=STYLES)
     else:
-        _show_lines(findings)
-    ctx.exit(1 if any(found.level == "fail" for found in findings) else 0)
+        for found in findings:
+            remedy = f"; {found.remedy}" if found.remedy else ""
+            click.echo(f"{found.level:<7}  {found.check:<11}  {found.what}{remedy}")
+    return 1 if any(found.level == "fail" for found in findings) else 0
 
 
 def _folded(found: Finding) -> dict[str, str]:
     """Put the remedy on a line of its own: a terminal is 80 columns wide."""
     remedy = f"\n-> {found.remedy}" if found.remedy else ""
     return {"level": found.level, "check": found.check, "what": found.what + remedy}
-
-
-def _show_lines(findings: list[Finding]) -> None:
-    for found in findings:
-        remedy = f"; {found.remedy}" if found.remedy else ""
-        click.echo(f"{found.level:<7}  {found.check:<11}  {found.what}{remedy}")

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from functools import wraps
 from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy.cli import complete
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy.cli import complete, queries
+from pgqpy.cli.event_load import load_events
+from pgqpy.cli.event_peek import following, newest, oldest
+from pgqpy.cli.options import Target, connected, json_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import BinaryIO
 
-    from pgqpy import Event
-    from pgqpy.cli.options import Target
+    from pgqpy import Client, Event
+
+    DeadEventCommand = Callable[[Client, str, str, list[int] | None], None]
 
 DEAD = {
     "event": "ev_id",
@@ -26,7 +31,6 @@ DEAD = {
     "type": "ev_type",
     "data": "ev_data",
 }
-
 EVENTS = {"id": "id", "time": "time", "type": "type", "data": "data"}
 
 limit_option = click.option(
@@ -38,7 +42,7 @@ limit_option = click.option(
 )
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def event() -> None:
     """Insert, load or inspect events; manage dead events."""
 
@@ -87,8 +91,6 @@ def load(
 
     Example: echo '{"type": "placed", "data": {"id": 17}}' | pgqpy event load orders
     """
-    from pgqpy.cli.event_load import load_events
-
     chosen = form or ("csv" if str(getattr(file, "name", "")).endswith(".csv") else "jsonl")
     with target.client() as client:
         count = load_events(client, queue, file, form=chosen, default_type=default_type)
@@ -107,8 +109,6 @@ def peek(target: Target, queue: str, *, limit: int, as_json: bool) -> None:
 
     Example: pgqpy event peek orders --limit 3
     """
-    from pgqpy.cli.event_peek import oldest
-
     with target.client() as client:
         rows = [found._asdict() for found in oldest(client, queue, limit)]
     show_rows(rows, EVENTS, as_json=as_json)
@@ -128,7 +128,6 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
 
     Example: pgqpy event tail orders -f
     """
-    from pgqpy.cli.event_peek import following, newest
 
     def show(found: Event) -> None:
         row = found._asdict()
@@ -156,58 +155,48 @@ def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
 
     Example: pgqpy event dead orders billing
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
         queries.consumer_info(client, queue, consumer)
         rows = [found._asdict() for found in client.get_dead_events(queue, consumer)]
     show_rows(rows, DEAD, as_json=as_json)
 
 
+def on_dead_events(command: DeadEventCommand) -> Callable[..., None]:
+    """Call the command with a client, a queue, a consumer and event ids; None means all."""
+
+    @click.argument("queue", shell_complete=complete.queues)
+    @click.argument("consumer", shell_complete=complete.consumers)
+    @click.argument("event_ids", nargs=-1, type=int)
+    @click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
+    @connected
+    @wraps(command)
+    def run(
+        target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
+    ) -> None:
+        if everything == bool(event_ids):
+            raise click.UsageError("name event ids, or all of them with --all")
+        with target.client() as client:
+            queries.consumer_info(client, queue, consumer)
+            command(client, queue, consumer, list(event_ids) or None)
+
+    return run
+
+
 @event.command()
-@click.argument("queue", shell_complete=complete.queues)
-@click.argument("consumer", shell_complete=complete.consumers)
-@click.argument("event_ids", nargs=-1, type=int)
-@click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
-@connected
-def revive(
-    target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
-) -> None:
+@on_dead_events
+def revive(client: Client, queue: str, consumer: str, event_ids: list[int] | None) -> None:
     """Move dead events to the consumer's retry queue; print their number.
 
     Example: pgqpy event revive orders billing 1042 1043
     """
-    chosen = _chosen(event_ids, everything=everything)
-    from pgqpy.cli import queries
-
-    with target.client() as client:
-        queries.consumer_info(client, queue, consumer)
-        click.echo(client.revive_dead_events(queue, consumer, chosen))
+    click.echo(client.revive_dead_events(queue, consumer, event_ids))
 
 
 @event.command()
-@click.argument("queue", shell_complete=complete.queues)
-@click.argument("consumer", shell_complete=complete.consumers)
-@click.argument("event_ids", nargs=-1, type=int)
-@click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
-@connected
-def delete(
-    target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
-) -> None:
+@on_dead_events
+def delete(client: Client, queue: str, consumer: str, event_ids: list[int] | None) -> None:
     """Delete dead events; print their number.
 
     Example: pgqpy event delete orders billing --all
     """
-    chosen = _chosen(event_ids, everything=everything)
-    from pgqpy.cli import queries
-
-    with target.client() as client:
-        queries.consumer_info(client, queue, consumer)
-        click.echo(client.delete_dead_events(queue, consumer, chosen))
-
-
-def _chosen(event_ids: tuple[int, ...], *, everything: bool) -> list[int] | None:
-    if everything == bool(event_ids):
-        msg = "name event ids, or all of them with --all"
-        raise click.UsageError(msg)
-    return list(event_ids) or None
+    click.echo(client.delete_dead_events(queue, consumer, event_ids))

@@ -15,7 +15,7 @@ from pgqpy.calls.bulk import FIELDS
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pgqpy import Client
 
@@ -30,7 +30,6 @@ class BadLine(click.ClickException):
 
     def __init__(self, line: int, problem: str) -> None:
         super().__init__(f"line {line}: {problem}; nothing was loaded")
-        self.line = line
 
 
 class TextLines:
@@ -57,7 +56,9 @@ def load_events(
     """Load all events of `file` (`form`: jsonl or csv) in one transaction; return their number."""
     lines = TextLines(file)
     read = read_csv if form == "csv" else read_json_lines
-    events = _with_progress_on_terminal(read(lines, default_type))
+    events = read(lines, default_type)
+    if sys.stderr.isatty():
+        events = with_progress(events)
     at = [0] * READ_AHEAD
     try:
         with client.transaction():
@@ -132,25 +133,15 @@ def _event(found: Record, line: int, default_type: str | None) -> Record:
 
 
 def _no_constant(name: str) -> None:
-    msg = f"{name} is not JSON"
-    raise ValueError(msg)
+    raise ValueError(f"{name} is not JSON")
 
 
-def _with_progress_on_terminal(events: Iterator[Record]) -> Iterator[Record]:
-    """Pass the events through; report the progress if stderr is a terminal."""
-    return with_progress(events, _say) if sys.stderr.isatty() else events
-
-
-def _say(count: int) -> None:
-    click.echo(f"{count} events read", err=True)
-
-
-def with_progress(events: Iterator[Record], say: Callable[[int], None]) -> Iterator[Record]:
-    """Pass the events through; report their count every `PROGRESS_EVERY` events and at the end."""
+def with_progress(events: Iterator[Record]) -> Iterator[Record]:
+    """Pass the events through; print their count every `PROGRESS_EVERY` events and at the end."""
     count = 0
     for count, event in enumerate(events, start=1):
         yield event
         if count % PROGRESS_EVERY == 0:
-            say(count)
+            click.echo(f"{count} events read", err=True)
     if count > PROGRESS_EVERY and count % PROGRESS_EVERY:
-        say(count)
+        click.echo(f"{count} events read", err=True)

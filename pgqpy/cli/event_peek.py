@@ -85,6 +85,5 @@ def _ticks(client: Client, queue: str, first: int | None = None) -> list[TickInf
     queries.queue_info(client, queue)
     ticks = client.get_tick_info(queue, first)
     if not ticks:
-        msg = f"queue {queue!r} has no tick: pgqpy doctor says more"
-        raise CorruptQueue(msg, queue=queue)
+        raise CorruptQueue(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
     return ticks

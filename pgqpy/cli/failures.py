@@ -6,9 +6,17 @@ import os
 import re
 import sys
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
+import psycopg
+
+from pgqpy.errors import PgqError
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
+
+    from pydantic import ValidationError
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -73,7 +81,7 @@ def _system_exit(exc: SystemExit) -> int:
 def _exit_code(exc: BaseException) -> int:
     if isinstance(exc, click.ClickException):
         return exc.exit_code
-    return USAGE if "ValidationError" in _names(exc) else FAILED
+    return USAGE if _is_about_settings(exc) else FAILED
 
 
 def explain(exc: BaseException) -> str:
@@ -100,47 +108,46 @@ def _message_and_remedy(exc: BaseException) -> tuple[str, str]:
     if isinstance(exc, click.ClickException):
         return exc.format_message(), ""
     if isinstance(exc, OSError):
-        text = f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc)
-        return text, ""
-    names = _names(exc)
-    if "PgqError" in names:
+        return f"{exc.filename}: {exc.strerror}" if exc.filename else str(exc), ""
+    if isinstance(exc, PgqError):
         return _pgqpy_message(exc)
-    # By name: importing psycopg and pydantic would slow every command down.
-    if type(exc).__module__.startswith("psycopg"):
+    if isinstance(exc, psycopg.Error):
         return _server_message(exc) or _psycopg_message(exc)
-    if "ValidationError" in names:
-        return _settings_message(exc), "set it by its option, or by its variable"
+    if _is_about_settings(exc):
+        from pgqpy.ticker.settings import problems
+
+        what = "wrong setting: " + "; ".join(problems(exc))
+        return what, "set it by its option, or by its variable"
     return f"{type(exc).__name__}: {exc}", _BUG
 
 
-def _pgqpy_message(exc: BaseException) -> tuple[str, str]:
-    by_server = _server_message(exc.__cause__) if exc.__cause__ else None
+def _pgqpy_message(exc: PgqError) -> tuple[str, str]:
+    remedy = exc.what_to_do
+    by_server = _server_message(exc.__cause__)
     if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
         # Both say the same; the server's message separates detail and hint.
-        return by_server[0], by_server[1] or str(getattr(exc, "what_to_do", ""))
-    remedy = str(getattr(exc, "what_to_do", ""))
+        return by_server[0], by_server[1] or remedy
     return (str(exc).removesuffix(f": {remedy}"), remedy) if remedy else (str(exc), "")
 
 
-def _server_message(exc: BaseException) -> tuple[str, str] | None:
-    diag = getattr(exc, "diag", None)
-    if diag is None or not diag.message_primary:
+def _server_message(exc: BaseException | None) -> tuple[str, str] | None:
+    if not (isinstance(exc, psycopg.Error) and exc.diag.message_primary):
         return None
+    diag = exc.diag
     detail = f" ({diag.message_detail.rstrip('.')})" if diag.message_detail else ""
     return f"{diag.message_primary}{detail}", diag.message_hint or ""
 
 
-def _psycopg_message(exc: BaseException) -> tuple[str, str]:
-    if "ProgrammingError" not in _names(exc):
+def _psycopg_message(exc: psycopg.Error) -> tuple[str, str]:
+    if not isinstance(exc, psycopg.ProgrammingError):
         return str(exc), ""
     # It quotes a part of a DSN that it cannot parse, which may be the password.
     return f"{type(exc).__name__} of psycopg, which may quote a password", _BUG
 
 
-def _settings_message(exc: Any) -> str:
-    from pgqpy.ticker.settings import problems
-
-    return "wrong setting: " + "; ".join(problems(exc))
+def _is_about_settings(exc: BaseException) -> TypeGuard[ValidationError]:
+    # By name: importing pydantic would slow every command down.
+    return "ValidationError" in _names(exc)
 
 
 def _usage(exc: click.UsageError) -> int:

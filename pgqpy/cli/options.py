@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pgqpy import Client, ConnectionFailed
+from pgqpy.client._sync import connect_pinned
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from psycopg import Connection
-
-    from pgqpy import Client
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 LOCK_TIMEOUT = "3s"  # of commands that only look
-COMMAND_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 @dataclass
@@ -34,11 +32,9 @@ class Target:
         """Open a client in autocommit mode; close it at the end of the block.
 
         With `only_looks`, a statement fails that waits for a lock for more than LOCK_TIMEOUT.
-        Raises SchemaNotTrusted if another role owns the schema pgq, unless `any_owner` is set.
+        Raises SchemaNotTrusted if another role owns the schema pgq; with `any_owner`, the command
+        checks that itself.
         """
-        from pgqpy import ConnectionFailed
-        from pgqpy.client._sync import connect_pinned
-
         try:
             client = connect_pinned(self.dsn, any_owner=any_owner)
         except ConnectionFailed as exc:
@@ -50,12 +46,6 @@ class Target:
                 timeout = "select set_config('lock_timeout', %s, false)"
                 client.connection.execute(timeout, [LOCK_TIMEOUT])
             yield client
-
-    @contextmanager
-    def connection(self, *, only_looks: bool = False) -> Iterator[Connection[Any]]:
-        """Open a connection whoever owns the schema pgq: the command checks the owner itself."""
-        with self.client(any_owner=True, only_looks=only_looks) as client:
-            yield client.connection
 
 
 def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

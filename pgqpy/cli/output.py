@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pgqpy.texts import escaped
+from pgqpy.texts import duration, escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NAMES = ("queue", "consumer", "field")  # headings of columns with names
 WIDEST = 100_000  # characters
-UNITS = ((86400, "d"), (3600, "h"), (60, "min"))  # seconds
 
 
 def show_rows(
@@ -37,22 +36,15 @@ def show_rows(
         _show_json(rows)
         return
     cells = [[as_text(row.get(field)) for field in columns.values()] for row in rows]
-    if sys.stdout.isatty():
-        _show_table(list(columns), cells, styles or {})
-    else:
-        _show_plain([list(columns), *cells])
+    _show(list(columns), cells, styles or {})
 
 
 def show_row(row: Row, *, as_json: bool) -> None:
     """Print one row, with a line for each field."""
     if as_json:
         _show_json(row)
-        return
-    cells = [[field, as_text(value)] for field, value in row.items()]
-    if sys.stdout.isatty():
-        _show_table(None, cells, {})
     else:
-        _show_plain(cells)
+        _show(None, [[field, as_text(value)] for field, value in row.items()], {})
 
 
 def show_json_line(row: Row) -> None:
@@ -77,22 +69,9 @@ def as_text(value: Any) -> str:
     return str(value)
 
 
-def interval_text(value: timedelta) -> str:
-    """Format an interval by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
-    seconds = value.total_seconds()
-    if abs(seconds) < 60:  # noqa: PLR2004  # a minute
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    sign, left, parts = "-" if seconds < 0 else "", round(abs(seconds)), []
-    for size, unit in (*UNITS, (1, "s")):
-        count, left = divmod(left, size)
-        if count:
-            parts.append(f"{count} {unit}")
-    return sign + " ".join(parts[:2])
-
-
 _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
     (bool, lambda value: "yes" if value else "no"),
-    (timedelta, interval_text),
+    (timedelta, duration),
     (datetime, lambda value: value.isoformat(sep=" ", timespec="seconds")),
     (float, "{:.1f}".format),
 )
@@ -123,9 +102,14 @@ def _show_plain(lines: Sequence[Sequence[str]]) -> None:
         click.echo("  ".join(padded).rstrip())
 
 
-def _show_table(
+def _show(
     headings: Sequence[str] | None, lines: Sequence[Sequence[str]], styles: Mapping[str, str]
 ) -> None:
+    plain = [headings, *lines] if headings else lines
+    if not sys.stdout.isatty():
+        _show_plain(plain)
+        return
+
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
@@ -142,6 +126,6 @@ def _show_table(
         table.add_row(*row, style=styles.get(line[0]))
     anywhere = console.options.update(width=WIDEST)
     if console.measure(table, options=anywhere).minimum > console.width:
-        _show_plain([list(columns), *lines] if headings else lines)  # the terminal wraps
+        _show_plain(plain)  # the terminal wraps
     else:
         console.print(table)

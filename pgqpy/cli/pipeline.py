@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pgqpy.cli.options import COMMAND_SETTINGS, connected
-
-if TYPE_CHECKING:
-    from pgqpy.cli.options import Target
+from pgqpy.cli.options import Target, connected
+from pgqpy.errors import InvalidArgument
 
 FORMATS = ("parquet", "json", "console")
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def pipeline() -> None:
     """Stream a queue's events to files, with Spark."""
 
@@ -42,10 +40,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 @click.option("--bad-to", metavar="DIR", help="Folder for bad records.  [default: PATH/_bad]")
 @click.option("--once", is_flag=True, help="Write the available events, then end.")
 @click.option(
-    "--every",
-    metavar="TIME",
-    callback=_interval,
-    help="500ms, 10s, 5min.  [default: 10s]",
+    "--every", metavar="TIME", callback=_interval, help="500ms, 10s, 5min.  [default: 10s]"
 )
 @click.option(
     "--type", "types", multiple=True, metavar="TYPE", help="Read this type only; may be repeated."
@@ -72,7 +67,6 @@ def run(target: Target, **options: Any) -> None:
 
     Example: pgqpy pipeline run --queue orders --to lake --schema 'id INT, total DECIMAL(10,2)'
     """
-    from pgqpy.errors import InvalidArgument
     from pgqpy.pipeline import PipelineOptions, run_pipeline
 
     try:
@@ -83,15 +77,15 @@ def run(target: Target, **options: Any) -> None:
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options that were set; UsageError if two exclude each other."""
-    given = {name: value for name, value in options.items() if value not in (None, False, ())}
-    console = given["format"] == "console"
-    if not console and "to" not in given:
+    chosen = {name: value for name, value in options.items() if value not in (None, False, ())}
+    console = chosen["format"] == "console"
+    if not console and "to" not in chosen:
         raise click.UsageError("--to is missing: name a folder, or use --format console")
-    if console and given.keys() & {"to", "bad_to"}:
+    if console and chosen.keys() & {"to", "bad_to"}:
         raise click.UsageError("--format console writes to the terminal: remove --to and --bad-to")
-    if given.keys() >= {"once", "every"}:
+    if chosen.keys() >= {"once", "every"}:
         raise click.UsageError("--once and --every exclude each other")
-    return given
+    return chosen
 
 
 def _say(text: str) -> None:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from psycopg.rows import dict_row, tuple_row
+from psycopg.rows import dict_row
 
 from pgqpy import locks
 from pgqpy.errors import ConsumerNotFound, NotSupported, QueueNotFound
 
 if TYPE_CHECKING:
     from psycopg import Connection
-    from typing_extensions import LiteralString
 
     from pgqpy import Client
     from pgqpy.records import ConsumerInfo, QueueInfo
 
 # Settings that get_queue_info does not return; every role may read pgq.queue.
-SETTINGS: LiteralString = """
+SETTINGS = """
     select queue_per_tx_limit, queue_disable_insert, queue_extra_maint
     from pgq.queue where queue_name = %s
 """
@@ -30,6 +29,13 @@ def queue_info(client: Client, name: str) -> QueueInfo:
     raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
 
 
+def queue_details(client: Client, name: str) -> dict[str, Any]:
+    """Return the queue with all its settings; QueueNotFound if there is none."""
+    info = queue_info(client, name)._asdict()
+    with client.connection.cursor(row_factory=dict_row) as cursor:
+        return info | (cursor.execute(SETTINGS, [name]).fetchone() or {})
+
+
 def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     """Return the consumer on the queue; QueueNotFound or ConsumerNotFound if there is none."""
     queue_info(client, queue)
@@ -38,12 +44,6 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     raise ConsumerNotFound(
         ConsumerNotFound.words.format(queue=queue, consumer=name), queue=queue, consumer=name
     )
-
-
-def one(connection: Connection[Any], query: LiteralString, params: list[Any]) -> dict[str, Any]:
-    """Return the first row as a dict; an empty dict if there is none."""
-    with connection.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query, params).fetchone() or {}
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, Any]]:
@@ -72,9 +72,6 @@ def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
 
 def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the session that runs each consumer; fields hidden from this role are None."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(locks.RUNNING).fetchall()
-    return {
-        (queue, consumer): {"pid": pid, "host": host, "application": application}
-        for queue, consumer, pid, application, host in rows
-    }
+    return {(row.pop("queue_name"), row.pop("consumer_name")): row for row in rows}

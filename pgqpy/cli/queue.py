@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy.cli import complete
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option, on_terminal
+from pgqpy.cli import complete, queries
+from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pgqpy import Client
-    from pgqpy.cli.options import Target
 
 LIST = {
     "queue": "queue_name",
@@ -25,7 +24,6 @@ LIST = {
     "rotation": "queue_rotation_period",
     "paused": "queue_ticker_paused",
 }
-
 CONSUMERS = {
     "consumer": "consumer_name",
     "lag": "lag",
@@ -46,7 +44,7 @@ def split_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def queue() -> None:
     """Create, configure, inspect or drop queues."""
 
@@ -101,8 +99,7 @@ def _ask_to_drop(client: Client, name: str) -> bool:
     names = ", ".join(consumers)
     question = f"Queue {name} has consumers ({names}). Drop it with the events they have not read?"
     if not click.confirm(question, err=True):
-        msg = "nothing was dropped"
-        raise click.ClickException(msg)
+        raise click.ClickException("nothing was dropped")
     return True
 
 
@@ -128,17 +125,14 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
 
     Example: pgqpy queue show orders
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
-        row: dict[str, Any] = queries.queue_info(client, name)._asdict()
-        row |= queries.one(client.connection, queries.SETTINGS, [name])
+        row = queries.queue_details(client, name)
         consumers = [info._asdict() for info in client.get_consumer_info(name)]
     if as_json:
         show_row({**row, "consumers": consumers}, as_json=True)
-        return
-    show_row(row, as_json=False)
-    show_rows(consumers, CONSUMERS, as_json=False)
+    else:
+        show_row(row, as_json=False)
+        show_rows(consumers, CONSUMERS, as_json=False)
 
 
 @queue.command("set")

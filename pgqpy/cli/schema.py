@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 import click
+import psycopg
 
-from pgqpy.cli import complete
-from pgqpy.cli.options import COMMAND_SETTINGS, connected, json_option
+from pgqpy import Client, DatabaseRestored, PgqError
+from pgqpy import install as installer
+from pgqpy.cli import complete, queries
+from pgqpy.cli.failures import explain
+from pgqpy.cli.options import Target, connected, json_option
 from pgqpy.cli.output import show_row
-
-if TYPE_CHECKING:
-    from pgqpy import Client
-    from pgqpy.cli.options import Target
-
-ADVICE = {
-    "missing": "not installed: pgqpy schema install",
-    "extension": "the extension pgq is installed: pgqpy's client works with it",
-    "foreign": "the schema pgq here is not pgqpy's: rename or drop it",
-    "empty": "tables without their rows, as a schema-only dump restores them: "
-    "pgqpy schema uninstall, then pgqpy schema install",
-    "old": "older than this pgqpy: pgqpy schema upgrade",
-    "newer": "newer than this pgqpy: pip install --upgrade pgqpy",
-}
+from pgqpy.manifest import print_sql
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def schema() -> None:
     """Install, upgrade, inspect or remove the engine, which is the schema pgq."""
 
@@ -40,10 +30,8 @@ def install(target: Target) -> None:
 
     Example: pgqpy --dsn postgresql://localhost/shop schema install
     """
-    from pgqpy import install as installer
-
-    with target.connection() as connection:
-        version = installer.install(connection)
+    with target.client(any_owner=True) as client:
+        version = installer.install(client.connection)
     click.echo(f"schema pgq is at version {version}", err=True)
 
 
@@ -56,11 +44,9 @@ def upgrade(target: Target) -> None:
 
     Example: pgqpy schema upgrade
     """
-    from pgqpy import install as installer
-
-    with target.connection() as connection:
-        before = installer.status(connection).installed
-        version = installer.upgrade(connection)
+    with target.client(any_owner=True) as client:
+        before = installer.status(client.connection).installed
+        version = installer.upgrade(client.connection)
     was = "was already" if before == version else f"went from {before} and is"
     click.echo(f"schema pgq {was} at version {version}", err=True)
 
@@ -68,26 +54,25 @@ def upgrade(target: Target) -> None:
 @schema.command()
 @json_option
 @connected
-@click.pass_context
-def status(ctx: click.Context, target: Target, *, as_json: bool) -> None:
+def status(target: Target, *, as_json: bool) -> int:
     """Show the installed version and the version of this pgqpy.
 
     Exit code 1 unless both are the same.
 
     Example: pgqpy schema status --json
     """
-    from pgqpy import install as installer
-
-    with target.connection() as connection:
-        found = installer.status(connection)
+    with target.client(any_owner=True) as client:
+        found = installer.status(client.connection)
     row = {**asdict(found), "state": found.state}
     del row["untrusted"]  # a sentence, for stderr
     show_row(row, as_json=as_json)
     if found.untrusted is not None:
         click.echo(str(found.untrusted), err=True)
-    elif found.state in ADVICE:
-        click.echo(ADVICE[found.state], err=True)
-    ctx.exit(0 if found.state == "current" else 1)
+    elif found.problem is not None:
+        click.echo("; ".join(found.problem), err=True)
+    elif found.extension is not None:
+        click.echo("the extension pgq is installed: pgqpy's client works with it", err=True)
+    return 0 if found.state == "current" else 1
 
 
 @schema.command("print")
@@ -96,8 +81,6 @@ def print_() -> None:
 
     Example: pgqpy schema print | psql postgresql://localhost/shop
     """
-    from pgqpy.manifest import print_sql
-
     click.echo(print_sql(), nl=False)
 
 
@@ -110,10 +93,8 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 
     Example: pgqpy schema uninstall --force --roles
     """
-    from pgqpy import install as installer
-
-    with target.connection() as connection:
-        gone = installer.uninstall(connection, force=force, roles=roles)
+    with target.client(any_owner=True) as client:
+        gone = installer.uninstall(client.connection, force=force, roles=roles)
     click.echo(f"dropped the schema pgq with {gone.queues} queue(s)", err=True)
     if gone.dropped_roles:
         click.echo(f"dropped the roles {', '.join(gone.dropped_roles)}", err=True)
@@ -125,16 +106,13 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 @schema.command()
 @click.argument("queues", nargs=-1, shell_complete=complete.queues)
 @connected
-@click.pass_context
-def repair(ctx: click.Context, target: Target, queues: tuple[str, ...]) -> None:
+def repair(target: Target, queues: tuple[str, ...]) -> int:
     """Repair queues after a restore into a cluster with smaller transaction ids.
 
     Such queues refuse to tick (error PQ012). Without QUEUES, all of them are repaired.
 
     Example: pgqpy schema repair
     """
-    from pgqpy.cli import queries
-
     with target.client() as client:
         chosen = [queries.queue_info(client, name).queue_name for name in queues]
         chosen = chosen or [info.queue_name for info in client.get_queue_info()]
@@ -142,19 +120,15 @@ def repair(ctx: click.Context, target: Target, queues: tuple[str, ...]) -> None:
         repaired = [_repair_queue(client, name) for name in refusing]
     if not refusing:
         click.echo("no queue needs a repair", err=True)
-    ctx.exit(0 if all(repaired) else 1)
+    return 0 if all(repaired) else 1
 
 
 def _refuses_to_tick(client: Client, name: str) -> bool:
     """Say whether a tick of the queue fails with PQ012. The trial tick is rolled back."""
-    from psycopg import Rollback
-
-    from pgqpy.errors import DatabaseRestored
-
     try:
         with client.transaction():
             client.tick_queue(name)
-            raise Rollback
+            raise psycopg.Rollback
     except DatabaseRestored:
         return True
     return False
@@ -162,11 +136,6 @@ def _refuses_to_tick(client: Client, name: str) -> bool:
 
 def _repair_queue(client: Client, name: str) -> bool:
     """Repair one queue; say whether that succeeded. A failure does not stop the others."""
-    import psycopg
-
-    from pgqpy.cli.failures import explain
-    from pgqpy.errors import PgqError
-
     try:
         kept = client.repair_queue(name)
     except (PgqError, psycopg.Error) as exc:

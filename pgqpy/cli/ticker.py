@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from pgqpy.cli.options import COMMAND_SETTINGS, json_option, pass_target
-
-if TYPE_CHECKING:
-    from pgqpy.cli.options import Target
+from pgqpy.cli.options import Target, json_option, pass_target
 
 
-@click.group(context_settings=COMMAND_SETTINGS)
+@click.group()
 def ticker() -> None:
     """Run the daemon that ticks, retries and rotates, or show its status."""
 
@@ -23,7 +20,7 @@ def ticker() -> None:
 @click.option("--tick-interval", type=float, help="Seconds from a tick to the next poll.")
 @click.option("--idle-poll-interval", type=float, help="Seconds between polls while idle.")
 @click.option("--retry-period", type=float, help="Seconds between moves of due retries.")
-@click.option("--maint-period", type=float, help="Seconds between rotations and clean-ups.")
+@click.option("--maint-period", type=float, help="Seconds between rotations.")
 @click.option("--due-period", type=float, help="Seconds between checks of idle queues.")
 @click.option("--gauge-period", type=float, help="Seconds between readings of lag for /metrics.")
 @click.option("--health-limit", type=float, help="Seconds without a poll before /healthz fails.")
@@ -32,8 +29,7 @@ def ticker() -> None:
 @click.option("--log-format", type=click.Choice(["console", "json"]))
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 @pass_target
-@click.pass_context
-def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options: Any) -> None:
+def run(target: Target, /, dsns: tuple[str, ...], **options: Any) -> int:
     """Tick, retry and maintain the queues of one or more databases, until SIGTERM or Ctrl-C.
 
     A second daemon stands by and takes over. Each option is also a variable, such as
@@ -46,15 +42,14 @@ def run(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], **options:
 
     set_options = {name: value for name, value in options.items() if value is not None}
     settings = TickerSettings(**set_options, **_databases(target, dsns))
-    ctx.exit(run_ticker(settings))
+    return run_ticker(settings)
 
 
 @ticker.command("status")
 @click.option("--dsn", "dsns", multiple=True, metavar="DSN", help="A database; may be repeated.")
 @json_option
 @pass_target
-@click.pass_context
-def status(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], *, as_json: bool) -> None:
+def status(target: Target, /, dsns: tuple[str, ...], *, as_json: bool) -> int:
     """Show the ticker of each database, and whether every queue gets its ticks.
 
     Exit code 1 if a queue is late, is left out or has no ticker, or a database does not answer.
@@ -66,7 +61,7 @@ def status(ctx: click.Context, target: Target, /, dsns: tuple[str, ...], *, as_j
     from pgqpy.ticker.settings import TickerSettings
 
     settings = TickerSettings(**_databases(target, dsns))
-    ctx.exit(0 if show_status(settings.databases, as_json=as_json) else 1)
+    return 0 if show_status(settings.databases, as_json=as_json) else 1
 
 
 def _databases(target: Target, dsns: tuple[str, ...]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy import Client, connect
 from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.pgbench import transactions, workload
@@ -17,6 +16,7 @@ from pgqpy.demo.view import Figures, View
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pgqpy import Client
     from pgqpy.demo.database import DemoDatabase
     from pgqpy.demo.processes import Child
 
@@ -54,9 +54,11 @@ class Outcome(NamedTuple):
     killed_at: float  # Unix time by the server's clock
 
 
-def play(database: DemoDatabase, view: View, *, seconds: int, clients: int) -> Outcome:
+def play(
+    database: DemoDatabase, view: View, client: Client, *, seconds: int, clients: int
+) -> Outcome:
     """Play the scenario. Every process that it starts has ended when it returns or raises."""
-    with connect(database.dsn) as client, ExitStack() as children:
+    with ExitStack() as children:
         return _Scenario(database, view, client, children).play(seconds, clients)
 
 

@@ -6,13 +6,11 @@ import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pgqpy.demo.balances import QUEUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pgqpy.demo.database import DemoDatabase
     from pgqpy.demo.processes import Child
     from pgqpy.demo.view import View
@@ -25,18 +23,8 @@ SCHEMA = "account INT, branch INT, delta INT"
 BranchSums = dict[int, tuple[int, int]]  # by branch: the number of events, the sum of their amounts
 
 
-class Spark(NamedTuple):
-    """What the demo needs of Spark. The caller makes it: the demo may not import pgqpy.spark."""
-
-    missing: str  # how to install what is missing; empty if nothing is
-    branch_sums: Callable[[str], BranchSums]  # by the path of a parquet folder
-
-
-def write_parquet(database: DemoDatabase, view: View, spark: Spark) -> BranchSums | None:
-    """Run a pipeline that writes all events; return sums by branch, None without Spark."""
-    if spark.missing:
-        view.say(f"the Spark step is skipped: {spark.missing}")
-        return None
+def write_parquet(database: DemoDatabase, view: View) -> BranchSums:
+    """Run a pipeline that writes all events; return what the files contain, by branch."""
     view.say("Spark starts, and reads the same events into parquet")
     with TemporaryDirectory(prefix="pgqpy-lake-") as folder:
         lake = Path(folder) / LAKE
@@ -44,7 +32,7 @@ def write_parquet(database: DemoDatabase, view: View, spark: Spark) -> BranchSum
         began = time.monotonic()
         _run(database.start("pipeline", command, SPARK_LOCAL_DIRS=folder))
         view.say(f"Spark has ended after {time.monotonic() - began:.1f} s, all told")
-        return spark.branch_sums(str(lake))
+        return _branch_sums(lake)
 
 
 def _run(child: Child) -> None:
@@ -56,3 +44,14 @@ def _run(child: Child) -> None:
             child.stop()
     if code:
         raise child.failure(f"ended with exit code {code}")
+
+
+def _branch_sums(lake: Path) -> BranchSums:
+    """Read the parquet files without Spark."""
+    import pyarrow.dataset as ds  # noqa: PLC0415  # installed with Spark
+
+    transfers = ds.dataset(lake, format="parquet", partitioning="hive").to_table(
+        ["branch", "delta"]
+    )
+    sums = transfers.group_by("branch").aggregate([("delta", "count"), ("delta", "sum")])
+    return {row["branch"]: (row["delta_count"], row["delta_sum"]) for row in sums.to_pylist()}

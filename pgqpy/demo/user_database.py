@@ -10,7 +10,6 @@ from psycopg import sql
 from pgqpy.client._sync import connect_pinned
 from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import QUEUE
-from pgqpy.demo.connection import SCHEMA
 from pgqpy.errors import InstallRefused, QueueNotFound
 from pgqpy.install import Status, install, status, uninstall
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
+SCHEMA = "pgqpy_demo"
 LOCK = (7366513, 7)  # a session advisory lock: one demo in a database at a time
 COMMENT = "made by pgqpy demo, which drops it at its end"
 MAKE_SCHEMA = "create schema pgqpy_demo; comment on schema pgqpy_demo is {}"
@@ -64,9 +64,8 @@ def _check(before: Status) -> None:
     """Raise DemoFailed unless the schema pgq has this version, or can be installed."""
     if before.state == "extension":
         raise DemoFailed("this database has the extension pgq: take another one for the demo")
-    if before.state in ("old", "newer", "foreign", "empty"):
-        what = f"the schema pgq here is {before.state}"
-        raise DemoFailed(f"{what}: pgqpy schema status says more, or take another database")
+    if before.problem is not None and before.state != "missing":
+        raise DemoFailed("; ".join((*before.problem, "or take another database")))
 
 
 def _remove_leftovers(connection: Connection[Any]) -> None:

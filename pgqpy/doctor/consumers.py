@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Check, Finding, rough
+from pgqpy.doctor.finding import Finding, Level, Row
+from pgqpy.texts import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from typing_extensions import LiteralString
 
-    from pgqpy.doctor.finding import Level, Row
 
 LEAST_LAG = timedelta(minutes=10)  # a smaller one is never a failure
 QUIET = timedelta(minutes=1)
@@ -40,8 +40,8 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
             f"consumer {consumer} blocks the rotation of queue {queue}: "
-            f"{rough(row['lag'])} behind, {row['pending_events']} pending events, "
-            f"last seen {rough(row['last_seen'])} ago"
+            f"{duration(row['lag'])} behind, {row['pending_events']} pending events, "
+            f"last seen {duration(row['last_seen'])} ago"
         )
         remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
         yield Finding("fail", "consumer", what, remedy)
@@ -76,12 +76,12 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
     idle = [row for row in rows if not row["runs"] and _unattended(row) > QUIET]
     for row in idle:
         queue, consumer = row["queue_name"], row["consumer_name"]
-        seen = f"last seen {rough(row['last_seen'])} ago"
+        seen = f"last seen {duration(row['last_seen'])} ago"
         batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
         what = (
             f"no session runs consumer {consumer} of queue {queue}: "
             f"{row['pending_events']} event(s) wait, "
-            f"the oldest for {rough(row['waited'])}; {batch} {seen}"
+            f"the oldest for {duration(row['waited'])}; {batch} {seen}"
         )
         # A program without the lock looks the same while it processes a long batch.
         level: Level = "fail" if _unattended(row) > GONE else "warn"
@@ -116,7 +116,7 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
         if row["overdue"] > RETRY_SLACK:
             what = (
                 f"{row['due']} retry event(s) for consumer {consumer} of {queue} are due, "
-                f"the oldest since {rough(row['overdue'])}"
+                f"the oldest since {duration(row['overdue'])}"
             )
             yield Finding("fail", "retry", what, "pgqpy ticker run puts them back")
         # One such event may be bad data; many mean a bad handler.
@@ -150,11 +150,3 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
             " --all retries them, pgqpy event delete deletes them"
         )
         yield Finding("warn", "dead", what, remedy)
-
-
-CHECKS = (
-    Check("consumer", CONSUMERS, judge_consumers),
-    Check("running", RUNNING, judge_running),
-    Check("retry", RETRIES, judge_retries),
-    Check("dead", DEAD, judge_dead),
-)

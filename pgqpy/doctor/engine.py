@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Check, Finding
+from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pgqpy.doctor.finding import Row
     from pgqpy.install import Status
 
 
@@ -19,28 +18,8 @@ def judge_schema(found: Status) -> Iterator[Finding]:
         what = f"{why.what}, so nothing else was looked at"
         yield Finding("fail", "owner", what, why.what_to_do)
         return
-    installed, shipped = found.installed, found.shipped
-    problems = {
-        "missing": ("there is no schema pgq in this database", "pgqpy schema install"),
-        "old": (
-            f"the schema is version {installed}, this pgqpy's is {shipped}",
-            "pgqpy schema upgrade",
-        ),
-        "newer": (
-            f"the schema is version {installed}, newer than this pgqpy's {shipped}",
-            "pip install --upgrade pgqpy",
-        ),
-        "foreign": (
-            "the schema pgq here is not pgqpy's",
-            "rename or drop it, then pgqpy schema install",
-        ),
-        "empty": (
-            "the schema pgq has its tables without their rows, as a schema-only dump restores them",
-            "pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data",
-        ),
-    }
-    if found.state in problems:
-        yield Finding("fail", "schema", *problems[found.state])
+    if found.problem is not None:
+        yield Finding("fail", "schema", *found.problem)
     elif found.extension is not None:
         what = (
             f"the extension pgq {found.extension} is here instead of pgqpy's engine: pgqpy's "
@@ -48,7 +27,7 @@ def judge_schema(found: Status) -> Iterator[Finding]:
         )
         yield Finding("ok", "extension", what)
     else:
-        yield Finding("ok", "schema", f"schema pgq version {installed}, as this pgqpy's")
+        yield Finding("ok", "schema", f"schema pgq version {found.installed}, as this pgqpy's")
 
 
 SERVER = """
@@ -166,11 +145,3 @@ def judge_positions(rows: list[Row]) -> Iterator[Finding]:
         what = f"consumer {consumer} of {queue} is at tick {row['sub_last_tick']}, which is missing"
         remedy = f"pgqpy consumer register {queue} {consumer} --at TICK sets it to one that exists"
         yield Finding("fail", "position", what, remedy)
-
-
-CHECKS = (
-    Check("server", SERVER, judge_server),
-    Check("rights", RIGHTS, judge_rights),
-    Check("restored", RESTORED, judge_restored),
-    Check("position", POSITIONS, judge_positions),
-)

@@ -3,22 +3,54 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import consumers, engine, horizon, lock_holders, queues, ticker
-from pgqpy.doctor.finding import Check, Finding
+from pgqpy.doctor import blockers, consumers, engine, queues
+from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from psycopg import Connection
+    from typing_extensions import LiteralString
 
 LONG_TRANSACTION = timedelta(minutes=5)
 NOT_CHECKED = ("missing", "foreign", "empty", "untrusted")
+
+
+class Check(NamedTuple):
+    """A query, and the pure function that turns its rows into findings."""
+
+    name: str
+    query: LiteralString
+    judge: Callable[[list[Row]], Iterator[Finding]]
+
+
+def checks(limit: timedelta) -> tuple[Check, ...]:
+    """Return the checks in their order; an open transaction older than `limit` is a failure."""
+    judge_transactions = partial(blockers.judge_transactions, limit=limit)
+    return (
+        Check("server", engine.SERVER, engine.judge_server),
+        Check("rights", engine.RIGHTS, engine.judge_rights),
+        Check("restored", engine.RESTORED, engine.judge_restored),
+        Check("position", engine.POSITIONS, engine.judge_positions),
+        Check("ticker", queues.TICKS, queues.judge_ticks),
+        Check("paused", queues.SWITCHES, queues.judge_switches),
+        Check("rotation", queues.ROTATION, queues.judge_rotation),
+        Check("stage", queues.STAGES, queues.judge_stages),
+        Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
+        Check("running", consumers.RUNNING, consumers.judge_running),
+        Check("retry", consumers.RETRIES, consumers.judge_retries),
+        Check("dead", consumers.DEAD, consumers.judge_dead),
+        Check("lock", blockers.HELD, blockers.judge_held),
+        Check("transaction", blockers.TRANSACTIONS, judge_transactions),
+        Check("slot", blockers.SLOTS, blockers.judge_slots),
+    )
 
 
 def examine(
@@ -32,14 +64,7 @@ def examine(
     yield from engine.judge_schema(found)
     if found.state in NOT_CHECKED:
         return
-    for check in (
-        *engine.CHECKS,
-        *ticker.CHECKS,
-        *queues.CHECKS,
-        *consumers.CHECKS,
-        *lock_holders.CHECKS,
-        *horizon.checks(long_transaction),
-    ):
+    for check in checks(long_transaction):
         yield from _run(connection, check)
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from pgqpy.client._trust import not_trusted
-from pgqpy.doctor import Finding, consumers, engine, horizon, queues
-from pgqpy.doctor.finding import rough
+from pgqpy.doctor import Finding, blockers, consumers, engine, queues
 from pgqpy.install import ROLES, Status
 
 STRANGER = not_trusted("schema pgq", "mallory", "app", "shop", whole=True)
@@ -192,7 +191,7 @@ def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
 
 @pytest.mark.parametrize(("age", "level"), [(SECOND, "ok"), (MINUTE, "warn"), (6 * MINUTE, "fail")])
 def test_long_transactions_are_named(age: timedelta, level: str) -> None:
-    found = only(horizon.judge_transactions([transaction(age)], limit=5 * MINUTE))
+    found = only(blockers.judge_transactions([transaction(age)], limit=5 * MINUTE))
     assert found.level == level
     assert "pid 7 (user app, psql, idle)" in found.what
 
@@ -202,7 +201,7 @@ def test_a_role_that_sees_only_its_own_transactions_gets_one_skipped_finding(
     age: timedelta | None,
 ) -> None:
     row = transaction(age) if age else {"role": "app", "sees_all": False, "who": None}
-    found = only(horizon.judge_transactions([{**row, "sees_all": False}], limit=5 * MINUTE))
+    found = only(blockers.judge_transactions([{**row, "sees_all": False}], limit=5 * MINUTE))
     assert found.level == "skipped"
     assert ("pid 7" if age else "none is open") in found.what
     assert "cannot see those of others" in found.what
@@ -211,7 +210,7 @@ def test_a_role_that_sees_only_its_own_transactions_gets_one_skipped_finding(
 
 def test_prepared_transactions_have_their_own_remedy() -> None:
     row = transaction(HOUR, "prepared transaction a b")
-    found = only(horizon.judge_transactions([row], limit=MINUTE))
+    found = only(blockers.judge_transactions([row], limit=MINUTE))
     assert "prepared transaction a b" in found.what
     assert "rollback prepared" in found.remedy
 
@@ -222,16 +221,8 @@ def test_slots_that_nobody_uses_or_that_lag_are_named() -> None:
         {"slot_name": "lost", "active": False, "xids": 5},
         {"slot_name": "late", "active": True, "xids": 2_000_000},
     ]
-    found = list(horizon.judge_slots(rows))
+    found = list(blockers.judge_slots(rows))
     assert [(each.level, each.what.split()[2]) for each in found] == [
         ("warn", "lost"),
         ("fail", "late"),
     ]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (9000, "2.5 h"), (86400 * 3, "3 days")],
-)
-def test_durations_are_rough(value: Any, text: str) -> None:
-    assert rough(timedelta(seconds=value)) == text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import pgqpy
-from pgqpy.doctor import ticker
+from pgqpy.doctor import queues
 from tests.cli.support import Connect, Connection, Examine
 from tests.cli.test_doctor_checks import only
 
@@ -25,7 +25,7 @@ def queue(**change: object) -> dict[str, object]:
         "ticker_lag": SECOND,
         "ev_new": 0,
         "untouched": False,
-        "leader": None,
+        "ticker": None,
         "extension": False,
         **change,
     }
@@ -34,16 +34,16 @@ def queue(**change: object) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("change", "level"),
     [
-        ({"leader": 7}, "ok"),
+        ({"ticker": 7}, "ok"),
         ({}, "warn"),  # perhaps pgqd ticks
         ({"untouched": True}, "fail"),
-        ({"untouched": True, "leader": 7}, "ok"),
+        ({"untouched": True, "ticker": 7}, "ok"),
         ({"ticker_lag": 2 * MINUTE}, "warn"),  # an idle queue may wait that long
         ({"ticker_lag": 3 * MINUTE}, "fail"),
-        ({"ticker_lag": 3 * MINUTE, "leader": 7}, "fail"),
+        ({"ticker_lag": 3 * MINUTE, "ticker": 7}, "fail"),
         ({"ticker_lag": 10 * SECOND, "ev_new": 5}, "warn"),
         ({"ticker_lag": 20 * SECOND, "ev_new": 5}, "fail"),
-        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "leader": 7}, "fail"),
+        ({"ticker_lag": 20 * SECOND, "ev_new": 5, "ticker": 7}, "fail"),
         ({"ticker_lag": None}, "fail"),
         ({"ticker_lag": HOUR, "ev_new": 5, "paused": True}, "ok"),
         ({"external": True}, "ok"),
@@ -54,41 +54,41 @@ def queue(**change: object) -> dict[str, object]:
         ({"ticker_lag": None, "external": True}, "warn"),
         ({"extension": True}, "ok"),  # pgqd ticks
         ({"queue_name": None}, "ok"),
-        ({"queue_name": None, "leader": 7}, "ok"),
+        ({"queue_name": None, "ticker": 7}, "ok"),
     ],
 )
 def test_ticks(change: dict[str, Any], level: str) -> None:
-    assert only(ticker.judge_ticks([queue(**change)])).level == level
+    assert only(queues.judge_ticks([queue(**change)])).level == level
 
 
 def test_an_external_ticker_that_does_not_tick_is_reported_beside_pgqpys_ticker() -> None:
     rows = [
-        queue(leader="pid 7"),
+        queue(ticker="pid 7"),
         queue(queue_name="copy", ticker_lag=HOUR, ev_new=2, external=True),
     ]
-    warned, fine = ticker.judge_ticks(rows)
+    warned, fine = queues.judge_ticks(rows)
     assert (warned.level, fine.level) == ("warn", "ok")
     assert "the external ticker of queue copy does not tick" in warned.what
-    assert "the last tick of queue copy is 60 min old, 2 event(s) wait" in warned.what
+    assert "the last tick of queue copy is 1 h old, 2 event(s) wait" in warned.what
     assert "pgqpy queue set copy external_ticker=false" in warned.remedy
     assert "every other queue is ticked in time" in fine.what
 
 
 def test_many_late_queues_are_one_failure_without_a_ticker() -> None:
     rows = [queue(queue_name=f"q{number}", ticker_lag=HOUR) for number in range(8)]
-    found = only(ticker.judge_ticks(rows))
+    found = only(queues.judge_ticks(rows))
     assert "and 3 more" in found.what
     assert found.remedy == "pgqpy ticker run"
 
 
 def test_a_late_queue_beside_a_ticker_is_named() -> None:
     rows = [
-        queue(leader="pid 7"),
-        queue(queue_name="bad", leader="pid 7", ticker_lag=HOUR, ev_new=2),
+        queue(ticker="pid 7"),
+        queue(queue_name="bad", ticker="pid 7", ticker_lag=HOUR, ev_new=2),
     ]
-    found = only(ticker.judge_ticks(rows))
+    found = only(queues.judge_ticks(rows))
     assert "pid 7" in found.what
-    assert "queue bad is 60 min old, 2 event(s) wait" in found.what
+    assert "queue bad is 1 h old, 2 event(s) wait" in found.what
 
 
 def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connection) -> None:
@@ -98,7 +98,7 @@ def test_no_ticker(examine: Examine, client: pgqpy.Client, connection: Connectio
     code, worst = examine()
     assert code == 1
     assert worst["ticker"][0] == "fail"
-    for words in ("no ticker", "orders", "60 min old", "1 event(s) wait", "pgqpy ticker run"):
+    for words in ("no ticker", "orders", "is 1 h", "1 event(s) wait", "pgqpy ticker run"):
         assert words in worst["ticker"][1]
 
 
@@ -106,15 +106,15 @@ def test_ticker_that_leaves_one_queue_out(
     examine: Examine, client: pgqpy.Client, connect: Connect
 ) -> None:
     client.create_queue("orders")
-    leader = connect(application_name="leader")
-    leader.execute("select pg_advisory_lock(7366513, 0)")
-    pid = leader.info.backend_pid
-    who = f"leader, server process {pid}, role postgres"
+    daemon = connect(application_name="a daemon")
+    daemon.execute("select pg_advisory_lock(7366513, 0)")
+    pid = daemon.info.backend_pid
+    who = f"a daemon, server process {pid}, role postgres"
     assert examine()[1]["ticker"] == (
         "ok",
         f"a ticker runs ({who}), every queue is ticked in time; \n",
     )
-    leader.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
+    daemon.execute("update pgq.tick set tick_time = now() - interval '1 hour'")
     code, worst = examine()
     assert code == 1
     assert f"server process {pid}" in worst["ticker"][1]
@@ -127,15 +127,15 @@ def test_an_external_ticker_that_does_not_tick(
     client.create_queue("orders")
     client.create_queue("copy")
     client.set_queue_config("copy", "external_ticker", "true")
-    leader = connect()
-    leader.execute("select pg_advisory_lock(7366513, 0)")
+    daemon = connect()
+    daemon.execute("select pg_advisory_lock(7366513, 0)")
     assert examine()[1]["ticker"][0] == "ok"
     client.insert_event("copy", "type", "data")
-    leader.execute(
+    daemon.execute(
         "update pgq.tick set tick_time = now() - interval '1 hour' from pgq.queue"
         " where queue_id = tick_queue and queue_name = 'copy'"
     )
     code, worst = examine()
     assert (code, worst["ticker"][0]) == (0, "warn")
-    for words in ("external ticker of queue copy", "60 min old", "external_ticker=false"):
+    for words in ("external ticker of queue copy", "is 1 h", "external_ticker=false"):
         assert words in worst["ticker"][1]

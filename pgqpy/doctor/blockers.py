@@ -1,20 +1,62 @@
-"""Checks of transactions and replication slots that hold xmin back and delay rotation."""
+"""Checks of what holds others up: advisory locks, old transactions, replication slots."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Check, Finding, rough
+from pgqpy import locks
+from pgqpy.doctor.finding import Finding, Level, Row
+from pgqpy.texts import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import timedelta
 
-    from pgqpy.doctor.finding import Level, Row
+    from typing_extensions import LiteralString
 
 WARN_PART = 10  # a tenth of the limit is a warning
 SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
+
+HELD: LiteralString = f"""
+    select h.*, q.queue_name, s.consumer, s.queue as consumer_queue
+    from ({locks.HOLDERS}) h
+    left join pgq.queue q on h.class = 7366515 and q.queue_id = h.object
+    left join (
+        select s.sub_id, c.co_name as consumer, sq.queue_name as queue
+        from pgq.subscription s join pgq.consumer c on c.co_id = s.sub_consumer
+            join pgq.queue sq on sq.queue_id = s.sub_queue) s
+        on h.class = 7366514 and s.sub_id = h.object
+    order by h.class, h.object, h.pid
+"""  # noqa: S608  # our own query within our own
+
+
+def judge_held(rows: list[Row]) -> Iterator[Finding]:
+    """Report holders that block tickers, consumers, queues or installations."""
+    for row in rows:
+        holder = locks.Holder(**{name: row[name] for name in locks.Holder._fields})
+        blocked = _blocked(row, holder)
+        if blocked:
+            level, what = blocked
+            held = f"advisory lock ({row['class']}, {row['object']})"
+            yield Finding(level, "lock", f"{what}: {held} is held by {holder}", holder.how_to_end)
+
+
+def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
+    """Return the level and what the holder blocks; None if it may hold the lock."""
+    no_session = holder.pid is None  # a prepared transaction
+    lock = (row["class"], row["object"])
+    if lock == (locks.ENGINE, locks.TICKING) and (no_session or holder.may_tick is False):
+        return "fail", "every ticker stands by for a holder that may not tick"
+    if row["consumer"] and (no_session or holder.may_consume is False):
+        return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
+    if row["queue_name"] and row["exclusive"]:
+        return "fail", f"queue {row['queue_name']} is not ticked unless it is being dropped"
+    if lock == (locks.ENGINE, locks.CHANGING):
+        return "warn", "queues cannot be created, changed or dropped meanwhile"
+    if lock == (locks.ENGINE, locks.INSTALLING):
+        return "warn", "the schema cannot be installed or upgraded meanwhile"
+    return None
+
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.
 # There is always a row, which says what this role may see; who is null if no transaction is open.
@@ -64,7 +106,7 @@ def _none_old(sight: Row, oldest: str) -> Finding:
 
 def _described(row: Row) -> str:
     where = f", {row['application']}" if row["application"] else ""
-    return f"{row['who']} (user {row['user']}{where}, {row['state']}), {rough(row['age'])} old"
+    return f"{row['who']} (user {row['user']}{where}, {row['state']}), {duration(row['age'])} old"
 
 
 def _remedy(row: Row) -> str:
@@ -92,11 +134,3 @@ def judge_slots(rows: list[Row]) -> Iterator[Finding]:
             level: Level = "fail" if row["xids"] > SLOT_XIDS else "warn"
             remedy = f"start its standby, or: select pg_drop_replication_slot('{row['slot_name']}')"
             yield Finding(level, "slot", what, remedy)
-
-
-def checks(limit: timedelta) -> tuple[Check, ...]:
-    """Return the checks; a transaction older than `limit` is a failure."""
-    return (
-        Check("transaction", TRANSACTIONS, partial(judge_transactions, limit=limit)),
-        Check("slot", SLOTS, judge_slots),
-    )
