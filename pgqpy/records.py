@@ -35,11 +35,7 @@ class Event(NamedTuple):
     extra4: str | None = None
 
     def json(self) -> Any:  # any JSON value
-        """Parse `data` as JSON; None if there is none.
-
-        Raises:
-            ValueError: the data is not JSON; names the event.
-        """
+        """Parse `data` as JSON; None if there is none. ValueError names the event."""
         if self.data is None:
             return None
         try:

@@ -54,10 +54,7 @@ def from_database(
 ) -> errors.PgqError | None:
     """Translate an error that a call of `pgq.function` raised; None if it is not pgqpy's.
 
-    Args:
-        exc: what psycopg raised.
-        function: the SQL function that was called, without its schema.
-        data: the arguments of the call that identify its object: queue, consumer, batch_id, …
+    `data` are the arguments of the call that identify its object: queue, consumer, batch_id, …
     """
     code = exc.sqlstate
     if code is None:

@@ -16,6 +16,7 @@ import psycopg
 import structlog
 from structlog.stdlib import ProcessorFormatter
 
+from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import SETTINGS, nearest
 from pgqpy.consumers.texts import describe, traceback_text
@@ -52,10 +53,7 @@ def import_class(place: str) -> ConsumerClass:
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Parse the values of ``--set NAME=VALUE`` into settings."""
     settings: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {text} has no value: write it as --set fetch_size=100")
+    for name, value in split_settings(texts, "fetch_size=100"):
         if name not in SETTINGS:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)

@@ -62,11 +62,13 @@ def report(exc: BaseException) -> int:
         click.echo(exc.format_message(), err=True)
         return USAGE
     if isinstance(exc, click.UsageError):
-        return _usage(exc)
+        where_help_is = f"; try '{exc.ctx.command_path} --help'" if exc.ctx else ""
+        _say(f"error: {explain(exc)}{where_help_is}")
+        return USAGE
     if os.environ.get("PGQPY_DEBUG"):
         _say("".join(traceback.format_exception(exc)))
     _say(f"error: {explain(exc)}")
-    return _exit_code(exc)
+    return USAGE if _is_about_settings(exc) else FAILED
 
 
 def _system_exit(exc: SystemExit) -> int:
@@ -76,12 +78,6 @@ def _system_exit(exc: SystemExit) -> int:
         return 0
     _say(f"error: {exc.code}")
     return FAILED
-
-
-def _exit_code(exc: BaseException) -> int:
-    if isinstance(exc, click.ClickException):
-        return exc.exit_code
-    return USAGE if _is_about_settings(exc) else FAILED
 
 
 def explain(exc: BaseException) -> str:
@@ -148,12 +144,6 @@ def _psycopg_message(exc: psycopg.Error) -> tuple[str, str]:
 def _is_about_settings(exc: BaseException) -> TypeGuard[ValidationError]:
     # By name: importing pydantic would slow every command down.
     return "ValidationError" in _names(exc)
-
-
-def _usage(exc: click.UsageError) -> int:
-    where_help_is = f"; try '{exc.ctx.command_path} --help'" if exc.ctx else ""
-    _say(f"error: {redact(' '.join(exc.format_message().split()).rstrip('.'))}{where_help_is}")
-    return USAGE
 
 
 def _broken_pipe() -> int:

@@ -14,7 +14,7 @@ from pgqpy import Client, ConnectionFailed
 from pgqpy.client._sync import connect_pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,6 +81,17 @@ class FiniteRange(click.FloatRange):
         if math.isnan(number):
             self.fail(f"{value} is not a number", param, ctx)
         return number
+
+
+def split_settings(settings: Iterable[str], example: str) -> list[tuple[str, str]]:
+    """Split ``name=value`` words; who stores the settings checks names and values."""
+    pairs = []
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not (name and equals):
+            raise click.UsageError(f"'{setting}' is no setting: write name=value, as {example}")
+        pairs.append((name, value))
+    return pairs
 
 
 def on_terminal() -> bool:

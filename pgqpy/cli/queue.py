@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli import complete, queries
-from pgqpy.cli.options import Target, connected, json_option, on_terminal
+from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pgqpy import Client
 
 LIST = {
@@ -30,18 +28,6 @@ CONSUMERS = {
     "last seen": "last_seen",
     "pending events": "pending_events",
 }
-
-
-def split_settings(assignments: Iterable[str]) -> list[tuple[str, str]]:
-    """Split ``name=value`` words; the server checks names and values."""
-    pairs = []
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not (name and equals):
-            msg = f"'{assignment}' is not a setting: write name=value, such as ticker_max_lag='1 s'"
-            raise click.UsageError(msg)
-        pairs.append((name, value))
-    return pairs
 
 
 @click.group()
@@ -65,7 +51,7 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
     Example: pgqpy queue create orders --set rotation_period='30 minutes'
     """
-    pairs = split_settings(settings)
+    pairs = split_settings(settings, "ticker_max_lag='1 s'")
     with target.client() as client, client.transaction():
         created = client.create_queue(name)
         if created:
@@ -153,7 +139,7 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
     Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
     """
-    pairs = split_settings(settings)
+    pairs = split_settings(settings, "ticker_max_lag='1 s'")
     with target.client() as client, client.transaction():
         _configure(client, name, pairs)
     click.echo(f"configured queue {name}", err=True)

@@ -77,7 +77,7 @@ class _Scenario:
         """Run the workload, kill the consumer half way, wait until all events are processed."""
         self._ticker = self._start("ticker", TICKER)
         self._consumer = self._start("consumer", BALANCES)
-        self._until(self._consumer_runs, START_TIMEOUT, "the consumer did not start")
+        self._until(self._consumer_is_connected, START_TIMEOUT, "the consumer did not start")
         self._began = time.monotonic()
         with workload(self._database, seconds=seconds, clients=clients) as pgbench:
             self._watch(lambda: self._elapsed() < seconds / 2 and pgbench.running)
@@ -165,7 +165,7 @@ class _Scenario:
         tps = (events - before) / (now - then) if now > then else 0.0
         self._view.show(Figures(now, events, processed, lag, tps, self._kills))
 
-    def _consumer_runs(self) -> bool:
+    def _consumer_is_connected(self) -> bool:
         return bool(self._scalar(CONNECTED, APPLICATION))
 
     def _scalar(self, query: Any, *params: str) -> Any:

@@ -52,12 +52,10 @@ class Comparison(NamedTuple):
 class Result(NamedTuple):
     """The demo's figures and comparisons."""
 
-    transactions: int
+    outcome: Outcome
     events: int
-    rate: float  # events per second while pgbench ran
     latency_before_kill: tuple[float, float]  # seconds: p50, p99
     latency: tuple[float, float]  # seconds: p50, p99, kill included
-    kills: int
     comparisons: tuple[Comparison, ...]
 
     @property
@@ -70,12 +68,10 @@ def judge(connection: Connection[Any], outcome: Outcome) -> Result:
     """Compare the tables after every event was processed; `connection` has the search_path."""
     history, events, twice, before_kill, latency = _row(connection, FIGURES, outcome.killed_at)
     return Result(
-        transactions=outcome.transactions,
+        outcome=outcome,
         events=events,
-        rate=events / outcome.seconds,
         latency_before_kill=before_kill or NO_LATENCY,
         latency=latency or NO_LATENCY,
-        kills=outcome.kills,
         comparisons=(
             _same(events, outcome.transactions, history),
             _none("lost", *_row(connection, LOST)),
@@ -94,8 +90,8 @@ def judge_parquet(connection: Connection[Any], parquet: BranchSums, result: Resu
         pgbench.get(branch) != parquet.get(branch) for branch in pgbench.keys() | parquet.keys()
     )
     events = sum(count for count, _ in parquet.values())
-    right = events == result.transactions
-    transactions = f"{'=' if right else 'for'} {result.transactions:,} transactions"
+    right = events == result.outcome.transactions
+    transactions = f"{'=' if right else 'for'} {result.outcome.transactions:,} transactions"
     sums = (
         f"{wrong:,} branch sums in parquet differ from pgbench's"
         if wrong

@@ -117,11 +117,11 @@ def print_result(result: Result) -> None:
 def result_rows(result: Result) -> list[tuple[str, str]]:
     """Return the rows of the table of figures."""
     return [
-        ("transactions", f"{result.transactions:,}"),
+        ("transactions", f"{result.outcome.transactions:,}"),
         ("events", f"{result.events:,}"),
-        ("events/s", f"{result.rate:,.0f}"),
+        ("events/s", f"{result.events / result.outcome.seconds:,.0f}"),
         ("latency p50, insert to processed", duration(result.latency_before_kill[0])),
         ("latency p99, insert to processed", duration(result.latency_before_kill[1])),
         ("latency p99, kill included", duration(result.latency[1])),
-        ("kills survived", str(result.kills)),
+        ("kills survived", str(result.outcome.kills)),
     ]
