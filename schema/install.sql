@@ -30,40 +30,40 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir views/subscription.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
 
--- Helpers of several groups
-\ir functions/internal/set_rights.sql
-\ir functions/internal/event_table.sql
-\ir functions/internal/raise_queue_not_found.sql
-\ir functions/internal/raise_wrong_isolation.sql
-\ir functions/internal/find_queue.sql
-\ir functions/internal/quote_fqname.sql
-\ir functions/internal/seq_getval.sql
-\ir functions/internal/seq_setval.sql
-\ir functions/internal/read_sequence.sql
-\ir functions/internal/subtract_ids.sql
-\ir functions/internal/check_name.sql
-\ir functions/internal/system_identifier.sql
-\ir functions/internal/find_subscription.sql
-\ir functions/internal/check_snapshot.sql
-\ir functions/internal/slowest_tick.sql
-\ir functions/internal/tick_sees_table.sql
-\ir functions/internal/used_ticks.sql
+-- Helpers of several groups. What no role may call is in functions/internal.
+\ir functions/internal/rights/set_rights.sql
+\ir functions/internal/queues/event_table.sql
+\ir functions/internal/queues/raise_queue_not_found.sql
+\ir functions/internal/isolation/raise_wrong_isolation.sql
+\ir functions/internal/queues/find_queue.sql
+\ir functions/helpers/quote_fqname.sql
+\ir functions/helpers/seq_getval.sql
+\ir functions/helpers/seq_setval.sql
+\ir functions/internal/info/read_sequence.sql
+\ir functions/internal/info/subtract_ids.sql
+\ir functions/internal/queues/check_name.sql
+\ir functions/internal/ticks/system_identifier.sql
+\ir functions/internal/positions/find_subscription.sql
+\ir functions/internal/isolation/check_snapshot.sql
+\ir functions/internal/maint/slowest_tick.sql
+\ir functions/internal/maint/tick_sees_table.sql
+\ir functions/internal/positions/used_ticks.sql
 
 -- Administrators: queues
-\ir functions/internal/check_insert.sql
-\ir functions/internal/insert_row.sql
-\ir functions/internal/build_insert_leaf.sql
-\ir functions/internal/build_insert_tree.sql
-\ir functions/internal/build_insert_group.sql
-\ir functions/internal/build_insert_event.sql
-\ir functions/internal/build_insert_path.sql
-\ir functions/internal/create_event_table.sql
-\ir functions/internal/add_event_tables.sql
-\ir functions/internal/is_extra_maint.sql
-\ir functions/internal/check_extra_maint.sql
-\ir functions/internal/lock_queue.sql
+\ir functions/internal/insert_path/check_insert.sql
+\ir functions/internal/insert_path/insert_row.sql
+\ir functions/internal/insert_path/build_insert_leaf.sql
+\ir functions/internal/insert_path/build_insert_tree.sql
+\ir functions/internal/insert_path/build_insert_group.sql
+\ir functions/internal/insert_path/build_insert_event.sql
+\ir functions/internal/insert_path/build_insert_path.sql
+\ir functions/internal/queues/create_event_table.sql
+\ir functions/internal/queues/add_event_tables.sql
+\ir functions/internal/queues/is_extra_maint.sql
+\ir functions/internal/queues/check_extra_maint.sql
+\ir functions/internal/queues/lock_queue.sql
 \ir functions/admin/grant_perms.sql
-\ir functions/internal/update_insert_rights.sql
+\ir functions/internal/rights/update_insert_rights.sql
 \ir functions/admin/tune_storage.sql
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
@@ -77,24 +77,24 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/produce/current_event_table.sql
 
 -- The ticker: ticks, retries, rotation
-\ir functions/internal/check_tick_order.sql
-\ir functions/internal/try_lock_against_drop.sql
-\ir functions/internal/insert_tick.sql
-\ir functions/internal/tick_wanted.sql
-\ir functions/internal/tick_is_due.sql
+\ir functions/internal/ticks/check_tick_order.sql
+\ir functions/internal/ticks/try_lock_against_drop.sql
+\ir functions/internal/ticks/insert_tick.sql
+\ir functions/internal/ticks/tick_wanted.sql
+\ir functions/internal/ticks/tick_is_due.sql
 \ir functions/ticker/ticker.sql
 \ir functions/ticker/tick_queue.sql
 \ir functions/ticker/ticker_activity.sql
 \ir functions/ticker/ticker_pulse.sql
 \ir functions/ticker/ticker_due.sql
 \ir functions/ticker/force_tick.sql
-\ir functions/internal/due_retries.sql
+\ir functions/internal/maint/due_retries.sql
 \ir functions/maint/maint_retry_events.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
 \ir functions/maint/maint_rotate_tables_step2.sql
-\ir functions/internal/lock_for_compaction.sql
-\ir functions/internal/compact_ticks.sql
-\ir functions/internal/compact_positions.sql
+\ir functions/internal/maint/lock_for_compaction.sql
+\ir functions/internal/maint/compact_ticks.sql
+\ir functions/internal/maint/compact_positions.sql
 \ir functions/maint/maint_ticks.sql
 \ir functions/maint/maint_recent_ticks.sql
 \ir functions/maint/maint_positions.sql
@@ -106,20 +106,20 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/register_consumer.sql
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
-\ir functions/internal/move_position.sql
-\ir functions/internal/check_newest_position.sql
+\ir functions/internal/positions/move_position.sql
+\ir functions/internal/positions/check_newest_position.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
-\ir functions/internal/find_batch.sql
-\ir functions/internal/range_sql.sql
+\ir functions/internal/batches/find_batch.sql
+\ir functions/internal/ranges/range_sql.sql
 \ir functions/consume/batch_event_sql.sql
 \ir functions/consume/batch_event_tables.sql
 \ir functions/consume/get_batch_events.sql
 \ir functions/consume/get_batch_cursor.sql
 \ir functions/consume/get_batch_info.sql
-\ir functions/internal/find_batch_events.sql
-\ir functions/internal/lock_batch.sql
+\ir functions/internal/batches/find_batch_events.sql
+\ir functions/internal/batches/lock_batch.sql
 \ir functions/consume/event_retry.sql
 \ir functions/consume/batch_retry.sql
 \ir functions/consume/event_retry_raw.sql
@@ -130,13 +130,13 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/finish_batch.sql
 
 -- Readers of tick ranges, with a subscription that keeps the ticks
-\ir functions/internal/check_range.sql
-\ir functions/internal/find_range.sql
-\ir functions/internal/lock_event_tables.sql
+\ir functions/internal/ranges/check_range.sql
+\ir functions/internal/ranges/find_range.sql
+\ir functions/internal/ranges/lock_event_tables.sql
 \ir functions/consume/tick_event_sql.sql
 \ir functions/consume/get_tick_events.sql
-\ir functions/internal/lock_subscription.sql
-\ir functions/internal/raise_subscription_moved.sql
+\ir functions/internal/positions/lock_subscription.sql
+\ir functions/internal/positions/raise_subscription_moved.sql
 \ir functions/consume/pin_range.sql
 \ir functions/consume/advance_subscription.sql
 

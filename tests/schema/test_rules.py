@@ -83,7 +83,7 @@ def test_rights_are_listed_for_every_function_once():
     listed = " ".join(
         re.findall(r"\('[\w ]*', '\n([\w\s]+)'\)", (SCHEMA / "setup/grants.sql").read_text())
     ).split()
-    assert sorted(listed) == sorted(path.stem for path in SCHEMA.glob("functions/*/*.sql"))
+    assert sorted(listed) == sorted(path.stem for path in SCHEMA.glob("functions/**/*.sql"))
 
 
 def test_every_function_has_a_comment(rows):
@@ -108,7 +108,7 @@ def test_manifest_names_each_file_once_and_no_other():
 
 
 def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
-    for path in SCHEMA.glob("functions/*/*.sql"):
+    for path in SCHEMA.glob("functions/**/*.sql"):
         text = path.read_text()
         names = set(re.findall(r"^comment on function pgq\.(\w+)", text, re.MULTILINE))
         assert names == {path.stem}, path
