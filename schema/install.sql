@@ -58,9 +58,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/insert_path/build_insert_event.sql
 \ir functions/internal/insert_path/build_insert_path.sql
 \ir functions/internal/queues/create_event_table.sql
-\ir functions/internal/queues/add_event_tables.sql
 \ir functions/internal/queues/is_extra_maint.sql
-\ir functions/internal/queues/check_extra_maint.sql
 \ir functions/internal/queues/lock_queue.sql
 \ir functions/admin/grant_perms.sql
 \ir functions/internal/rights/update_insert_rights.sql

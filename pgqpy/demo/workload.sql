@@ -8,7 +8,8 @@ update pgbench_accounts set abalance = abalance + :delta where aid = :aid;
 select abalance from pgbench_accounts where aid = :aid;
 update pgbench_tellers set tbalance = tbalance + :delta where tid = :tid;
 update pgbench_branches set bbalance = bbalance + :delta where bid = :bid;
-insert into pgbench_history (tid, bid, aid, delta, mtime) values (:tid, :bid, :aid, :delta, current_timestamp);
+insert into pgbench_history (tid, bid, aid, delta, mtime)
+values (:tid, :bid, :aid, :delta, current_timestamp);
 select pgq.insert_event('pgqpy_demo', 'transfer',
     json_build_object('account', :aid::int, 'branch', :bid::int, 'delta', :delta::int)::text,
     extract(epoch from clock_timestamp())::text, null, null, null);

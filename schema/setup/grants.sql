@@ -1,5 +1,5 @@
--- The rights of each role (pgq-contract 1.9), set exactly: see set_rights. PUBLIC gets no right
--- that shows a payload.
+-- The rights of each role, as in PGQ, set exactly: see set_rights. Everybody may
+-- call and read what shows no payload, and nothing else.
 --
 -- The lists name every function and table of the engine. Functions that another role put into the
 -- schema keep their rights, also those that share a name and differ in parameters. The engine's own
@@ -9,18 +9,18 @@
 -- Writes: as set_rights.
 do $functions$
 begin
-    perform pgq.set_rights('pg_proc', p.oid, array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
+    perform pgq.set_rights('pg_proc', p.oid,
+                array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
        from (values
         ('public', '
             seq_getval get_queue_info get_consumer_info get_consumer_counts get_tick_info
             quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
-            register_consumer_at unregister_consumer next_batch next_batch_info
-            next_batch_custom get_batch_events get_batch_info get_batch_cursor event_retry
-            batch_retry event_dead get_dead_events revive_dead_events delete_dead_events
-            force_tick finish_batch tick_event_sql get_tick_stages get_tick_events pin_range
-            advance_subscription'),
+            register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
+            get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
+            get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
+            tick_event_sql get_tick_stages get_tick_events pin_range advance_subscription'),
         ('pgq_writer', '
             insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
         ('pgq_admin pgq_ticker', '
@@ -31,13 +31,13 @@ begin
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
         ('', '
-            add_event_tables build_insert_event build_insert_group build_insert_leaf
-            build_insert_path build_insert_tree check_extra_maint check_insert check_name
-            check_newest_position check_range check_restored check_snapshot check_tick_order
-            check_writer compact_positions compact_ticks create_event_table due_retries
-            event_table find_batch find_batch_events find_queue find_range find_range_stages
-            find_subscription insert_row insert_tick is_extra_maint lock_batch lock_current_table lock_event_tables
-            lock_for_compaction lock_queue lock_subscription move_position raise_queue_not_found
+            build_insert_event build_insert_group build_insert_leaf build_insert_path
+            build_insert_tree check_insert check_name check_newest_position check_range
+            check_restored check_snapshot check_tick_order check_writer compact_positions
+            compact_ticks create_event_table due_retries event_table find_batch find_batch_events
+            find_queue find_range find_range_stages find_subscription insert_row insert_tick
+            is_extra_maint lock_batch lock_current_table lock_event_tables lock_for_compaction
+            lock_queue lock_subscription move_position raise_queue_not_found
             raise_subscription_moved raise_wrong_isolation range_sql read_sequence set_rights
             slowest_tick subtract_ids system_identifier tick_is_due tick_sees_table tick_wanted
             try_lock_against_drop update_insert_rights used_ticks')
@@ -45,8 +45,7 @@ begin
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
         and age(p.xmin) <= age(pg_current_xact_id()::xid);
-end
-$functions$;
+end $functions$;
 
 -- Administrators change state through functions. What may be set by hand is what PGQ documents, and
 -- harmless.
@@ -55,18 +54,21 @@ begin
     perform pgq.set_rights('pg_namespace', 'pgq'::regnamespace, '{public usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
-        ('installation tick tick_recent consumer registration position subscription', '{public select}'::text[]),
+        ('installation tick tick_recent consumer registration position subscription',
+            '{public select}'::text[]),
         ('event_template', '{pgq_reader select}'),
         ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
-        ('current_position batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
-        ('queue', array['public select'] || array(select 'pgq_admin update queue_' || setting from unnest(array[
-            'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit', 'ticker_paused', 'ticker_max_count',
-            'ticker_max_lag', 'ticker_idle_period']) setting))
+        ('current_position batch_id_seq queue_queue_id_seq consumer_co_id_seq', '{}'),
+        ('registration_sub_id_seq', '{}'),
+        ('queue', array['public select'] || array(
+            select 'pgq_admin update queue_' || unnest(array[
+                'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit',
+                'ticker_paused', 'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period'])))
        ) listed (names, rights)
       cross join regexp_split_to_table(names, ' ') name
        join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relname = name;
     perform pgq.set_rights('pg_class', oid, '{public select}')  -- pg_dump locks it too, by any role
-       from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
+       from pg_class where relnamespace = 'pgq'::regnamespace and relkind = 'r'
+        and relname ~ '^compaction_[0-9]+$';
     perform pgq.grant_perms(queue_name) from pgq.queue order by queue_id;
-end
-$tables$;
+end $tables$;

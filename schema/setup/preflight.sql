@@ -21,80 +21,95 @@ declare
 begin
     if current_setting('server_version_num')::int < 140000 then
         raise exception using errcode = 'PQ014',
-            message = format('PostgreSQL %s is too old: pgqpy needs 14 or later', current_setting('server_version'));
+            message = format('PostgreSQL %s is too old: pgqpy needs 14 or later',
+                current_setting('server_version'));
     end if;
     if exists (select from pg_catalog.pg_extension where extname = 'pgq') then
         raise exception using errcode = 'PQ014',
             message = 'the extension pgq is installed in this database',
-            hint = 'pgqpy''s client works with it as it is; or "drop extension pgq cascade" (its queues are lost) and install again';
+            hint = 'pgqpy''s client works with it as it is; or "drop extension pgq cascade" (its '
+                'queues are lost) and install again';
     end if;
 
-    select n.oid, n.nspowner, pg_get_userbyid(n.nspowner) as owner, n.nspacl, c.oid is not null as ours into s
+    select n.oid, n.nspowner, pg_get_userbyid(n.nspowner) as owner, n.nspacl,
+           c.oid is not null as ours into s
       from pg_catalog.pg_namespace n
-      left join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relname = 'installation' and c.relkind = 'r'
+      left join pg_catalog.pg_class c
+        on c.relnamespace = n.oid and c.relname = 'installation' and c.relkind = 'r'
      where n.nspname = 'pgq';
     if not found then
         begin
-            create schema pgq;  -- never "if not exists": it would accept a schema that another role creates now
+            -- never "if not exists": it would accept a schema that another role creates now
+            create schema pgq;
         exception when duplicate_schema or unique_violation then
-            raise exception using errcode = 'PQ014', message = 'another session has just made a schema pgq',
-                hint = 'install again';
+            raise exception using errcode = 'PQ014',
+                message = 'another session has just made a schema pgq', hint = 'install again';
         end;
         return;
     end if;
     if s.nspowner <> me then
         raise exception using errcode = 'PQ014',
-            message = format('the schema pgq belongs to role %s, and you are %s', s.owner, current_user),
-            hint = format('if %s installed pgqpy, use that role (PGOPTIONS="-c role=%s"); else rename or drop the schema, then install again',
-                s.owner, s.owner);
+            message = format('the schema pgq belongs to role %s, and you are %s', s.owner,
+                current_user),
+            hint = format('if %s installed pgqpy, use that role (PGOPTIONS="-c role=%s"); else '
+                'rename or drop the schema, then install again', s.owner, s.owner);
     elsif not s.ours then
         select string_agg(distinct pg_describe_object(classid, objid, 0), ', ') into others
-          from pg_catalog.pg_depend where refclassid = 'pg_namespace'::regclass and refobjid = s.oid;
+          from pg_catalog.pg_depend
+         where refclassid = 'pg_namespace'::regclass and refobjid = s.oid;
         if others is not null then
             raise exception using errcode = 'PQ014',
-                message = format('a schema pgq that is not pgqpy''s is in this database, with %s', left(others, 300)),
+                message = format('a schema pgq that is not pgqpy''s is in this database, with %s',
+                    left(others, 300)),
                 hint = 'rename it or drop it, then install again';
         end if;
-        select string_agg(distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end, ', ') into others
+        select string_agg(distinct case grantee when 0 then 'public'
+                              else quote_ident(pg_get_userbyid(grantee)) end, ', ') into others
           from aclexplode(s.nspacl) where privilege_type = 'CREATE' and grantee <> me;
         if others is not null then
-            raise exception using errcode = 'PQ014', message = format('%s may create objects in the schema pgq', others),
+            raise exception using errcode = 'PQ014',
+                message = format('%s may create objects in the schema pgq', others),
                 hint = format('revoke create on schema pgq from %s; then install again', others);
         end if;
         return;
     end if;
 
+    -- A trigger's function counts too: it runs with the rights of the role that writes, which in a
+    -- SECURITY DEFINER function is the owner.
     select string_agg(pg_describe_object(kind, object, 0), ', ' order by kind, object) into others
       from (
-            select 'pg_class'::regclass as kind, oid as object, relowner as owner from pg_catalog.pg_class where relnamespace = s.oid
-            union all select 'pg_proc'::regclass, oid, proowner from pg_catalog.pg_proc where pronamespace = s.oid
-            union all select 'pg_type'::regclass, oid, typowner from pg_catalog.pg_type where typnamespace = s.oid and typrelid = 0
-            union all select 'pg_operator'::regclass, oid, oprowner from pg_catalog.pg_operator where oprnamespace = s.oid
-            union all select 'pg_opclass'::regclass, oid, opcowner from pg_catalog.pg_opclass where opcnamespace = s.oid
-            union all select 'pg_opfamily'::regclass, oid, opfowner from pg_catalog.pg_opfamily where opfnamespace = s.oid
-            union all select 'pg_collation'::regclass, oid, collowner from pg_catalog.pg_collation where collnamespace = s.oid
-            union all select 'pg_conversion'::regclass, oid, conowner from pg_catalog.pg_conversion where connamespace = s.oid
-            union all select 'pg_ts_dict'::regclass, oid, dictowner from pg_catalog.pg_ts_dict where dictnamespace = s.oid
-            union all select 'pg_ts_config'::regclass, oid, cfgowner from pg_catalog.pg_ts_config where cfgnamespace = s.oid
-            union all select 'pg_statistic_ext'::regclass, oid, stxowner from pg_catalog.pg_statistic_ext where stxnamespace = s.oid
-            union all select 'pg_extension'::regclass, oid, extowner from pg_catalog.pg_extension where extnamespace = s.oid
-            union all  -- a trigger's function runs with the writer's rights, in SECURITY DEFINER functions with the owner's
-            select 'pg_trigger'::regclass, t.oid, p.proowner
+            select tableoid, oid, relowner, relnamespace from pg_catalog.pg_class
+            union all select tableoid, oid, proowner, pronamespace from pg_catalog.pg_proc
+            union all select tableoid, oid, typowner, typnamespace from pg_catalog.pg_type
+             where typrelid = 0
+            union all select tableoid, oid, oprowner, oprnamespace from pg_catalog.pg_operator
+            union all select tableoid, oid, opcowner, opcnamespace from pg_catalog.pg_opclass
+            union all select tableoid, oid, opfowner, opfnamespace from pg_catalog.pg_opfamily
+            union all select tableoid, oid, collowner, collnamespace from pg_catalog.pg_collation
+            union all select tableoid, oid, conowner, connamespace from pg_catalog.pg_conversion
+            union all select tableoid, oid, dictowner, dictnamespace from pg_catalog.pg_ts_dict
+            union all select tableoid, oid, cfgowner, cfgnamespace from pg_catalog.pg_ts_config
+            union all select tableoid, oid, stxowner, stxnamespace from pg_catalog.pg_statistic_ext
+            union all select tableoid, oid, extowner, extnamespace from pg_catalog.pg_extension
+            union all select t.tableoid, t.oid, p.proowner, c.relnamespace
               from pg_catalog.pg_trigger t
               join pg_catalog.pg_class c on c.oid = t.tgrelid
               join pg_catalog.pg_proc p on p.oid = t.tgfoid
-             where c.relnamespace = s.oid and p.proowner not in (select oid from pg_catalog.pg_roles where rolsuper)) held
-     where owner <> me;
+             where p.proowner not in (select oid from pg_catalog.pg_roles where rolsuper)
+           ) held (kind, object, owner, space)
+     where space = s.oid and owner <> me;
     if others is not null then
         raise exception using errcode = 'PQ014',
-            message = format('the schema pgq holds what is not %s''s own: %s', current_user, left(others, 300)),
-            hint = format('drop it, or make %I its owner if you know what it is; then go on', current_user);
+            message = format('the schema pgq holds what is not %s''s own: %s',
+                current_user, left(others, 300)),
+            hint = format('drop it, or make %I its owner if you know what it is; then go on',
+                current_user);
     end if;
     select version into installed from pgq.installation;
     if installed > shipped then
         raise exception using errcode = 'PQ014',
-            message = format('the installed schema pgq is version %s, this pgqpy ships version %s', installed, shipped),
+            message = format('the installed schema pgq is version %s, this pgqpy ships version %s',
+                installed, shipped),
             hint = 'upgrade the pgqpy package on this machine';
     end if;
-end
-$preflight$;
+end $preflight$;

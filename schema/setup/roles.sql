@@ -12,10 +12,13 @@ begin
     select array_agg(r order by r) into missing
       from unnest(wanted) r where not exists (select from pg_catalog.pg_roles where rolname = r);
     if missing is not null then
-        if not (select rolcreaterole or rolsuper from pg_catalog.pg_roles where rolname = current_user) then
+        if not (select rolcreaterole or rolsuper from pg_catalog.pg_roles
+                 where rolname = current_user) then
             raise exception using errcode = 'PQ014',
-                message = format('role %s may not create the role(s) %s', current_user, array_to_string(missing, ', ')),
-                hint = format('an administrator runs: %s; grant pgq_reader, pgq_writer to pgq_admin; then install again',
+                message = format('role %s may not create the role(s) %s',
+                    current_user, array_to_string(missing, ', ')),
+                hint = format('an administrator runs: %s; grant pgq_reader, pgq_writer to '
+                    'pgq_admin; then install again',
                     (select string_agg(format('create role %I', m), '; ') from unnest(missing) m));
         end if;
         foreach parent in array missing loop
@@ -34,10 +37,11 @@ begin
                 when unique_violation then null;  -- as above
                 when insufficient_privilege then
                     raise exception using errcode = 'PQ014',
-                        message = format('role %s may not make pgq_admin a member of %s', current_user, parent),
-                        hint = format('an administrator runs: grant %I to pgq_admin; then install again', parent);
+                        message = format('role %s may not make pgq_admin a member of %s',
+                            current_user, parent),
+                        hint = format('an administrator runs: grant %I to pgq_admin; then install '
+                            'again', parent);
             end;
         end if;
     end loop;
-end
-$roles$;
+end $roles$;

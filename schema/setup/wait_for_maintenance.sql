@@ -11,7 +11,8 @@ begin
     perform pg_advisory_xact_lock(7366513, 2);
     loop
         select relname into v_mark from pg_class
-         where relnamespace = to_regnamespace('pgq') and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
+         where relnamespace = to_regnamespace('pgq') and relkind = 'r'
+           and relname ~ '^compaction_[0-9]+$';
         exit when not found;
         begin
             execute format('lock table pgq.%I in access exclusive mode', v_mark);
@@ -20,5 +21,4 @@ begin
             null;
         end;
     end loop;
-end
-$wait$;
+end $wait$;

@@ -14,6 +14,7 @@ create table pgq.installation (
 comment on table pgq.installation is 'One row: the version of the engine''s state.';
 elsif not exists (select from pgq.installation) then
     raise exception using errcode = 'PQ014',
-        message = 'the schema pgq has its tables without their rows, as a schema-only dump restores them',
+        message = 'the schema pgq has its tables without their rows, as a schema-only dump '
+            'restores them',
         hint = 'run pgqpy schema uninstall, then pgqpy schema install; or restore a dump with data';
 end if; end $$;

@@ -26,5 +26,6 @@ create table pgq.position (
     primary key (pos_sub, pos_no)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create unique index position_batch_idx on pgq.position (pos_batch) where pos_batch is not null;
-comment on table pgq.position is 'The log of positions: the row with the highest pos_no of a subscription is its current one.';
+comment on table pgq.position
+    is 'The log of positions: a subscription''s row with the highest pos_no is its current one.';
 end if; end $$;

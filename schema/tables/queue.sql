@@ -1,6 +1,6 @@
 -- Table: pgq.queue. One row for each queue: its settings and the state of its rotation.
 --
--- The columns up to queue_extra_maint are PGQ's (pgq-contract 1.1).
+-- The columns up to queue_extra_maint are PGQ's.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.queue (
     queue_id serial primary key,
@@ -43,6 +43,8 @@ comment on constraint rotation_period on pgq.queue is 'an interval from 0 to 100
 comment on constraint ticker_max_count on pgq.queue is 'a whole number from 1 to 2147483647';
 comment on constraint ticker_max_lag on pgq.queue is 'an interval from 0 to 100 years';
 comment on constraint ticker_idle_period on pgq.queue is 'an interval from 0 to 100 years';
-comment on constraint per_tx_limit on pgq.queue is 'a whole number from 0 to 2147483647, or empty: no limit';
-comment on table pgq.queue is 'One row per queue: its settings and the names of its tables and sequences.';
+comment on constraint per_tx_limit on pgq.queue
+    is 'a whole number from 0 to 2147483647, or empty: no limit';
+comment on table pgq.queue
+    is 'One row per queue: its settings and the names of its tables and sequences.';
 end if; end $$;

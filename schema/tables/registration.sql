@@ -9,5 +9,6 @@ create table pgq.registration (
     sub_consumer int not null references pgq.consumer,
     unique (sub_queue, sub_consumer)
 );
-comment on table pgq.registration is 'Which consumer subscribes to which queue. Its row lock serialises the owners of a position.';
+comment on table pgq.registration
+    is 'Which consumer reads which queue. Its row lock serialises the owners of a position.';
 end if; end $$;

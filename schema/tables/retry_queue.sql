@@ -1,4 +1,4 @@
--- Table: pgq.retry_queue. Events that the subscription ev_owner gets again after ev_retry_after.
+-- Table: pgq.retry_queue. Events delivered again to the subscription ev_owner after ev_retry_after.
 --
 -- ev_txid is the transaction that inserted the row: maint_retry_events finds by it the rows that
 -- are new since its last look.
@@ -12,5 +12,6 @@ create table pgq.retry_queue (
 alter table pgq.retry_queue alter ev_txid drop not null, alter ev_txid set default txid_current();
 create index retry_queue_after_idx on pgq.retry_queue (ev_retry_after);
 create index retry_queue_txid_idx on pgq.retry_queue (ev_txid);
-comment on table pgq.retry_queue is 'Events set aside; maint_retry_events puts them back when they are due.';
+comment on table pgq.retry_queue
+    is 'Events set aside; maint_retry_events puts them back when they are due.';
 end if; end $$;

@@ -20,5 +20,5 @@ create table pgq.stage (
     primary key (stage_queue, stage_txid)
 );
 create index stage_commit_idx on pgq.stage (stage_queue, stage_commit);
-comment on table pgq.stage is 'Transactions whose events wait until commit_stage, and those whose events waited, as long as they are there.';
+comment on table pgq.stage is 'Transactions whose events wait for commit_stage, or waited for it.';
 end if; end $$;

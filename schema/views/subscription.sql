@@ -1,5 +1,4 @@
--- View: pgq.subscription. The current position of each subscription, in PGQ's columns
--- (pgq-contract 1.1).
+-- View: pgq.subscription. The current position of each subscription, in PGQ's columns.
 do $$ begin if not exists (select from pgq.installation) then
 create view pgq.subscription as
 select sub_id,

@@ -64,7 +64,7 @@ MUTATIONS = {
     "look at positions before the lock": Mutation(
         "lock_for_compaction",
         "execute format('lock table only pgq.%I in access exclusive mode',"
-        " (select relname from pg_class where oid = i_table));",
+        "\n        (select relname from pg_class where oid = i_table));",
         "",
         partial(
             g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did,
@@ -74,7 +74,7 @@ MUTATIONS = {
     "look at ticks before the lock": Mutation(
         "lock_for_compaction",
         "execute format('lock table only pgq.%I in access exclusive mode',"
-        " (select relname from pg_class where oid = i_table));",
+        "\n        (select relname from pg_class where oid = i_table));",
         "",
         partial(
             g6c.test_compaction_that_waited_for_a_worker_keeps_what_it_did, compact="compact_ticks"

@@ -67,7 +67,8 @@ MUTATIONS = {
     ),
     "leave the subscriptions for later": Mutation(
         "lock_queue",
-        "format('select from pgq.registration where sub_queue = %L for update', queue_id)",
+        "format('select from pgq.registration where sub_queue = %L for update',"
+        "\n                        queue_id)",
         "'select 1'",
         spanning("a subscription", "an event"),
     ),

@@ -97,7 +97,7 @@ MUTATIONS = {
     ),
     "read what is left of a range": Mutation(
         "find_range",
-        "if i_from_tick >= q.queue_low_tick and",
+        "if i_from_tick < q.queue_low_tick or",
         "if",
         partial(
             rotation.test_reader_that_waited_for_a_rotation_is_told_what_is_left,

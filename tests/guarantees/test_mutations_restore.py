@@ -135,7 +135,8 @@ MUTATIONS = {
     ),
     "repair beside a consumer that opens a batch": Mutation(
         "lock_queue",
-        "format('select from pgq.registration where sub_queue = %L for update', queue_id)",
+        "format('select from pgq.registration where sub_queue = %L for update',"
+        "\n                        queue_id)",
         "'select 1'",
         locks.test_repair_waits_for_a_consumer_that_has_opened_a_batch,
     ),

@@ -98,7 +98,7 @@ MUTATIONS = {
     ),
     "give retried copies again": Mutation(
         "range_sql",
-        "and ev_owner is null and ev_txid = staged",
+        "and ev_owner is null and ev_txid = stage",
         "and ev_txid = staged",
         partial(
             consume.test_retried_copy_does_not_wait_with_the_stage_whose_transaction_made_it,
@@ -131,7 +131,7 @@ MUTATIONS = {
     ),
     "name the transaction that staged": Mutation(
         "range_sql",
-        "giver as ev_txid",
+        "released_by as ev_txid",
         "ev_txid",
         stages.test_events_of_stages_come_in_one_batch_as_those_of_who_commits_them,
     ),
@@ -185,7 +185,7 @@ MUTATIONS = {
     ),
     "wait for an epoch that is committed": Mutation(
         "maint_stages",
-        "or exists (select from pgq.ledger",
+        "or exists (\n                            select from pgq.ledger",
         "or exists (select from pgq.ledger where false) and exists (select from pgq.ledger",
         partial(
             rotation.test_table_waits_no_longer_when_its_events_are_given_up,

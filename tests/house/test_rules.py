@@ -13,6 +13,7 @@ import pytest
 from tests.support.tree import ROOT, files
 
 LONGEST = 300  # lines
+WIDEST = 100  # columns
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
@@ -31,6 +32,16 @@ def test_git_keeps_the_links_as_links() -> None:
 def test_no_module_is_longer_than_300_lines() -> None:
     lengths = {str(name): len(_text(name).splitlines()) for name in files("*.py")}
     assert {name: lines for name, lines in lengths.items() if lines > LONGEST} == {}
+
+
+def test_no_line_of_sql_is_wider_than_100_columns() -> None:
+    wide = [
+        f"{name}:{number}"
+        for name in files("*.sql")
+        for number, line in enumerate(_text(name).splitlines(), 1)
+        if len(line) > WIDEST
+    ]
+    assert wide == []
 
 
 def test_the_changelog_begins_with_this_version() -> None:

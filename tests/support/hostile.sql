@@ -36,7 +36,8 @@ begin
                 perform hostile.called(%1$L);
                 %4$s pg_catalog.%1$I(%5$s);
             end $body$
-        $f$, each.name, each.arguments, case when each.many then 'setof ' else '' end || each.result,
+        $f$, each.name, each.arguments,
+            case when each.many then 'setof ' else '' end || each.result,
             case when each.many then 'return query select' else 'return' end, each.given);
     end loop;
 end $make$;
@@ -63,7 +64,8 @@ begin
             end $body$
         $f$, each.function, each.a, each.b, each.result, concat_ws(' ', each.a, each.name, each.b),
             each.name);
-        execute format('create operator hostile.%s (leftarg = %s, rightarg = %s, function = hostile.%I)',
+        execute format(
+            'create operator hostile.%s (leftarg = %s, rightarg = %s, function = hostile.%I)',
             each.name, each.a, each.b, each.function);
     end loop;
 end $make$;

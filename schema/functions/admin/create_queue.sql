@@ -1,15 +1,10 @@
--- Function: pgq.create_queue(i_queue_name text)
---
 -- Creates a queue with its tables, sequences and first tick. The name has at most 59 octets: "pgq_"
 -- and the name make the LISTEN channel, which has at most 63.
---
 -- Returns: 1 created, 0 exists.
--- Raises: PQ009 (NULL, empty, too long, control characters); 40001 in REPEATABLE READ, another
---   session was faster.
+-- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
 -- Writes: advisory lock; insert pgq.queue, pgq.tick; create tables, sequences and functions.
 create or replace function pgq.create_queue(i_queue_name text)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_id int;
@@ -34,8 +29,8 @@ begin
     perform pgq.tune_storage(i_queue_name);
     perform pgq.build_insert_path(v_id);
     -- not ticker(), which needs READ COMMITTED; no other session can have ticked the queue
-    insert into pgq.tick (tick_queue, tick_id, tick_event_seq) values (v_id, nextval(q.queue_tick_seq::regclass), 0);
+    insert into pgq.tick (tick_queue, tick_id, tick_event_seq)
+    values (v_id, nextval(q.queue_tick_seq::regclass), 0);
     return 1;
-end
-$$;
+end $$;
 comment on function pgq.create_queue(text) is 'Creates a queue: 1 created, 0 exists.';

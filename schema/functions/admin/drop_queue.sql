@@ -1,23 +1,20 @@
--- Function: pgq.drop_queue(x_queue_name text, x_force boolean)
---
--- Drops a queue with its events. With x_force it unregisters the queue's consumers first.
---
--- A view, or a column of an event table's type, that depends on the queue's tables is not dropped:
--- the error names it, and the queue stays.
+-- Drops a queue with its events. With x_force it unregisters the queue's consumers first. A view,
+-- or a column of an event table's type, that depends on the queue's tables is not dropped: the
+-- error names it, and the queue stays.
 --
 -- It waits for open transactions that use the queue, without a deadlock: see lock_queue. While its
 -- locks are held, no other session writes the rows deleted here: a writer of retried or dead events
 -- locks a registration or an event table first, a writer of the ledger or of stages an event table.
 --
 -- Returns: 1. The form without x_force returns null for null.
--- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on the queue's tables or
---   sequences; 55P03 as lock_queue.
+-- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on the queue's tables
+--   or sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
 --   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
 --   create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp set client_min_messages = warning as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set client_min_messages = warning as $$
 declare
     q pgq.queue;
     v_kind "char";
@@ -29,7 +26,8 @@ begin
             q := pgq.lock_queue(x_queue_name);
         end if;
         if x_force is not true and exists (
-                select from pgq.registration where sub_queue = (select queue_id from pgq.queue where queue_name = x_queue_name)) then
+                select from pgq.registration join pgq.queue on queue_id = sub_queue
+                 where queue_name = x_queue_name) then
             raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
                 detail = format('queue %s', x_queue_name),
                 hint = 'unregister them, or drop with force';
@@ -43,14 +41,16 @@ begin
             select relkind, relname from pg_class
              where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
                and relname ~ concat('^event_', q.queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
-             order by relkind = 'S', relname desc  -- heirs, their parent, sequences of their defaults
+             order by relkind = 'S', relname desc  -- heirs, parent, sequences of their defaults
         loop
-            execute format(case v_kind when 'S' then 'drop sequence pgq.%I' else 'drop table pgq.%I' end, v_name);
+            execute format(case v_kind when 'S' then 'drop sequence pgq.%I'
+                                       else 'drop table pgq.%I' end, v_name);
         end loop;
     exception when dependent_objects_still_exist then
         get stacked diagnostics v_dependents = pg_exception_detail;
         raise exception 'cannot drop queue, other objects depend on it' using errcode = '2BP01',
-            detail = v_dependents, hint = 'drop these objects, or what in them depends on the queue, then drop the queue again';
+            detail = v_dependents,
+            hint = 'drop these objects, or what in them depends on the queue, then repeat';
     end;
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
@@ -58,13 +58,11 @@ begin
     delete from pgq.queue where queue_id = q.queue_id;
     perform pgq.build_insert_path(q.queue_id);
     return 1;
-end
-$$;
+end $$;
 comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
 
 create or replace function pgq.drop_queue(x_queue_name text)
-returns int language sql strict
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language sql strict security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.drop_queue(x_queue_name, false)
 $$;
 comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';

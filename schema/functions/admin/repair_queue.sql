@@ -1,5 +1,3 @@
--- Function: pgq.repair_queue(i_queue_name text)
---
 -- Makes a queue usable that was restored into a cluster with smaller transaction ids (PQ012). Every
 -- consumer goes on where it was, and gets each event exactly once, also events that were inserted
 -- since the restore.
@@ -21,8 +19,7 @@
 -- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
 --   delete pgq.tick; delete pgq.stage.
 create or replace function pgq.repair_queue(i_queue_name text)
-returns bigint language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_ticks bigint[];
@@ -35,7 +32,8 @@ begin
     end if;
     q := pgq.lock_queue(i_queue_name);
 
-    select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id), max(t.tick_event_seq)
+    select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id),
+           max(t.tick_event_seq)
       into v_ticks, v_snapshots, v_last_seq
       from pgq.tick t
      where t.tick_queue = q.queue_id
@@ -43,22 +41,29 @@ begin
             or t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id));
     if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
         raise exception '% ticks are in use, this cluster has used up only % transaction ids',
-                cardinality(v_ticks), txid_snapshot_xmin(txid_current_snapshot())
-            using errcode = 'PQ012', hint = 'use up some: call select txid_current() a few hundred times, each in its own transaction; then repair again';
+            cardinality(v_ticks), txid_snapshot_xmin(txid_current_snapshot())
+            using errcode = 'PQ012',
+            hint = 'use up some: call select txid_current() a few hundred times, each in its own '
+                'transaction; then repair again';
     end if;
 
     execute format($sql$
         create temporary table pgq_repair on commit drop as
-        select e.*, case when e.ev_id > %1$L then cardinality($1)
-                    else (select count(*) from unnest($1) t where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t)) end as unseen
+        select e.*, case when e.ev_id > %1$L then cardinality($1) else (
+                   select count(*) from unnest($1) t
+                    where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t))
+                    end as unseen
           from pgq.%2$I e left join pgq.stage s
-            on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_commit > 0$sql$, v_last_seq, pgq.event_table(q.queue_id))
+            on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
+           and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
+         where s.stage_txid is null or s.stage_commit > 0$sql$,
+        v_last_seq, pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id;
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
-        select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry,
+               ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from pg_temp.pgq_repair order by ev_id$sql$, pgq.event_table(q.queue_id, 0));
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
@@ -74,6 +79,6 @@ begin
            queue_switch_step2 = txid_current(), queue_system_id = pgq.system_identifier()
      where queue_id = q.queue_id;
     return v_kept;
-end
-$$;
-comment on function pgq.repair_queue(text) is 'Makes a queue usable that was restored where transaction ids are smaller.';
+end $$;
+comment on function pgq.repair_queue(text)
+    is 'Makes a queue usable that was restored where transaction ids are smaller.';

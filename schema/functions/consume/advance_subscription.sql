@@ -1,19 +1,13 @@
--- Function: pgq.advance_subscription(i_queue_name text, i_consumer_name text, i_from_tick bigint,
---   i_to_tick bigint)
---
 -- Moves a subscription from one tick to a later one, if it is at the first. The reader has read the
 -- events in between by ticks (get_tick_events) and will not read them again. Of two readers that
--- start from the same tick, one succeeds and the other gets an error. Pins beyond the new position
--- stay.
---
+-- start from the same tick, the second gets an error. Pins beyond the new position stay.
 -- Returns: 1 moved; 0 it is at i_to_tick already, as after a repeated call.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ017 it is elsewhere, or has
 --   an open batch: another session uses it; 40001 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     p pgq.position;
 begin
@@ -26,8 +20,9 @@ begin
     end if;
     perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     perform pgq.move_position(p.pos_sub, p.pos_no, i_to_tick, null, null,
-        nullif(array(select pin from unnest(p.pos_pins) pin where pin > i_to_tick order by pin), '{}'));
+        nullif(array(
+            select pin from unnest(p.pos_pins) pin where pin > i_to_tick order by pin), '{}'));
     return 1;
-end
-$$;
-comment on function pgq.advance_subscription(text, text, bigint, bigint) is 'Moves a subscription if it is where it should be: 1 moved, 0 it was there.';
+end $$;
+comment on function pgq.advance_subscription(text, text, bigint, bigint)
+    is 'Moves a subscription if it is where it should be: 1 moved, 0 it was there.';

@@ -1,7 +1,4 @@
--- Function: pgq.batch_event_sql(x_batch_id bigint)
---
--- The query of a batch: the events that its end tick sees and its start tick does not see. See
--- range_sql.
+-- The query of a batch: the events that its end tick sees and its start tick does not: range_sql.
 --
 -- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
 -- transaction with an older snapshot may still see a batch as open that another session finished,
@@ -11,19 +8,19 @@
 -- Raises: PQ003 batch not found; 40001 as check_snapshot, lock_event_tables.
 -- Writes: as check_snapshot; outside READ COMMITTED as lock_event_tables.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
-returns text language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     b record;
 begin
     select * into b from pgq.find_batch(x_batch_id);
     if not found then
-        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+        raise exception 'batch not found' using errcode = 'PQ003',
+            detail = format('batch %s', x_batch_id);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.lock_event_tables(b.queue_name);
     end if;
-    return pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null) || ' order by 1, 3';
-end
-$$;
+    return pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null)
+        || ' order by 1, 3';
+end $$;
 comment on function pgq.batch_event_sql(bigint) is 'The query of a batch.';

@@ -1,13 +1,9 @@
--- Function: pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
---
 -- Puts all events of an open batch into the retry queue, in one statement.
---
 -- Returns: how many events were not in the retry queue before.
 -- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     b record;
     v_count int;
@@ -19,12 +15,12 @@ begin
     end if;
     select * into b from pgq.find_batch(i_batch_id);
     insert into pgq.retry_queue
-    select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time, txid_current(), b.sub_id, least(coalesce(ev_retry, 0), 2147483646) + 1,
+    select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time,
+           txid_current(), b.sub_id, least(coalesce(ev_retry, 0), 2147483646) + 1,
            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
       from pgq.get_batch_events(i_batch_id)
     on conflict (ev_owner, ev_id) do nothing;
     get diagnostics v_count = row_count;
     return v_count;
-end
-$$;
-comment on function pgq.batch_retry(bigint, int) is 'Puts all events of an open batch into the retry queue.';
+end $$;
+comment on function pgq.batch_retry(bigint, int) is 'Sets all events of an open batch aside.';

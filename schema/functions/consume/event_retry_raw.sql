@@ -1,21 +1,15 @@
--- Function: pgq.event_retry_raw(x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id
---   bigint, x_ev_time timestamptz, x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1..4
---   text)
---
 -- Puts an event with all its fields given into the retry queue: a delayed event for one consumer.
--- The registration is locked against unregister_consumer, which would not see the event and leave
--- it behind.
---
+-- The registration is locked: else an unregister_consumer that misses the event would leave it.
 -- Parameters: x_ev_id: null: a new id. x_ev_time: null: now().
 -- Returns: the event's id.
 -- Raises: PQ002 consumer not registered; PQ009 a NULL time.
 -- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event
 --   sequence.
 create or replace function pgq.event_retry_raw(
-    x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz, x_ev_retry int,
-    x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text, x_ev_extra3 text, x_ev_extra4 text)
-returns bigint language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+    x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz,
+    x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text,
+    x_ev_extra3 text, x_ev_extra4 text)
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
     v_id bigint := x_ev_id;
@@ -30,16 +24,17 @@ begin
      where q.queue_name = x_queue and c.co_name = x_consumer
        for key share of s;
     if not found then
-        raise exception 'consumer not registered' using errcode = 'PQ002', detail = format('queue %s, consumer %s', x_queue, x_consumer);
+        raise exception 'consumer not registered' using errcode = 'PQ002',
+            detail = format('queue %s, consumer %s', x_queue, x_consumer);
     end if;
     if v_id is null then
         v_id := nextval(r.queue_event_seq::regclass);
     end if;
     insert into pgq.retry_queue
-    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), txid_current(), r.sub_id, x_ev_retry,
-        x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
+    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), txid_current(), r.sub_id,
+        x_ev_retry, x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
     return v_id;
-end
-$$;
-comment on function pgq.event_retry_raw(text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text)
+end $$;
+comment on function pgq.event_retry_raw(
+    text, text, timestamptz, bigint, timestamptz, int, text, text, text, text, text, text)
     is 'Puts an event with all its fields given into the retry queue of one consumer.';

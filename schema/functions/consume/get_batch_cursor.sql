@@ -1,13 +1,9 @@
--- Function: pgq.get_batch_cursor(i_batch_id bigint, i_cursor_name text, i_quick_limit int,
---   i_extra_where text)
---
 -- Declares a cursor over a batch's events in the caller's transaction and returns the first events;
 -- FETCH returns the rest. So a batch of any size is read in bounded memory (G8).
 --
--- i_extra_where is raw SQL, and this overload runs with the caller's own rights, so that it reads
--- no more than the caller may read. The caller's search_path decides what i_extra_where means. All
--- other names here are qualified: else another role's function public.format(text, text) would run
--- with the caller's rights.
+-- i_extra_where is raw SQL, so this overload runs with the caller's own rights and reads no more
+-- than the caller may read. The caller's search_path decides what i_extra_where means. All other
+-- names are qualified: else another role's public.format(text, text) would run with these rights.
 --
 -- Parameters: i_quick_limit: how many events to return; 0 or less: none. i_extra_where: an SQL
 --   condition on the event's columns.
@@ -15,9 +11,10 @@
 -- Raises: PQ003 batch not found; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_batch_cursor(
-    i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text,
-    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
-    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text, out ev_id bigint,
+    out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,
+    out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
+    out ev_extra4 text)
 returns setof record language plpgsql set enable_seqscan = off set jit = off as $$
 declare
     v_sql text;
@@ -27,21 +24,23 @@ begin
     end if;
     v_sql := pgq.batch_event_sql(i_batch_id);
     if i_extra_where is not null then
-        v_sql := pg_catalog.format('select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
+        v_sql := pg_catalog.format(
+            'select * from (%s) e where %s order by 1, 3', v_sql, i_extra_where);
     end if;
     execute pg_catalog.format('declare %I no scroll cursor for %s', i_cursor_name, v_sql);
     if i_quick_limit > 0 then
         return query execute pg_catalog.format('fetch %s from %I', i_quick_limit, i_cursor_name);
     end if;
-end
-$$;
-comment on function pgq.get_batch_cursor(bigint, text, int, text) is 'Declares a cursor over a batch''s events, filtered.';
+end $$;
+comment on function pgq.get_batch_cursor(bigint, text, int, text)
+    is 'Declares a cursor over a batch''s events that meet a condition.';
 
 create or replace function pgq.get_batch_cursor(
-    i_batch_id bigint, i_cursor_name text, i_quick_limit int,
-    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
-    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
+    i_batch_id bigint, i_cursor_name text, i_quick_limit int, out ev_id bigint,
+    out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,
+    out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
+    out ev_extra4 text)
 returns setof record language sql strict set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_batch_cursor(i_batch_id, i_cursor_name, i_quick_limit, null)
 $$;
-comment on function pgq.get_batch_cursor(bigint, text, int) is 'Declares a cursor over a batch''s events.';
+comment on function pgq.get_batch_cursor(bigint, text, int) is 'Declares a cursor over a batch.';

@@ -1,5 +1,3 @@
--- Function: pgq.get_batch_events(x_batch_id bigint)
---
 -- The events of an open batch, ordered by id; the same events in each call (G3).
 --
 -- The event tables are never analysed, so the planner has no statistics of them. Sequential scans
@@ -9,13 +7,12 @@
 -- Raises: PQ003 batch not found; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_batch_events(
-    x_batch_id bigint,
-    out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text, out ev_data text,
-    out ev_extra1 text, out ev_extra2 text, out ev_extra3 text, out ev_extra4 text)
-returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set jit = off as $$
+    x_batch_id bigint, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,
+    out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
+    out ev_extra3 text, out ev_extra4 text)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set jit = off as $$
 begin
     return query execute pgq.batch_event_sql(x_batch_id);
-end
-$$;
+end $$;
 comment on function pgq.get_batch_events(bigint) is 'The events of an open batch, ordered by id.';

@@ -1,17 +1,13 @@
--- Function: pgq.get_batch_info(x_batch_id bigint)
---
 -- An open batch's queue, consumer, ticks and lag (now minus the time of its end tick).
---
 -- Returns: one row, all null when the batch is not open.
--- Raises: 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises, writes: as check_snapshot.
 create or replace function pgq.get_batch_info(
-    x_batch_id bigint,
-    out queue_name text, out consumer_name text, out batch_start timestamptz, out batch_end timestamptz,
-    out prev_tick_id bigint, out tick_id bigint, out lag interval, out seq_start bigint, out seq_end bigint)
-language sql
-security definer set search_path = pg_catalog, pg_temp as $$
-    select queue_name, consumer_name, last_time, next_time, last_tick, next_tick, now() - next_time, last_seq, next_seq
+    x_batch_id bigint, out queue_name text, out consumer_name text, out batch_start timestamptz,
+    out batch_end timestamptz, out prev_tick_id bigint, out tick_id bigint, out lag interval,
+    out seq_start bigint, out seq_end bigint)
+language sql security definer set search_path = pg_catalog, pg_temp as $$
+    select queue_name, consumer_name, last_time, next_time, last_tick, next_tick,
+           now() - next_time, last_seq, next_seq
       from pgq.find_batch(x_batch_id)
 $$;
 comment on function pgq.get_batch_info(bigint) is 'The queue, consumer and ticks of an open batch.';

@@ -1,8 +1,4 @@
--- Function: pgq.next_batch_custom(i_queue_name text, i_consumer_name text, i_min_lag interval,
---   i_min_count int, i_min_interval interval)
---
--- Opens the consumer's next batch. If a batch is open already, it is returned again, whatever the
--- limits.
+-- Opens the consumer's next batch. A batch that is open already is returned, whatever the limits.
 --
 -- An idle consumer calls often, so the first look takes no lock and no xid. Only if there is a
 -- batch to open, the registration is locked and the position read again: two sessions that call at
@@ -19,12 +15,12 @@
 --   session was faster, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.next_batch_custom(
-    i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int, i_min_interval interval,
-    out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
-    out cur_tick_time timestamptz, out prev_tick_time timestamptz,
-    out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
-language plpgsql
-security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+    i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
+    i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
+    out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
+    out prev_tick_event_seq bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set enable_bitmapscan = off set enable_sort = off as $$
 declare
     r record;
     v_locked boolean := false;
@@ -38,33 +34,42 @@ begin
           from pgq.queue q
           join pgq.consumer c on c.co_name = i_consumer_name
           join pgq.current_position p on p.sub_queue = q.queue_id and p.sub_consumer = c.co_id
-          left join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) t on true
+          left join lateral (
+                select * from pgq.tick
+                 where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) t on true
          where q.queue_name = i_queue_name;
         if not found then
-            raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002',
-                hint = format('select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
+            raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+                using errcode = 'PQ002', hint = format(
+                    'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
         elsif r.tick_id is null then
-            raise exception 'PgQ corruption: Consumer % on queue % does not see tick %', i_consumer_name, i_queue_name, r.pos_last_tick
-                using errcode = 'PQ015', hint = 'move the consumer to a tick that is there: pgq.register_consumer_at';
+            raise exception 'PgQ corruption: Consumer % on queue % does not see tick %',
+                i_consumer_name, i_queue_name, r.pos_last_tick using errcode = 'PQ015',
+                hint = 'move the consumer to a tick that is there: pgq.register_consumer_at';
         end if;
         batch_id := r.pos_batch;
         prev_tick_id := r.tick_id;
         prev_tick_time := r.tick_time;
         prev_tick_event_seq := r.tick_event_seq;
         if batch_id is not null then
-            select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+            select tick_id, tick_time, tick_event_seq
+              into cur_tick_id, cur_tick_time, cur_tick_event_seq
               from pgq.tick where tick_queue = r.sub_queue and tick_id = r.pos_next_tick;
             return;
         end if;
-        if i_min_count is null and i_min_interval is null then  -- as find_tick_helper, without the cost of a call
-            select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
-              from pgq.tick where tick_queue = r.sub_queue and tick_id > r.tick_id order by tick_id limit 1;
+        if i_min_count is null and i_min_interval is null then
+            select tick_id, tick_time, tick_event_seq  -- as find_tick_helper, without its cost
+              into cur_tick_id, cur_tick_time, cur_tick_event_seq
+              from pgq.tick where tick_queue = r.sub_queue and tick_id > r.tick_id
+             order by tick_id limit 1;
         else
-            select h.next_tick_id, h.next_tick_time, h.next_tick_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
-              from pgq.find_tick_helper(r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval) h;
+            select * into cur_tick_id, cur_tick_time, cur_tick_event_seq
+              from pgq.find_tick_helper(
+                r.sub_queue, r.tick_id, r.tick_time, r.tick_event_seq, i_min_count, i_min_interval);
         end if;
         if cur_tick_id is null
-                or clock_timestamp() - cur_tick_time < i_min_lag and clock_timestamp() - cur_tick_time >= -i_min_lag then
+                or clock_timestamp() - cur_tick_time < i_min_lag
+                and clock_timestamp() - cur_tick_time >= -i_min_lag then
             cur_tick_id := null; prev_tick_id := null; cur_tick_time := null;
             prev_tick_time := null; cur_tick_event_seq := null; prev_tick_event_seq := null;
             return;
@@ -75,6 +80,6 @@ begin
     end loop;
     batch_id := nextval('pgq.batch_id_seq');
     perform pgq.move_position(r.sub_id, r.pos_no, r.pos_last_tick, cur_tick_id, batch_id);
-end
-$$;
-comment on function pgq.next_batch_custom(text, text, interval, int, interval) is 'Opens the consumer''s next batch, with limits.';
+end $$;
+comment on function pgq.next_batch_custom(text, text, interval, int, interval)
+    is 'Opens the consumer''s next batch, with limits.';

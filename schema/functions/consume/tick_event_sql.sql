@@ -1,28 +1,25 @@
--- Function: pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages
---   bigint[])
---
 -- The query of the events after one tick, up to another: the events of the batches in between,
--- without retried events, which belong to one consumer. It needs no subscription. It selects the
+-- without retried events, which belong to one consumer. It needs no subscription, and selects the
 -- same events whenever it is built.
 --
 -- Run the query in the transaction that called this function: it keeps rotation away only so long.
 -- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off.
 --
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
---   only the events of no stage; null: all. The parts make the whole: see get_tick_stages.
+--   only the events of no stage; null: all. See get_tick_stages.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
 -- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001
 --   as lock_event_tables, check_snapshot.
 -- Writes: as lock_event_tables, check_snapshot.
-create or replace function pgq.tick_event_sql(i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
-returns text language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function pgq.tick_event_sql(
+    i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r record;
 begin
     perform pgq.lock_event_tables(i_queue_name);
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages);
-end
-$$;
-comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[]) is 'The query of the events between two ticks, of all or of some stages.';
+end $$;
+comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[])
+    is 'The query of the events between two ticks, of all or of some stages.';

@@ -1,15 +1,11 @@
--- Function: pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
---
 -- Ends a subscription: deletes its position, its retried and its dead events. The consumer's name
 -- is deleted when no other subscription uses it. Its row is locked before that check, against a
 -- register_consumer on another queue.
---
 -- Returns: 1 removed, 0 was not subscribed.
 -- Writes: row lock and delete pgq.registration, pgq.consumer; delete pgq.position, pgq.retry_queue,
 --   pgq.dead_event.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
 begin
@@ -28,8 +24,8 @@ begin
     delete from pgq.registration where sub_id = r.sub_id;
     perform from pgq.consumer where co_id = r.sub_consumer for update;
     delete from pgq.consumer
-     where co_id = r.sub_consumer and not exists (select from pgq.registration where sub_consumer = r.sub_consumer);
+     where co_id = r.sub_consumer and not exists (select from pgq.registration
+         where sub_consumer = r.sub_consumer);
     return 1;
-end
-$$;
-comment on function pgq.unregister_consumer(text, text) is 'Ends a subscription: 1 removed, 0 was not subscribed.';
+end $$;
+comment on function pgq.unregister_consumer(text, text) is 'Ends a subscription: 1 done, 0 none.';

@@ -1,5 +1,3 @@
--- Function: pgq.quote_fqname(i_name text)
---
 -- Quotes a name at its first dot. Without a dot the schema is public.
 --
 -- PGQ's function is strict, and this one is not, but the results are the same. PostgreSQL does not
@@ -11,7 +9,8 @@
 create or replace function pgq.quote_fqname(i_name text)
 returns text language sql immutable
 return case when strpos(i_name, '.') > 0
-    then quote_ident(split_part(i_name, '.', 1)) || '.' || quote_ident(substr(i_name, strpos(i_name, '.') + 1))
+    then quote_ident(split_part(i_name, '.', 1)) || '.'
+      || quote_ident(substr(i_name, strpos(i_name, '.') + 1))
     else 'public.' || quote_ident(i_name)
 end;
 comment on function pgq.quote_fqname(text) is 'Quotes a name at its first dot.';

@@ -1,16 +1,12 @@
--- Function: pgq.seq_setval(i_seq_name text, i_new_value bigint)
---
 -- Moves a sequence of a queue forward, never back. It runs with the owner's rights, so it accepts
 -- no other sequences.
---
 -- Parameters: i_seq_name: queue_event_seq or queue_tick_seq of a queue.
 -- Returns: the resulting last value.
 -- Raises: PQ009, the sequence belongs to no queue, or the value is beyond 2^62, where sums with it
 --   would overflow.
 -- Writes: setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
-returns bigint language plpgsql strict
-security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_last bigint;
 begin
@@ -27,6 +23,5 @@ begin
         return i_new_value;
     end if;
     return v_last;
-end
-$$;
-comment on function pgq.seq_setval(text, bigint) is 'Moves a sequence of a queue forward, never back.';
+end $$;
+comment on function pgq.seq_setval(text, bigint) is 'Moves a queue''s sequence forward.';

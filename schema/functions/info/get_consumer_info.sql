@@ -1,28 +1,25 @@
--- Function: pgq.get_consumer_info(i_queue_name text, i_consumer_name text), and with fewer
---   arguments
---
 -- The positions of consumers. lag: the age of the last finished tick. last_seen: the time since the
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
--- last one. A value that a damaged tick makes unknown is null. It shows no payloads, so everybody
--- may call it.
---
+-- last one. A value that a damaged tick makes unknown is null.
 -- Parameters: null: all.
--- Raises: 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises, writes: as check_snapshot.
 create or replace function pgq.get_consumer_info(
     i_queue_name text, i_consumer_name text,
-    out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
-    out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql
-security definer set search_path = pg_catalog, pg_temp as $$
+    out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
+    out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select pgq.check_snapshot();
-    select q.queue_name, c.co_name, case when isfinite(done.tick_time) then now() - done.tick_time end, now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
+    select q.queue_name, c.co_name,
+           case when isfinite(done.tick_time) then now() - done.tick_time end,
+           now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
            pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq)
       from pgq.queue q
       join pgq.subscription s on s.sub_queue = q.queue_id
       join pgq.consumer c on c.co_id = s.sub_consumer
       left join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = s.sub_last_tick
-     cross join lateral (select tick_event_seq from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 1) newest
+     cross join lateral (
+            select tick_event_seq from pgq.tick
+             where tick_queue = q.queue_id order by tick_id desc limit 1) newest
      where (i_queue_name is null or q.queue_name = i_queue_name)
        and (i_consumer_name is null or c.co_name = i_consumer_name)
      order by 1, 2
@@ -31,19 +28,17 @@ comment on function pgq.get_consumer_info(text, text) is 'The position of a cons
 
 create or replace function pgq.get_consumer_info(
     i_queue_name text,
-    out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
-    out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql
-security definer set search_path = pg_catalog, pg_temp as $$
+    out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
+    out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(i_queue_name, null)
 $$;
 comment on function pgq.get_consumer_info(text) is 'The positions of a queue''s consumers.';
 
 create or replace function pgq.get_consumer_info(
-    out queue_name text, out consumer_name text, out lag interval, out last_seen interval, out last_tick bigint,
-    out current_batch bigint, out next_tick bigint, out pending_events bigint)
-returns setof record language sql
-security definer set search_path = pg_catalog, pg_temp as $$
+    out queue_name text, out consumer_name text, out lag interval, out last_seen interval,
+    out last_tick bigint, out current_batch bigint, out next_tick bigint, out pending_events bigint)
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     select * from pgq.get_consumer_info(null, null)
 $$;
 comment on function pgq.get_consumer_info() is 'The positions of all consumers.';

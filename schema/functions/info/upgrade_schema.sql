@@ -1,7 +1,4 @@
--- Function: pgq.upgrade_schema()
---
 -- PGQ's function for upgrades. It does nothing here, because the installer upgrades.
---
 -- Returns: 0, nothing to do.
 -- Writes: nothing.
 create or replace function pgq.upgrade_schema()

@@ -1,7 +1,4 @@
--- Function: pgq.version()
---
 -- The version of the PGQ contract that this engine keeps. PGQ's own clients check it.
---
 -- Writes: nothing.
 create or replace function pgq.version()
 returns text language sql

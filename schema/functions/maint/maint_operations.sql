@@ -1,21 +1,19 @@
--- Function: pgq.maint_operations()
---
 -- The maintenance that is due now: functions to call, each in a transaction of its own, with
--- func_arg if it is not null. A function that returns 1 is to be called again at once. The name
--- "vacuum" stands for the command. A function of extra_maint that is_extra_maint refuses now is
--- left out.
---
+-- func_arg if it is not null. A function that returns 1 is to be called again at once. "vacuum"
+-- stands for the command. Functions of extra_maint that is_extra_maint refuses now are left out.
 -- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
-returns setof record language sql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
     with due as (
         select queue_name from pgq.queue
-         where queue_switch_step2 is not null and (queue_switch_time + queue_rotation_period < now() or queue_switch_time > clock_timestamp()))
+         where queue_switch_step2 is not null
+           and (queue_switch_time + queue_rotation_period < now()
+                or queue_switch_time > clock_timestamp()))
     select 'pgq.maint_rotate_tables_step1', queue_name from due
     union all
     select 'pgq.maint_rotate_tables_step2', null
-     where exists (select from due) or exists (select from pgq.queue where queue_switch_step2 is null)
+     where exists (select from due)
+        or exists (select from pgq.queue where queue_switch_step2 is null)
     union all
     select 'pgq.maint_ticks', queue_name from pgq.queue
     union all
@@ -25,7 +23,8 @@ security definer set search_path = pg_catalog, pg_temp as $$
     union all
     select 'pgq.maint_stages', null
     union all
-    select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra where pgq.is_extra_maint(extra)
+    select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
+     where pgq.is_extra_maint(extra)
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
 $$;

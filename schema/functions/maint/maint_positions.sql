@@ -1,5 +1,3 @@
--- Function: pgq.maint_positions()
---
 -- Deletes old rows of the position log. The newest row of each subscription stays. Rows of removed
 -- subscriptions go too: an unregister_consumer in REPEATABLE READ may not have seen the last ones.
 --
@@ -10,11 +8,11 @@
 -- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if pg_relation_size('pgq.position') > (1 << 20) + 200 * (select count(*) from pgq.registration)
-            and current_setting('transaction_isolation') = 'read committed' and pgq.compact_positions() then
+            and current_setting('transaction_isolation') = 'read committed'
+            and pgq.compact_positions() then
         return 0;
     end if;
     delete from pgq.position old
@@ -22,6 +20,5 @@ begin
      where old.pos_sub = newest.sub_id and old.pos_no < newest.pos_no;
     delete from pgq.position where pos_sub not in (select sub_id from pgq.registration);
     return 0;
-end
-$$;
+end $$;
 comment on function pgq.maint_positions() is 'Deletes old rows of the position log.';

@@ -1,5 +1,3 @@
--- Function: pgq.maint_retry_events()
---
 -- Inserts retried events again when their time has come: with the same id and time and a new txid,
 -- for the one consumer that retries them. One call moves up to 10,000 events of each queue, in one
 -- statement a queue; two calls at once share them. A queue that fails is a WARNING, with its name
@@ -17,9 +15,9 @@
 -- Writes: delete pgq.retry_queue; insert into the queues' current tables; nextval of their
 --   sequences (so that a ticker sees new events); the session's setting pgq.retries_seen_<file>.
 create or replace function pgq.maint_retry_events()
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp set datestyle = 'ISO'
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
+set enable_mergejoin = off set jit = off as $$
 declare
     c_limit constant int := 10000;
     v_setting constant text := 'pgq.retries_seen_' || pg_relation_filenode('pgq.retry_queue');
@@ -39,8 +37,11 @@ begin
         select * from pgq.queue
          where queue_id in (select ev_queue from pgq.due_retries(v_from, v_xmax, v_xip))
            and queue_system_id is not distinct from v_system
-           and not exists (select from pgq.tick where tick_queue = queue_id and tick_id = (select max(tick_id) from pgq.tick where tick_queue = queue_id)
-                              and txid_snapshot_xmax(tick_snapshot) > txid_snapshot_xmax(txid_current_snapshot()))
+           and not exists (
+                select from pgq.tick where tick_queue = queue_id
+                   and tick_id = (select max(tick_id) from pgq.tick where tick_queue = queue_id)
+                   and txid_snapshot_xmax(tick_snapshot)
+                     > txid_snapshot_xmax(txid_current_snapshot()))
          order by queue_id
     loop
         begin
@@ -50,21 +51,28 @@ begin
                      where (ev_owner, ev_id) in (
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_retry_after >= $2 and ev_retry_after <= now()
+                                 where ev_queue = $1 and ev_retry_after >= $2
+                                   and ev_retry_after <= now()
                                  order by ev_retry_after limit $5 for update skip locked) due
                             union all
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_txid >= $3 and ev_retry_after + interval '0' < $2 and ev_retry_after + interval '0' <= now()
+                                 where ev_queue = $1 and ev_txid >= $3
+                                   and ev_retry_after + interval '0' < $2
+                                   and ev_retry_after + interval '0' <= now()
                                  order by ev_txid limit $5 for update skip locked) new
                             union all
                             select ev_owner, ev_id from (
                                 select * from pgq.retry_queue
-                                 where ev_queue = $1 and ev_txid = any ($4) and ev_retry_after + interval '0' < $2 and ev_retry_after + interval '0' <= now()
+                                 where ev_queue = $1 and ev_txid = any ($4)
+                                   and ev_retry_after + interval '0' < $2
+                                   and ev_retry_after + interval '0' <= now()
                                  limit $5 for update skip locked) late)
                     returning *)
-                insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-                select ev_id, ev_time, ev_owner, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+                insert into pgq.%I (ev_id, ev_time, ev_owner, ev_retry,
+                    ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+                select ev_id, ev_time, ev_owner, ev_retry,
+                       ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
                   from due order by ev_id$sql$, pgq.event_table(q.queue_id, q.queue_cur_table))
                 using q.queue_id, v_from, v_xmax, v_xip, c_limit;
             get diagnostics v_moved = row_count;
@@ -73,14 +81,17 @@ begin
                 v_total := v_total + v_moved;
             end if;
         exception when others then
-            raise warning '%', sqlerrm using errcode = sqlstate, detail = format('queue %s', q.queue_name);
+            raise warning '%', sqlerrm using errcode = sqlstate,
+                detail = format('queue %s', q.queue_name);
         end;
     end loop;
-    if not exists (select from pgq.due_retries(v_from, v_xmax, v_xip) where txid_visible_in_snapshot(ev_txid, v_snapshot)) then
-        perform set_config(v_setting, concat_ws('|', now(), txid_snapshot_xmax(v_snapshot),
-            array(select txid_snapshot_xip(v_snapshot) union all select v_own where v_own is not null)::text), false);
+    if not exists (
+            select from pgq.due_retries(v_from, v_xmax, v_xip)
+             where txid_visible_in_snapshot(ev_txid, v_snapshot)) then
+        perform set_config(v_setting, concat_ws('|', now(), txid_snapshot_xmax(v_snapshot), array(
+            select txid_snapshot_xip(v_snapshot)
+            union all select v_own where v_own is not null)::text), false);
     end if;
     return v_total;
-end
-$$;
+end $$;
 comment on function pgq.maint_retry_events() is 'Inserts retried events again whose time has come.';

@@ -1,5 +1,3 @@
--- Function: pgq.maint_rotate_tables_step1(i_queue_name text)
---
 -- Rotates a queue if its rotation period has passed: truncates the next table and makes it the
 -- current one. If the last rotation lies in the future, the clock was stepped back: it rotates too.
 --
@@ -22,8 +20,7 @@
 --   lock needs a new snapshot.
 -- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock and truncate of one event table.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_slowest bigint;
@@ -38,15 +35,18 @@ begin
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);
     elsif q.queue_switch_step2 is null
-            or q.queue_switch_time + q.queue_rotation_period >= now() and q.queue_switch_time <= clock_timestamp() then
+            or q.queue_switch_time + q.queue_rotation_period >= now()
+            and q.queue_switch_time <= clock_timestamp() then
         return 0;
     elsif txid_current() < q.queue_switch_step1 then
-        raise exception 'queue % maint failure: step1=%, current=%', i_queue_name, q.queue_switch_step1, txid_current()
-            using errcode = 'PQ012', hint = format('select pgq.repair_queue(%L)', i_queue_name);
+        raise exception 'queue % maint failure: step1=%, current=%', i_queue_name,
+            q.queue_switch_step1, txid_current() using errcode = 'PQ012',
+            hint = format('select pgq.repair_queue(%L)', i_queue_name);
     end if;
     v_slowest := pgq.slowest_tick(q.queue_id);
     if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
-        raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest using errcode = 'PQ015';
+        raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest
+            using errcode = 'PQ015';
     end if;
     v_next := (q.queue_cur_table + 1) % q.queue_ntables;
     v_table := pgq.event_table(q.queue_id, v_next);
@@ -64,11 +64,11 @@ begin
     end if;
     execute format('truncate pgq.%I', v_table);
     update pgq.queue
-       set queue_cur_table = v_next, queue_switch_time = now(), queue_switch_step1 = txid_current(), queue_switch_step2 = null,
+       set queue_cur_table = v_next, queue_switch_time = now(),
+           queue_switch_step1 = txid_current(), queue_switch_step2 = null,
            queue_switch_tick = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id),
            queue_low_tick = greatest(queue_low_tick, v_low)
      where queue_id = q.queue_id;
     return 0;
-end
-$$;
-comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if it is due and loses no event.';
+end $$;
+comment on function pgq.maint_rotate_tables_step1(text) is 'Rotates a queue if it is due.';

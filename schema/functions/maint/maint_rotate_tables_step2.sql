@@ -1,12 +1,8 @@
--- Function: pgq.maint_rotate_tables_step2()
---
 -- Ends the rotations of step1, in a later transaction, as in PGQ. Only the next step1 needs it.
---
 -- Returns: 0.
 -- Writes: update pgq.queue.
 create or replace function pgq.maint_rotate_tables_step2()
-returns int language sql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
     update pgq.queue set queue_switch_step2 = txid_current() where queue_switch_step2 is null;
     select 0
 $$;

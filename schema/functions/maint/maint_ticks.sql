@@ -1,5 +1,3 @@
--- Function: pgq.maint_ticks(i_queue_name text)
---
 -- Deletes ticks that nobody needs: those before the slowest consumer's tick and before the first
 -- tick that a consumer may be moved to. One call deletes up to 2,000, because the ticker waits for
 -- the queue's row meanwhile.
@@ -12,8 +10,8 @@
 -- Raises: PQ001; 40001 as slowest_tick.
 -- Writes: row lock pgq.queue; delete pgq.tick; the session's setting pgq.ticks_gone_<queue id>.
 create or replace function pgq.maint_ticks(i_queue_name text)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     v_chunk constant int := 2000;
     q pgq.queue;
@@ -27,7 +25,9 @@ begin
         v_keep := least(q.queue_low_tick, pgq.slowest_tick(q.queue_id));
         v_setting := 'pgq.ticks_gone_' || q.queue_id;
         v_gone := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0);
-        if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep) then
+        if not exists (
+                select from pgq.tick
+                 where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep) then
             perform set_config(v_setting, v_keep::text, false);
             return 0;
         end if;
@@ -40,10 +40,10 @@ begin
     delete from pgq.tick
      where tick_queue = q.queue_id
        and tick_id in (
-            select tick_id from pgq.tick where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep
+            select tick_id from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= v_gone and tick_id < v_keep
              order by tick_id limit v_chunk);
     get diagnostics v_deleted = row_count;
     return (v_deleted = v_chunk)::int;
-end
-$$;
-comment on function pgq.maint_ticks(text) is 'Deletes ticks that nobody needs: 1 call again, 0 done.';
+end $$;
+comment on function pgq.maint_ticks(text) is 'Deletes unneeded ticks: 1 call again, 0 done.';

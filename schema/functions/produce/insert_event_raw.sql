@@ -1,32 +1,25 @@
--- Function: pgq.insert_event_raw(queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int,
---   ev_retry int, ev_type text, ev_data text, ev_extra1..4 text)
---
 -- Inserts an event with all its fields given: for administrators, and for programs that move events
 -- between queues.
---
--- Parameters: ev_id null: from the sequence (nextval is used up in any case). ev_time null: now().
---   ev_owner null: for every consumer, else only for the subscription with that sub_id.
---
--- A given ev_id must be unique in the queue: of two events with the same id in one batch,
--- event_retry and event_dead keep only one.
---
+-- Parameters: ev_id null: from the sequence (nextval is used up in any case); else unique in the
+--   queue: of two events with one id in a batch, event_retry and event_dead keep only one. ev_time
+--   null: now(). ev_owner null: for every consumer, else for the subscription with that sub_id.
 -- Returns, raises, writes: as insert_event.
 create or replace function pgq.insert_event_raw(
-    queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int,
-    ev_type text, ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
-returns bigint language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+    queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int, ev_type text,
+    ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_variable
 declare
     q pgq.queue;
 begin
     select * into q from pgq.queue where queue.queue_name = insert_event_raw.queue_name;
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
-        perform pgq.check_insert(queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
+        perform pgq.check_insert(
+            queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
     end if;
     return pgq.insert_row(q.queue_id, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
-end
-$$;
-comment on function pgq.insert_event_raw(text, bigint, timestamptz, int, int, text, text, text, text, text, text)
+end $$;
+comment on function pgq.insert_event_raw(
+    text, bigint, timestamptz, int, int, text, text, text, text, text, text)
     is 'Inserts an event with all its fields given.';

@@ -1,15 +1,11 @@
--- Function: pgq.drop_stage(i_queue_name text, i_writer text)
---
 -- Drops the stages that a writer opened and did not commit: their events are never delivered, and
 -- rotation does not wait for them. A task that commits later leaves a stage that waits for a day:
 -- see maint_stages.
---
 -- Returns: the number of stages dropped.
 -- Raises: 42501 the writer belongs to another role; 42P01 the queue was dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.stage.
 create or replace function pgq.drop_stage(i_queue_name text, i_writer text)
-returns int language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_count int;
@@ -24,6 +20,5 @@ begin
      where stage_queue = q.queue_id and stage_writer = i_writer and stage_commit is null;
     get diagnostics v_count = row_count;
     return v_count;
-end
-$$;
+end $$;
 comment on function pgq.drop_stage(text, text) is 'Drops the stages that a writer did not commit.';

@@ -1,6 +1,3 @@
--- Function: pgq.find_range_stages(i_queue_id int, i_first bigint, i_end bigint, i_late bigint[],
---   i_next txid_snapshot, i_stages bigint[])
---
 -- The stages that matter to a range of ticks, for range_sql: those whose transactions ended in the
 -- range, and those that were released in it.
 --
@@ -27,6 +24,4 @@ begin
        and (stage_commit >= i_first and stage_commit < i_end or stage_commit = any (i_late))
        and txid_visible_in_snapshot(stage_commit, i_next)
        and (i_stages is null or stage_txid = any (i_stages));
-end
-$$;
-comment on function pgq.find_range_stages(int, bigint, bigint, bigint[], txid_snapshot, bigint[]) is 'The stages that matter to a range of ticks.';
+end $$;

@@ -1,8 +1,6 @@
--- Function: pgq.get_tick_stages(i_queue_name text, i_from_tick bigint, i_to_tick bigint)
---
 -- The stages that were released after one tick, up to another: see commit_stage. Parallel readers
--- divide them with tick_event_sql. Event ids interleave with other inserts, so a reader that
--- selected its part by ids would read all events.
+-- divide them with tick_event_sql. Event ids interleave with other inserts, so readers that divided
+-- the events by ids would each read all of them.
 --
 -- Call tick_event_sql in the same transaction: this function alone does not keep rotation away.
 --
@@ -11,9 +9,10 @@
 -- Raises: as find_range.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_stages(
-    i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint, out stage_commit bigint, out events bigint)
-returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+    i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint,
+    out stage_commit bigint, out events bigint)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off as $$
 declare
     r record;
 begin
@@ -23,10 +22,10 @@ begin
       from pgq.stage s
       join pgq.queue q on q.queue_id = s.stage_queue
      where q.queue_name = i_queue_name
-       and (s.stage_commit >= txid_snapshot_xmax(r.from_snapshot) and s.stage_commit < txid_snapshot_xmax(r.to_snapshot)
+       and (s.stage_commit >= txid_snapshot_xmax(r.from_snapshot)
+            and s.stage_commit < txid_snapshot_xmax(r.to_snapshot)
             or s.stage_commit = any (array(select txid_snapshot_xip(r.from_snapshot))))
        and txid_visible_in_snapshot(s.stage_commit, r.to_snapshot)
      order by 2, 1;
-end
-$$;
-comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages that were released between two ticks.';
+end $$;
+comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages released in a range.';

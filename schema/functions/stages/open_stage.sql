@@ -1,28 +1,24 @@
--- Function: pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
---
 -- Makes the caller's transaction a stage: the events that it inserts into the queue, before or
 -- after this call and by any means, wait until commit_stage names the stage. If nobody names it,
 -- its events are never delivered, and rotation removes them. After a rollback to a savepoint before
 -- the call, the transaction is an ordinary one again.
 --
--- So parallel tasks write as one transaction would. Each task stages its part and commits its own
--- transaction, of any size, at the speed of any producer; one short call then releases all parts. A
+-- So parallel tasks write as one transaction would. Each stage task commits its own transaction, of
+-- any size, at the speed of any producer; one short call then releases the events of all of them. A
 -- task that is repeated is another stage.
 --
 -- Rotation does not truncate a table with waiting events until a day after the writer's last stage
 -- of the epoch: see maint_stages.
 --
 -- Parameters: i_writer: the name of what is written once, such as a Spark query. i_epoch: the
---   number of the part that is written now. They go up; gaps are allowed. Null: the writer writes
---   once and never again.
+--   number of its commit, such as a micro-batch. They go up; gaps are allowed. Null: the writer
+--   commits once and never again.
 -- Returns: the stage, which is the transaction's id; null: the epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
---   stage of another writer or epoch already; 42501 the writer belongs to another role; PQ012 the
---   queue was restored where transaction ids are smaller.
+--   stage of another writer or epoch already; 42501 as check_writer; PQ012 as check_restored.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
-returns bigint language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
     v_done boolean;
@@ -33,7 +29,8 @@ begin
     perform pgq.check_restored(q);
     v_done := exists (
         select from pgq.ledger
-         where ledger_queue = q.queue_id and ledger_writer = i_writer and (ledger_epoch >= i_epoch) is not false);
+         where ledger_queue = q.queue_id and ledger_writer = i_writer
+           and (ledger_epoch >= i_epoch) is not false);
     perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
     if v_done then
         return null;
@@ -41,12 +38,14 @@ begin
     insert into pgq.stage (stage_queue, stage_txid, stage_writer, stage_epoch)
     values (q.queue_id, txid_current(), i_writer, i_epoch)
     on conflict (stage_queue, stage_txid) do nothing;
-    if not exists (select from pgq.stage where stage_queue = q.queue_id and stage_txid = txid_current() and stage_time = now()
-                      and stage_writer = i_writer and stage_epoch is not distinct from i_epoch) then
+    if not exists (
+            select from pgq.stage
+             where stage_queue = q.queue_id and stage_txid = txid_current() and stage_time = now()
+               and stage_writer = i_writer and stage_epoch is not distinct from i_epoch) then
         raise exception 'this transaction is a stage of something else' using errcode = 'PQ009',
             hint = 'stage each writer and each epoch in a transaction of its own';
     end if;
     return txid_current();
-end
-$$;
-comment on function pgq.open_stage(text, text, bigint) is 'Makes the transaction a stage: its events wait until commit_stage.';
+end $$;
+comment on function pgq.open_stage(text, text, bigint)
+    is 'Makes the transaction a stage: its events wait until commit_stage.';

@@ -1,13 +1,10 @@
--- Function: pgq.tick_queue(i_queue_name text)
---
 -- Ticks a queue now, whatever its thresholds: for a ticker that has seen new events.
---
 -- Returns: the tick's id and its snapshot, which lists the transactions in progress; no row when
 --   the queue is missing, paused or has an external ticker.
 -- Raises, writes: as insert_tick.
-create or replace function pgq.tick_queue(i_queue_name text, out tick_id bigint, out tick_snapshot text)
-returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+create or replace function pgq.tick_queue(
+    i_queue_name text, out tick_id bigint, out tick_snapshot text)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_queue_id int;
 begin
@@ -21,6 +18,5 @@ begin
     if tick_queue.tick_id is not null then
         return next;
     end if;
-end
-$$;
+end $$;
 comment on function pgq.tick_queue(text) is 'Ticks a queue now and returns the tick''s snapshot.';

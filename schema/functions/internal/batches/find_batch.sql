@@ -1,5 +1,3 @@
--- Function: pgq.find_batch(x_batch_id bigint)
---
 -- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is
 -- the newest of its subscription. pos_no counts up by one, so one index probe tells.
 --
@@ -9,16 +7,13 @@
 -- are a million.
 --
 -- Returns: one row; no row when the batch is not open (never was, finished, taken away).
--- Raises: 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
-    x_batch_id bigint,
-    out sub_id int, out pos_no bigint, out queue_id int, out queue_name text, out consumer_name text,
-    out last_tick bigint, out next_tick bigint,
-    out last_snapshot txid_snapshot, out next_snapshot txid_snapshot,
-    out last_time timestamptz, out next_time timestamptz, out last_seq bigint, out next_seq bigint)
-returns setof record language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off as $$
+    x_batch_id bigint, out sub_id int, out pos_no bigint, out queue_id int, out queue_name text,
+    out consumer_name text, out last_tick bigint, out next_tick bigint,
+    out last_snapshot txid_snapshot, out next_snapshot txid_snapshot, out last_time timestamptz,
+    out next_time timestamptz, out last_seq bigint, out next_seq bigint)
+returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -32,10 +27,13 @@ begin
       join pgq.registration r on r.sub_id = p.pos_sub
       join pgq.queue q on q.queue_id = r.sub_queue
       join pgq.consumer c on c.co_id = r.sub_consumer
-     cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) last
-     cross join lateral (select * from pgq.tick where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
+     cross join lateral (
+            select * from pgq.tick
+             where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) last
+     cross join lateral (
+            select * from pgq.tick
+             where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
      where p.pos_batch = x_batch_id
-       and not exists (select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
-end
-$$;
-comment on function pgq.find_batch(bigint) is 'An open batch with its subscription, queue and ticks.';
+       and not exists (
+            select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
+end $$;

@@ -1,17 +1,14 @@
--- Function: pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
---
 -- Events of an open batch by id and txid. The event tables have no index on ev_id, so a search by
 -- id alone reads the whole batch. With the txids it is one index probe a transaction, however many
 -- ids are asked for. The settings are those of get_batch_events. A large batch may hold an id
 -- twice, with two txids: an event and its retried copy.
---
 -- Returns: rows of pgq.event_template; ev_owner is null.
 -- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different
 --   lengths; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
-create or replace function pgq.find_batch_events(x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
-returns setof pgq.event_template language plpgsql
-set enable_seqscan = off set jit = off as $$
+create or replace function pgq.find_batch_events(
+    x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
+returns setof pgq.event_template language plpgsql set enable_seqscan = off set jit = off as $$
 declare
     b record;
     v_found bigint;
@@ -21,19 +18,19 @@ begin
     end if;
     select * into b from pgq.find_batch(x_batch_id);
     if not found then
-        raise exception 'batch not found' using errcode = 'PQ003', detail = format('batch %s', x_batch_id);
+        raise exception 'batch not found' using errcode = 'PQ003',
+            detail = format('batch %s', x_batch_id);
     end if;
     return query execute format($sql$
-        select ev_id, ev_time, ev_txid, null::int, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select ev_id, ev_time, ev_txid, null::int, ev_retry,
+               ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (%s) e
-         where ev_txid = any ($1) and (ev_id, ev_txid) in (select i, t from unnest($2, $1) u (i, t))$sql$,
+         where ev_txid = any ($1) and (ev_id, ev_txid) in (select * from unnest($2, $1))$sql$,
         pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null))
         using x_event_txids, x_event_ids;
     get diagnostics v_found = row_count;
-    if v_found < (select count(*) from (select distinct i, t from unnest(x_event_ids, x_event_txids) u (i, t)) wanted) then
-        raise exception 'event not found'
-            using errcode = 'PQ004', detail = format('%s of the given events are in batch %s', v_found, x_batch_id);
+    if v_found < (select count(distinct u) from unnest(x_event_ids, x_event_txids) u) then
+        raise exception 'event not found' using errcode = 'PQ004',
+            detail = format('%s of these events are in batch %s', v_found, x_batch_id);
     end if;
-end
-$$;
-comment on function pgq.find_batch_events(bigint, bigint[], bigint[]) is 'Events of an open batch by id and txid.';
+end $$;

@@ -1,5 +1,3 @@
--- Function: pgq.lock_batch(x_batch_id bigint, x_moves boolean)
---
 -- Makes the caller the only holder of an open batch until its transaction ends. Other sessions that
 -- want to finish the batch, set its events aside or unregister its consumer wait, and then find it
 -- closed.
@@ -25,11 +23,10 @@ begin
     end if;
     select * into p from pgq.position c
      where c.pos_batch = x_batch_id
-       and not exists (select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
+       and not exists (
+            select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
     if found and not x_moves then
         perform pgq.check_newest_position(p);
     end if;
     return p;
-end
-$$;
-comment on function pgq.lock_batch(bigint, boolean) is 'Makes the caller the only holder of an open batch.';
+end $$;

@@ -1,9 +1,6 @@
--- Function: pgq.read_sequence(i_sequence text)
---
 -- The last value of a sequence, 0 before the first; null when it cannot be read: it is missing, or
 -- another session holds its lock, or waits for it, for more than 100 ms. For lists of all queues,
 -- which one queue must neither break nor delay.
---
 -- Raises: 40P01.
 -- Writes: nothing.
 create or replace function pgq.read_sequence(i_sequence text)
@@ -15,6 +12,4 @@ exception
         raise;
     when others then
         return null;
-end
-$$;
-comment on function pgq.read_sequence(text) is 'The last value of a sequence, null where it cannot be read.';
+end $$;

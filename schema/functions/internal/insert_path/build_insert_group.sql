@@ -1,11 +1,7 @@
--- Function: pgq.build_insert_group(i_group int)
---
 -- Generates pgq.insert_group_N, which inserts an event into one of 64 queues: those with queue_id /
 -- 64 = N.
---
 -- Writes: create function; as set_rights.
-create or replace function pgq.build_insert_group(i_group int)
-returns void language plpgsql as $$
+create or replace function pgq.build_insert_group(i_group int) returns void language plpgsql as $$
 declare
     v_columns constant text := 'ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4';
     v_texts constant text := replace(v_columns, ',', ' text,') || ' text';
@@ -19,9 +15,10 @@ begin
 end
 $body$
 $sql$, i_group, v_texts,
-        (select pgq.build_insert_tree(array_agg(queue_id order by queue_id), array_agg(pgq.build_insert_leaf(q, v_columns) order by queue_id))
+        (select pgq.build_insert_tree(
+                    array_agg(queue_id order by queue_id),
+                    array_agg(pgq.build_insert_leaf(q, v_columns) order by queue_id))
            from pgq.queue q where queue_id / 64 = i_group), v_columns);
-    perform pgq.set_rights('pg_proc', format('pgq.insert_group_%s(int, int, bigint%s)', i_group, repeat(', text', 6))::regprocedure, '{}');
-end
-$$;
-comment on function pgq.build_insert_group(int) is 'Generates the code that inserts into 64 queues.';
+    perform pgq.set_rights('pg_proc', format('pgq.insert_group_%s(int, int, bigint%s)',
+        i_group, repeat(', text', 6))::regprocedure, '{}');
+end $$;

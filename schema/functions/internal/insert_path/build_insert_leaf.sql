@@ -1,5 +1,3 @@
--- Function: pgq.build_insert_leaf(q pgq.queue, i_columns text)
---
 -- The source text that inserts an event into one queue: an INSERT in static SQL for each of its
 -- tables. PL/pgSQL plans static SQL once a session. The same INSERT by EXECUTE is parsed and
 -- planned for each event, which costs a third of the throughput. Reading the id by currval costs a
@@ -20,9 +18,9 @@ create or replace function pgq.build_insert_leaf(q pgq.queue, i_columns text)
 returns text language sql stable as $$
     select format(E'if v_queue = %s then\n%send if;\n', q.queue_id, string_agg(format(
         E'if v_table = %1$s then\n'
-        'insert into pgq.%2$I (ev_id, ev_time, ev_txid, %4$s) values (nextval(%3$L::regclass), now(), v_txid, %4$s);\n'
+        'insert into pgq.%2$I (ev_id, ev_time, ev_txid, %4$s) '
+        'values (nextval(%3$L::regclass), now(), v_txid, %4$s);\n'
         'return currval(%3$L::regclass);\nend if;\n',
         n, pgq.event_table(q.queue_id, n), q.queue_event_seq, i_columns), '' order by n))
       from generate_series(0, q.queue_ntables - 1) n
 $$;
-comment on function pgq.build_insert_leaf(pgq.queue, text) is 'The text that inserts an event into one queue.';

@@ -1,5 +1,3 @@
--- Function: pgq.build_insert_path(i_queue_id int)
---
 -- Generates the functions that insert events. The caller holds the advisory lock of create_queue.
 --
 -- With few queues, insert_event serves them all itself: a function call costs a tenth of an event.
@@ -15,21 +13,21 @@
 --
 -- Parameters: i_queue_id: the queue that has changed; null: all may have.
 -- Writes: create function.
-create or replace function pgq.build_insert_path(i_queue_id int)
-returns void language plpgsql as $$
+create or replace function pgq.build_insert_path(i_queue_id int) returns void language plpgsql as $$
 declare
     c_few constant int := 64;  -- queues that insert_event serves itself
     v_groups int[];
-    v_known int[] := array(select substr(proname, 14)::int from pg_proc
-                            where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_[0-9]+$');
+    v_known int[] := array(
+        select substr(proname, 14)::int from pg_proc
+         where pronamespace = 'pgq'::regnamespace and proname ~ '^insert_group_[0-9]+$');
 begin
     if (select count(*) > c_few from pgq.queue) then
         v_groups := array(select distinct queue_id / 64 from pgq.queue order by 1);
     end if;
     perform pgq.build_insert_group(g) from unnest(v_groups) g where g <> all (v_known);
-    perform pgq.build_insert_group(g) from unnest(v_known) g where i_queue_id is null or g = i_queue_id / 64;
+    perform pgq.build_insert_group(g)
+       from unnest(v_known) g where i_queue_id is null or g = i_queue_id / 64;
     perform pgq.build_insert_event('ev_type, ev_data', v_groups, i_queue_id is null);
-    perform pgq.build_insert_event('ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4', v_groups, i_queue_id is null);
-end
-$$;
-comment on function pgq.build_insert_path(int) is 'Generates the code that inserts events.';
+    perform pgq.build_insert_event('ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4',
+        v_groups, i_queue_id is null);
+end $$;

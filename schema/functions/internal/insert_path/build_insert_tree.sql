@@ -1,9 +1,6 @@
--- Function: pgq.build_insert_tree(i_queue_ids int[], i_leaves text[])
---
 -- The source text of a binary tree of comparisons: leaf n serves the queue ids from i_queue_ids[n]
 -- to before the next one. Ten comparisons find one of a thousand queues; a list would take five
 -- hundred.
---
 -- Writes: nothing.
 create or replace function pgq.build_insert_tree(i_queue_ids int[], i_leaves text[])
 returns text language plpgsql immutable strict as $$
@@ -16,6 +13,4 @@ begin
     return format(E'if v_queue < %s then\n%selse\n%send if;\n', i_queue_ids[v_half + 1],
         pgq.build_insert_tree(i_queue_ids[:v_half], i_leaves[:v_half]),
         pgq.build_insert_tree(i_queue_ids[v_half + 1:], i_leaves[v_half + 1:]));
-end
-$$;
-comment on function pgq.build_insert_tree(int[], text[]) is 'The text of a tree that finds a queue''s leaf.';
+end $$;

@@ -1,11 +1,7 @@
--- Function: pgq.check_insert(i_queue_name text, i_queue_id int, i_disabled bool, i_limit int,
---   i_events int)
---
 -- Handles the rare cases of an insert: a missing queue, a disabled queue, a queue with a limit of
 -- events for each transaction. A setting local to the transaction counts the events, so that a
 -- rollback to a savepoint takes its events off. (PGQ in C counts in the backend's memory, where
 -- they still count.)
---
 -- Parameters: i_queue_id: null: the queue is missing. i_disabled, i_limit: the queue's settings.
 --   i_events: how many events the caller is about to insert.
 -- Raises: PQ001, PQ006, PQ007, PQ009.
@@ -22,16 +18,17 @@ begin
     elsif i_queue_id is null then
         perform pgq.raise_queue_not_found(i_queue_name);
     elsif i_disabled and current_setting('session_replication_role') <> 'replica' then
-        raise exception 'Insert into queue disallowed' using errcode = 'PQ006', detail = format('queue %s', i_queue_name),
-            hint = format('select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name);
+        raise exception 'Insert into queue disallowed' using errcode = 'PQ006',
+            detail = format('queue %s', i_queue_name),
+            hint = format(
+                'select pgq.set_queue_config(%L, ''disable_insert'', ''false'')', i_queue_name);
     elsif i_limit is not null then
         v_count := coalesce(nullif(current_setting(v_setting, true), '')::bigint, 0) + i_events;
         if v_count > i_limit then
-            raise exception 'Queue ''%'' allows max % events from one TX', i_queue_name, i_limit using errcode = 'PQ007',
+            raise exception 'Queue ''%'' allows max % events from one TX', i_queue_name, i_limit
+                using errcode = 'PQ007',
                 hint = 'insert fewer events in one transaction, or raise the queue''s per_tx_limit';
         end if;
         perform set_config(v_setting, v_count::text, true);
     end if;
-end
-$$;
-comment on function pgq.check_insert(text, int, boolean, int, int) is 'Refuses an insert into a missing, disabled or limited queue.';
+end $$;

@@ -1,5 +1,3 @@
--- Function: pgq.check_snapshot()
---
 -- Refuses a REPEATABLE READ or SERIALIZABLE transaction whose snapshot is older than a compaction.
 -- TRUNCATE differs from DELETE: such a snapshot finds the table empty, and the rows that were
 -- inserted again are too new for it. A caller would report "Not subscriber", or that a batch is not
@@ -15,8 +13,7 @@
 --
 -- Raises: 40001, compacted since the snapshot; roll back and call again.
 -- Writes: ACCESS SHARE lock pgq.position, pgq.tick_recent, in those isolation levels.
-create or replace function pgq.check_snapshot()
-returns void language plpgsql as $$
+create or replace function pgq.check_snapshot() returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') = 'read committed' then
         return;
@@ -25,9 +22,7 @@ begin
     if exists (select from pg_class
                 where oid in ('pgq.position'::regclass, 'pgq.tick_recent'::regclass)
                   and relfilenode <> pg_relation_filenode(oid)) then
-        raise exception 'ticks or positions were compacted after this transaction''s snapshot was taken'
-            using errcode = '40001', hint = 'roll back and call again';
+        raise exception 'ticks or positions were compacted after this transaction''s snapshot was '
+            'taken' using errcode = '40001', hint = 'roll back and call again';
     end if;
-end
-$$;
-comment on function pgq.check_snapshot() is 'Refuses a transaction whose snapshot is older than a compaction.';
+end $$;

@@ -1,5 +1,3 @@
--- Function: pgq.raise_wrong_isolation(i_what text)
---
 -- Raises the error for a call that needs READ COMMITTED. The call takes a lock, and then must see
 -- what the previous holder committed. In the higher levels the snapshot is older than the lock. So
 -- a tick could see less than the tick before it, or a rotation truncate events that it never saw.
@@ -18,8 +16,7 @@ begin
             i_what, upper(current_setting('transaction_isolation'))),
         hint = case when current_setting('default_transaction_isolation') = 'read committed'
             then 'call it in a transaction of its own: begin isolation level read committed'
-            else format('alter role %I in database %I set default_transaction_isolation = %L; then connect again',
+            else format('alter role %I in database %I set default_transaction_isolation = %L; '
+                'then connect again',
                 session_user, current_database(), 'read committed') end;
-end
-$$;
-comment on function pgq.raise_wrong_isolation(text) is 'Raises the error for a call that needs READ COMMITTED.';
+end $$;

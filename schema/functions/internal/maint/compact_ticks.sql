@@ -1,5 +1,3 @@
--- Function: pgq.compact_ticks()
---
 -- Truncates the table of the latest ticks, and moves into pgq.tick those that are worth keeping:
 -- the ticks that a subscription (used_ticks) or a queue refers to, and the last tick of each
 -- second. A consumer that comes there later gets batches of a second instead of milliseconds,
@@ -14,8 +12,7 @@
 -- Writes: as lock_for_compaction; truncate pgq.tick_recent; insert pgq.tick; key share lock
 --   pgq.queue.
 create or replace function pgq.compact_ticks()
-returns boolean language plpgsql
-set lock_timeout = '50ms' as $$
+returns boolean language plpgsql set lock_timeout = '50ms' as $$
 begin
     perform pgq.lock_for_compaction('pgq.tick_recent');
     insert into pgq.tick
@@ -25,13 +22,12 @@ begin
      where q.queue_external_ticker
         or t.tick_id in (q.queue_switch_tick, q.queue_low_tick)
         or (t.tick_queue, t.tick_id) in (
-            select tick_queue, max(tick_id) from pgq.tick_recent group by tick_queue, date_trunc('second', tick_time))
+            select tick_queue, max(tick_id) from pgq.tick_recent
+             group by tick_queue, date_trunc('second', tick_time))
         or (t.tick_queue, t.tick_id) in (
             select queue_id, tick_id from pgq.used_ticks());
     truncate pgq.tick_recent;
     return true;
 exception when lock_not_available or undefined_table or deadlock_detected then
     return false;
-end
-$$;
-comment on function pgq.compact_ticks() is 'Moves ticks worth keeping into pgq.tick and truncates the table of the latest.';
+end $$;

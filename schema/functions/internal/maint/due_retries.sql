@@ -1,5 +1,3 @@
--- Function: pgq.due_retries(i_from timestamptz, i_xmax bigint, i_xip bigint[])
---
 -- The retried events that are due now and may not have been due at an earlier look: those that
 -- became due since i_from, and those due before, if transactions inserted them that the look did
 -- not see.
@@ -16,8 +14,11 @@ create or replace function pgq.due_retries(i_from timestamptz, i_xmax bigint, i_
 returns setof pgq.retry_queue language sql stable as $$
     select * from pgq.retry_queue where ev_retry_after >= i_from and ev_retry_after <= now()
     union all
-    select * from pgq.retry_queue where ev_txid >= i_xmax and ev_retry_after + interval '0' < i_from and ev_retry_after + interval '0' <= now()
+    select * from pgq.retry_queue
+     where ev_txid >= i_xmax and ev_retry_after + interval '0' < i_from
+       and ev_retry_after + interval '0' <= now()
     union all
-    select * from pgq.retry_queue where ev_txid = any (i_xip) and ev_retry_after + interval '0' < i_from and ev_retry_after + interval '0' <= now()
+    select * from pgq.retry_queue
+     where ev_txid = any (i_xip) and ev_retry_after + interval '0' < i_from
+       and ev_retry_after + interval '0' <= now()
 $$;
-comment on function pgq.due_retries(timestamptz, bigint, bigint[]) is 'Retried events that are due now and may not have been at an earlier look.';

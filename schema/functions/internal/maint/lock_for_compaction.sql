@@ -1,5 +1,3 @@
--- Function: pgq.lock_for_compaction(i_table regclass)
---
 -- Locks a table against all sessions, before it is truncated and filled again, and renames
 -- pgq.compaction_N.
 --
@@ -24,8 +22,8 @@ begin
     select relname into v_mark from pg_class
      where relnamespace = 'pgq'::regnamespace and relkind = 'r' and relname ~ '^compaction_[0-9]+$';
     execute format('lock table pgq.%I in access exclusive mode', v_mark);
-    execute format('lock table only pgq.%I in access exclusive mode', (select relname from pg_class where oid = i_table));
-    execute format('alter table pgq.%I rename to %I', v_mark, 'compaction_' || substr(v_mark, 12)::bigint + 1);
-end
-$$;
-comment on function pgq.lock_for_compaction(regclass) is 'Locks a table that is about to be truncated and filled again.';
+    execute format('lock table only pgq.%I in access exclusive mode',
+        (select relname from pg_class where oid = i_table));
+    execute format('alter table pgq.%I rename to %I',
+        v_mark, 'compaction_' || substr(v_mark, 12)::bigint + 1);
+end $$;

@@ -1,18 +1,13 @@
--- Function: pgq.slowest_tick(i_queue_id int)
---
 -- The last tick of a queue's slowest consumer, or the queue's last tick when it has no consumer.
 -- Every consumer has had the events that this tick sees.
---
 -- Raises: 40001 as check_snapshot: a caller that saw no positions would count no consumers.
 -- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)
-returns bigint language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
 begin
     perform pgq.check_snapshot();
     return coalesce(
         (select min(sub_last_tick) from pgq.subscription where sub_queue = i_queue_id),
         (select max(tick_id) from pgq.tick where tick_queue = i_queue_id));
-end
-$$;
-comment on function pgq.slowest_tick(int) is 'The last tick of the slowest consumer.';
+end $$;

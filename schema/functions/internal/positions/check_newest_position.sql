@@ -1,12 +1,9 @@
--- Function: pgq.check_newest_position(p pgq.position)
---
 -- Refuses a REPEATABLE READ or SERIALIZABLE transaction that sees an older position as the newest
 -- one. The caller holds the registration's row lock, but its snapshot may be older than the
 -- position that the previous holder wrote. So this function appends the next position for trial: if
 -- its pos_no is taken, or the log was trimmed meanwhile, move_position raises. Then it deletes the
 -- trial row, which costs a dead row in those isolation levels only. A caller that moves the
 -- position itself needs no trial.
---
 -- Raises: 40001, another session moved the position.
 -- Writes: insert and delete pgq.position, in those isolation levels.
 create or replace function pgq.check_newest_position(p pgq.position)
@@ -16,6 +13,4 @@ begin
         perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, null, null);
         delete from pgq.position where pos_sub = p.pos_sub and pos_no = p.pos_no + 1;
     end if;
-end
-$$;
-comment on function pgq.check_newest_position(pgq.position) is 'Refuses a transaction that does not see the newest position.';
+end $$;

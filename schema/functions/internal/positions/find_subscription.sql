@@ -1,7 +1,4 @@
--- Function: pgq.find_subscription(i_queue_name text, i_consumer_name text)
---
 -- The sub_id of a consumer on a queue.
---
 -- Raises: PQ002 Not subscriber to queue.
 -- Writes: nothing.
 create or replace function pgq.find_subscription(i_queue_name text, i_consumer_name text)
@@ -15,9 +12,8 @@ begin
       join pgq.consumer c on c.co_id = s.sub_consumer
      where q.queue_name = i_queue_name and c.co_name = i_consumer_name;
     if not found then
-        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002';
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002';
     end if;
     return v_sub;
-end
-$$;
-comment on function pgq.find_subscription(text, text) is 'The sub_id of a consumer on a queue.';
+end $$;

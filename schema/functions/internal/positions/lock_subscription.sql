@@ -1,14 +1,11 @@
--- Function: pgq.lock_subscription(i_queue_name text, i_consumer_name text)
---
 -- Makes the caller the only session that may move a subscription until its transaction ends, and
 -- returns the position. The lock comes first and the query after it, as in lock_batch.
---
 -- Returns: the newest position.
 -- Raises: PQ002 Not subscriber to queue; 40001 as check_snapshot, check_newest_position.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_subscription(i_queue_name text, i_consumer_name text)
-returns pgq.position language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
     p pgq.position;
@@ -18,10 +15,9 @@ begin
     select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins into p
       from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited
-        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name using errcode = 'PQ002';
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002';
     end if;
     perform pgq.check_newest_position(p);
     return p;
-end
-$$;
-comment on function pgq.lock_subscription(text, text) is 'Makes the caller the only session that may move a subscription.';
+end $$;

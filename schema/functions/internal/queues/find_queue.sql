@@ -1,8 +1,5 @@
--- Function: pgq.find_queue(i_queue_name text)
---
 -- The row of a queue. A caller that locks the row selects it itself, so that the lock is seen where
 -- it is taken, and calls raise_queue_not_found.
---
 -- Raises: PQ001 No such queue.
 -- Writes: nothing.
 create or replace function pgq.find_queue(i_queue_name text)
@@ -15,6 +12,4 @@ begin
         perform pgq.raise_queue_not_found(i_queue_name);
     end if;
     return q;
-end
-$$;
-comment on function pgq.find_queue(text) is 'The row of a queue; an error if there is none.';
+end $$;

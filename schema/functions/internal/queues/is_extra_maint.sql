@@ -1,5 +1,3 @@
--- Function: pgq.is_extra_maint(i_name text)
---
 -- Whether maintenance may call a function. It must take the queue's name, and belong to the
 -- schema's owner or a superuser: it runs with the rights of the role that runs maintenance, so its
 -- owner gets those rights too. Functions of the server or of an extension are refused. They were
@@ -11,8 +9,7 @@
 -- function before it evaluates any condition. So the schema's owner must be one of the same roles.
 --
 -- Writes: nothing.
-create or replace function pgq.is_extra_maint(i_name text)
-returns boolean language sql stable as $$
+create or replace function pgq.is_extra_maint(i_name text) returns boolean language sql stable as $$
     select exists (
         select from pg_proc p
           join pg_namespace n on n.oid = p.pronamespace
@@ -22,9 +19,10 @@ returns boolean language sql stable as $$
            and not exists (
             select from pg_roles r
              where not r.rolsuper and r.oid <> ours.nspowner
-               and (r.oid = p.proowner or r.oid =
-                case n.nspowner when 'pg_database_owner'::regrole then d.datdba else n.nspowner end))
+               and r.oid in (p.proowner, case n.nspowner
+                        when 'pg_database_owner'::regrole then d.datdba else n.nspowner end))
            and p.oid >= 16384  -- the first one that is not the server's
-           and not exists (select from pg_depend where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e'))
+           and not exists (
+            select from pg_depend
+             where classid = 'pg_proc'::regclass and objid = p.oid and deptype = 'e'))
 $$;
-comment on function pgq.is_extra_maint(text) is 'Whether maintenance may call a function.';

@@ -1,5 +1,3 @@
--- Function: pgq.lock_queue(i_queue_name text)
---
 -- Locks a queue against all other sessions until the transaction ends: its row, subscriptions,
 -- tables and sequences.
 --
@@ -25,7 +23,7 @@ create or replace function pgq.lock_queue(i_queue_name text)
 returns pgq.queue language plpgsql as $$
 declare
     c_soon constant text := '10ms';
-    c_whole constant text := 'select pg_advisory_xact_lock(7366513, 2)';  -- with it, no table is added
+    c_whole constant text := 'select pg_advisory_xact_lock(7366513, 2)';  -- no table is added
     v_timeout constant text := current_setting('lock_timeout');
     v_lock text := c_whole;  -- the lock to wait for, then each lock to try
     v_waits boolean;
@@ -40,16 +38,22 @@ begin
             execute v_lock;
             for v_lock in
                 select unnest(array[
-                        format('select pg_advisory_xact_lock(7366515, %L)', queue_id),
-                        format('select from pgq.queue where queue_id = %L for update', queue_id),
-                        format('select from pgq.registration where sub_queue = %L for update', queue_id),
-                        format('select from pgq.consumer where co_id in (select sub_consumer from pgq.registration where sub_queue = %L) for update', queue_id)]
+                    format('select pg_advisory_xact_lock(7366515, %L)', queue_id),
+                    format('select from pgq.queue where queue_id = %L for update', queue_id),
+                    format('select from pgq.registration where sub_queue = %L for update',
+                        queue_id),
+                    format('select from pgq.consumer where co_id in (select sub_consumer '
+                        'from pgq.registration where sub_queue = %L) for update', queue_id)]
                     || array(
-                        select format(case relkind when 'S' then 'select pg_advisory_xact_lock(7366515, %2$L); alter sequence pgq.%1$I owned by none'
-                                   else 'lock table only pgq.%I in access exclusive mode' end, relname, queue_id)
+                        select format(case relkind when 'S'
+                                then 'select pg_advisory_xact_lock(7366515, %2$L); alter '
+                                    'sequence pgq.%1$I owned by none'
+                                else 'lock table only pgq.%I in access exclusive mode' end,
+                            relname, queue_id)
                           from pg_class
                          where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'S')
-                           and relname ~ concat('^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
+                           and relname ~ concat(
+                                '^event_', queue_id, '(_[0-9]+|_id_seq|_tick_seq)?$')
                          order by relkind = 'S', oid))
                   from pgq.queue where queue_name = i_queue_name
             loop
@@ -69,6 +73,4 @@ begin
                 v_lock := c_whole;  -- another session dropped it while this one waited
         end;
     end loop;
-end
-$$;
-comment on function pgq.lock_queue(text) is 'Gives the caller a queue to itself until its transaction ends.';
+end $$;

@@ -1,14 +1,10 @@
--- Function: pgq.raise_queue_not_found(i_queue_name text)
---
 -- Raises the error for a missing queue: the one wording of all functions.
---
 -- Raises: PQ001, always.
 -- Writes: nothing.
 create or replace function pgq.raise_queue_not_found(i_queue_name text)
 returns void language plpgsql as $$
 begin
-    raise exception 'No such queue' using errcode = 'PQ001', detail = format('queue %s', i_queue_name),
+    raise exception 'No such queue' using errcode = 'PQ001',
+        detail = format('queue %s', i_queue_name),
         hint = format('select pgq.create_queue(%L)', i_queue_name);
-end
-$$;
-comment on function pgq.raise_queue_not_found(text) is 'Raises the error for a missing queue.';
+end $$;

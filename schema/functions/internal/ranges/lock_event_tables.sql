@@ -1,5 +1,3 @@
--- Function: pgq.lock_event_tables(i_queue_name text)
---
 -- Keeps rotation away from a queue's events until the transaction ends. A subscription keeps the
 -- events that it has not passed, but no others. A reader of another range may be overtaken by
 -- rotation, and a truncated table looks empty to every snapshot. So the lock comes first, then
@@ -16,7 +14,8 @@
 create or replace function pgq.lock_event_tables(i_queue_name text)
 returns void language plpgsql as $$
 declare
-    v_table text := (select pgq.event_table(queue_id) from pgq.queue where queue_name = i_queue_name);
+    v_table text := (
+        select pgq.event_table(queue_id) from pgq.queue where queue_name = i_queue_name);
 begin
     if v_table is null then
         return;
@@ -24,10 +23,9 @@ begin
     execute format('lock table pgq.%I in access share mode', v_table);
     if current_setting('transaction_isolation') <> 'read committed' and exists (
             select from pg_inherits join pg_class on oid = inhrelid
-             where inhparent = format('pgq.%I', v_table)::regclass and relfilenode <> pg_relation_filenode(oid)) then
-        raise exception 'queue % was rotated after this transaction''s snapshot was taken', i_queue_name
-            using errcode = '40001', hint = 'roll back and call again';
+             where inhparent = format('pgq.%I', v_table)::regclass
+               and relfilenode <> pg_relation_filenode(oid)) then
+        raise exception 'queue % was rotated after this transaction''s snapshot was taken',
+            i_queue_name using errcode = '40001', hint = 'roll back and call again';
     end if;
-end
-$$;
-comment on function pgq.lock_event_tables(text) is 'Keeps rotation away from a queue''s events until the transaction ends.';
+end $$;

@@ -1,6 +1,3 @@
--- Function: pgq.range_sql(i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int,
---   i_stages bigint[])
---
 -- The query of the events that one tick's snapshot sees and an earlier tick's does not.
 --
 -- "ev_txid >= xmin of the last tick" would be right and simple. But xmin stands still while any
@@ -22,12 +19,11 @@
 --   i_stages: as in tick_event_sql.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
--- Raises: PQ009 a stage was not released in this range; its part would be empty without a word.
+-- Raises: PQ009 a stage was not released in this range: its events would be missing without a word.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
     i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
-returns text language plpgsql
-set enable_seqscan = off as $$
+returns text language plpgsql set enable_seqscan = off as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_last);
     v_end constant bigint := txid_snapshot_xmax(i_next);
@@ -36,9 +32,11 @@ declare
     v_hidden bigint[] := '{}';
     v_released bigint[];
     v_released_by bigint[];
-    v_columns constant text := ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id)) || ' where ' || case when i_sub_id is null
-        then 'ev_owner is null' else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
+    v_columns constant text :=
+        ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
+    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id)) || ' where '
+        || case when i_sub_id is null then 'ev_owner is null'
+           else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
     v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     v_sql text;
 begin
@@ -51,21 +49,24 @@ begin
     end if;
     v_sql := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
     if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
-        v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, %L::pg_catalog.txid_snapshot)', i_next);
+        v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, '
+            '%L::pg_catalog.txid_snapshot)', i_next);
     end if;
     if v_late <> '{}' then
         v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid = any (%L)', v_late);
     end if;
     if i_stages is not null and cardinality(i_stages) <> coalesce(cardinality(v_released), 0) then
-        raise exception 'not all of these stages were released in this range' using errcode = 'PQ009', detail = format('stages %s', i_stages),
+        raise exception 'not all of these stages were released in this range'
+            using errcode = 'PQ009', detail = format('stages %s', i_stages),
             hint = 'name stages that pgq.get_tick_stages lists, each once';
     end if;
     if v_released is not null then
-        v_sql := case when i_stages is null then v_sql || ' union all ' else '' end || 'select ev_id, ev_time, giver as ev_txid' || v_columns
-            || format('unnest(%L::bigint[], %L::bigint[]) given (staged, giver), ', v_released, v_released_by)
-            || 'lateral (select * from ' || v_rows || ' and ev_owner is null and ev_txid = staged offset 0) e';
+        v_sql := case when i_stages is null then v_sql || ' union all ' else '' end
+            || 'select ev_id, ev_time, released_by as ev_txid' || v_columns
+            || format('unnest(%L::bigint[], %L::bigint[]) released (stage, released_by), ',
+                v_released, v_released_by)
+            || 'lateral (select * from ' || v_rows
+            || ' and ev_owner is null and ev_txid = stage offset 0) e';
     end if;
     return v_sql;
-end
-$$;
-comment on function pgq.range_sql(int, txid_snapshot, txid_snapshot, int, bigint[]) is 'The query of the events between two snapshots.';
+end $$;

@@ -1,5 +1,3 @@
--- Function: pgq.check_tick_order(q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
---
 -- Refuses a tick whose snapshot cannot follow the last tick's snapshot in one cluster. That happens
 -- after a restore into a cluster with smaller xids: new events would look as if they were delivered
 -- long ago, and be lost or delivered twice without an error (G7).
@@ -11,7 +9,6 @@
 -- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
 -- move to another cluster, which the system identifier tells, this function reads the rows. The
 -- queue is damaged if one of these holds:
---
 -- - An event has an id beyond the last tick's and a txid that the last tick sees: it was inserted
 --   in between.
 -- - The transaction of an event or stage has not begun here, or is in progress: it is of another
@@ -24,7 +21,8 @@
 --
 -- Raises: PQ012.
 -- Writes: update pgq.queue, once after a move.
-create or replace function pgq.check_tick_order(q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
+create or replace function pgq.check_tick_order(
+    q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
 returns void language plpgsql as $$
 declare
     v_system bigint := pgq.system_identifier();
@@ -32,36 +30,42 @@ declare
 begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)
               or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot);
-    if not v_damaged and txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot) then
+    if not v_damaged
+            and txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot) then
         v_damaged := exists (
-            select from txid_snapshot_xip(x_snapshot) x where txid_visible_in_snapshot(x, last.tick_snapshot));
+            select from txid_snapshot_xip(x_snapshot) x
+             where txid_visible_in_snapshot(x, last.tick_snapshot));
     end if;
     if not v_damaged and v_system is distinct from q.queue_system_id then
         execute format($sql$
-            with now as materialized (select txid_current_snapshot() as snapshot, txid_current() as own),
+            with now as materialized (
+                select txid_current_snapshot() as snapshot, txid_current() as own),
             strange as (
                 select 1 from pgq.%1$I, now
                  where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2)
                     or ev_txid <> own and not txid_visible_in_snapshot(ev_txid, snapshot)
                 union all
                 select 1 from pgq.%1$I join pgq.stage on stage_queue = $3 and stage_txid = ev_txid
-                 where ev_id > $1 and ev_owner is null and ev_time > stage_time + interval '1 minute'
+                 where ev_id > $1 and ev_owner is null
+                   and ev_time > stage_time + interval '1 minute'
                 union all
                 select 1 from pgq.stage, now
-                 where stage_queue = $3 and stage_txid <> own and not txid_visible_in_snapshot(stage_txid, snapshot))
-            select exists (select from strange) or txid_visible_in_snapshot(txid_current(), $2)$sql$,
-            pgq.event_table(q.queue_id)) into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
+                 where stage_queue = $3 and stage_txid <> own
+                   and not txid_visible_in_snapshot(stage_txid, snapshot))
+            select exists (select from strange)
+                or txid_visible_in_snapshot(txid_current(), $2)$sql$,
+            pgq.event_table(q.queue_id))
+            into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
         if not v_damaged then
             update pgq.queue set queue_system_id = v_system where queue_id = q.queue_id;
         end if;
     end if;
     if v_damaged then
         raise exception 'Invalid PgQ state: old xmin=%, old xmax=%, cur txid=%',
-                txid_snapshot_xmin(last.tick_snapshot), txid_snapshot_xmax(last.tick_snapshot), txid_current()
-            using errcode = 'PQ012',
-            detail = format('Queue %s comes from a cluster whose transaction ids were larger: a restored dump.', q.queue_name),
+            txid_snapshot_xmin(last.tick_snapshot), txid_snapshot_xmax(last.tick_snapshot),
+            txid_current() using errcode = 'PQ012',
+            detail = format('Queue %s comes from a cluster whose transaction ids were larger: a '
+                'restored dump.', q.queue_name),
             hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
     end if;
-end
-$$;
-comment on function pgq.check_tick_order(pgq.queue, pgq.tick, txid_snapshot) is 'Refuses a tick that cannot follow the one before it.';
+end $$;

@@ -1,6 +1,3 @@
--- Function: pgq.insert_tick(i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq
---   bigint)
---
 -- Appends a tick and notifies the channel pgq_<queue>. It is safe with any number of tickers: one
 -- statement locks the queue's row, and a later statement takes the snapshot. In READ COMMITTED that
 -- is younger than the commit of the previous holder of the lock. In REPEATABLE READ the snapshot
@@ -25,8 +22,7 @@
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)
-language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     q pgq.queue;
     last pgq.tick;
@@ -38,20 +34,23 @@ begin
     if not found then
         return;  -- dropped while we waited
     end if;
-    select t.* into last from pgq.tick t where t.tick_queue = i_queue_id order by t.tick_id desc limit 1;
+    select t.* into last
+      from pgq.tick t where t.tick_queue = i_queue_id order by t.tick_id desc limit 1;
     if i_tick_id <= last.tick_id then
-        raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id using errcode = 'PQ009';
+        raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id
+            using errcode = 'PQ009';
     end if;
     insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
-    values (i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)), coalesce(i_tick_time, clock_timestamp()),
-        txid_current_snapshot(), coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
-    returning tick_recent.tick_id, tick_recent.tick_snapshot into insert_tick.tick_id, insert_tick.tick_snapshot;
+    values (
+        i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)),
+        coalesce(i_tick_time, clock_timestamp()), txid_current_snapshot(),
+        coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
+    returning tick_recent.tick_id, tick_recent.tick_snapshot
+         into insert_tick.tick_id, insert_tick.tick_snapshot;
     if last.tick_id is not null then
         perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
     end if;
     if pg_notification_queue_usage() < 0.9 then
         perform pg_notify('pgq_' || q.queue_name, insert_tick.tick_id::text);
     end if;
-end
-$$;
-comment on function pgq.insert_tick(int, bigint, timestamptz, bigint) is 'Appends a tick of a queue and notifies its channel.';
+end $$;

@@ -1,17 +1,15 @@
--- Function: pgq.tick_is_due(q pgq.queue)
---
 -- Whether a queue is due for a tick now, by PGQ's rule: see tick_wanted.
---
 -- Writes: nothing, takes no xid.
 create or replace function pgq.tick_is_due(q pgq.queue)
-returns boolean language plpgsql
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+returns boolean language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
 declare
     t record;
     v_new bigint;
     v_lag interval;
 begin
-    select max(tick_time) filter (where n = 1) as last, max(tick_time) filter (where n = 2) as previous,
+    select max(tick_time) filter (where n = 1) as last,
+           max(tick_time) filter (where n = 2) as previous,
            max(tick_event_seq) filter (where n = 1) as seq
       into t
       from (select tick_time, tick_event_seq, row_number() over (order by tick_id desc) as n
@@ -21,7 +19,6 @@ begin
     if v_new < 0 then
         raise warning 'Negative new_events?  old=% cur=%', t.seq, t.seq + v_new;
     end if;
-    return pgq.tick_wanted(v_new, v_lag, t.last - t.previous, q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period);
-end
-$$;
-comment on function pgq.tick_is_due(pgq.queue) is 'Whether PGQ''s rule wants a tick now.';
+    return pgq.tick_wanted(v_new, v_lag, t.last - t.previous,
+        q.queue_ticker_max_count, q.queue_ticker_max_lag, q.queue_ticker_idle_period);
+end $$;

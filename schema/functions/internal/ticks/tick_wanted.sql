@@ -1,7 +1,4 @@
--- Function: pgq.tick_wanted(i_new bigint, i_lag interval, i_gap interval, i_max_count int,
---   i_max_lag interval, i_idle_period interval)
---
--- PGQ's rule for ticks (pgq-contract 1.5). With new events: at ticker_max_count of them, or
+-- The rule of PGQ ticker. With new events: at ticker_max_count of them, or
 -- ticker_max_lag after the last tick. Without new events: the gap between ticks doubles up to
 -- ticker_idle_period, so that lag and rotation go on.
 --
@@ -12,7 +9,8 @@
 --   between the last two ticks. Each is null without such a tick. The others: the queue's settings.
 -- Writes: nothing; it is inlined into the query that calls it.
 create or replace function pgq.tick_wanted(
-    i_new bigint, i_lag interval, i_gap interval, i_max_count int, i_max_lag interval, i_idle_period interval)
+    i_new bigint, i_lag interval, i_gap interval, i_max_count int, i_max_lag interval,
+    i_idle_period interval)
 returns boolean language sql immutable as $$
     select case
         when i_lag < interval '0' then true
@@ -21,4 +19,3 @@ returns boolean language sql immutable as $$
         else i_lag >= i_max_lag / 2 and (i_lag >= 2 * i_gap or i_lag >= i_idle_period)
     end
 $$;
-comment on function pgq.tick_wanted(bigint, interval, interval, int, interval, interval) is 'PGQ''s rule when to tick.';

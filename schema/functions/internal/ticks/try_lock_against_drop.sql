@@ -1,5 +1,3 @@
--- Function: pgq.try_lock_against_drop(i_queue_id int)
---
 -- Tries to take a shared lock that keeps drop_queue away until the transaction ends. A ticker takes
 -- it before it reads a queue's sequence.
 --
@@ -14,4 +12,3 @@ create or replace function pgq.try_lock_against_drop(i_queue_id int)
 returns boolean language sql volatile as $$
     select pg_try_advisory_xact_lock_shared(7366515, i_queue_id)
 $$;
-comment on function pgq.try_lock_against_drop(int) is 'Locks a queue against drop_queue; false: it is being dropped.';
