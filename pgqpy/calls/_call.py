@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from pgqpy.calls import _check as check
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from typing_extensions import LiteralString
+
+    from pgqpy.records import Batch
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -35,11 +39,6 @@ class Call(Generic[T]):
     pgqpy_only: bool = False
 
 
-def subscription(queue: str | None, consumer: str | None) -> dict[str, object]:
-    """Return the error data of a call for one consumer of one queue."""
-    return {"queue": queue, "consumer": consumer}
-
-
 def value(rows: list[Row]) -> Any:  # the caller's Call names the type
     """Read the one column of the one row."""
     return rows[0][0]
@@ -53,3 +52,48 @@ def records(kind: type[T]) -> Callable[[list[Row]], list[T]]:
 def record(kind: type[T]) -> Callable[[list[Row]], T | None]:
     """Read the one row as a record; None if there is none, or one whose columns are all NULL."""
     return lambda rows: kind(*rows[0]) if rows and rows[0][0] is not None else None
+
+
+def queue_call(
+    function: str,
+    sql: LiteralString,
+    queue: str,
+    *more: object,
+    decode: Callable[[list[Row]], T] = value,
+    pgqpy_only: bool = False,
+    **error_data: object,
+) -> Call[T]:
+    """Return a call whose first parameter, and error data, is a queue."""
+    params = (check.name("queue", queue), *more)
+    return Call(function, sql, params, decode, {"queue": queue, **error_data}, pgqpy_only)
+
+
+def consumer_call(
+    function: str,
+    sql: LiteralString,
+    queue: str,
+    consumer: str,
+    *more: object,
+    decode: Callable[[list[Row]], T] = value,
+    pgqpy_only: bool = False,
+    **error_data: object,
+) -> Call[T]:
+    """Return a call whose first parameters, and error data, are a queue and a consumer."""
+    params = (check.name("queue", queue), check.name("consumer", consumer), *more)
+    data = {"queue": queue, "consumer": consumer, **error_data}
+    return Call(function, sql, params, decode, data, pgqpy_only)
+
+
+def batch_call(
+    function: str,
+    sql: LiteralString,
+    batch: Batch | int,
+    *more: object,
+    decode: Callable[[list[Row]], T] = value,
+    pgqpy_only: bool = False,
+    **error_data: object,
+) -> Call[T]:
+    """Return a call whose first parameter, and error data, is an open batch."""
+    batch_id = check.batch_id(batch)
+    data = {"batch_id": batch_id, **error_data}
+    return Call(function, sql, (batch_id, *more), decode, data, pgqpy_only)

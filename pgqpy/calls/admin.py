@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, records, subscription, value
+from pgqpy.calls._call import Call, Row, queue_call, records, value
 from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
-
-if TYPE_CHECKING:
-    from typing_extensions import LiteralString
 
 Setting = str | int | bool | timedelta | None
 """A queue's setting: SQL text, or the Python value that says the same."""
 
 
 def create_queue(queue: str) -> Call[int]:
-    """Create a queue: 1 created, 0 was there. PGQ create_queue, 1.2."""
-    sql = "select pgq.create_queue(%s::text)"
-    return Call("create_queue", sql, (check.name("queue", queue),), value, {"queue": queue})
+    """Create a queue: 1 created, 0 was there."""
+    return queue_call("create_queue", "select pgq.create_queue(%s::text)", queue)
 
 
 def drop_queue(queue: str, *, force: bool = False) -> Call[int]:
-    """Drop a queue, by force with its consumers: 1. PGQ drop_queue, 1.2."""
-    sql = "select pgq.drop_queue(%s::text, %s::boolean)"
-    return Call("drop_queue", sql, (check.name("queue", queue), force), value, {"queue": queue})
+    """Drop a queue, by force with its consumers."""
+    return queue_call("drop_queue", "select pgq.drop_queue(%s::text, %s::boolean)", queue, force)
 
 
 def set_queue_config(queue: str, param: str, setting: Setting) -> Call[int]:
-    """Change one setting of a queue: 1. PGQ set_queue_config, 1.2."""
+    """Change one setting of a queue."""
     text = None if setting is None else check.name("value", _setting(setting))
-    params = (check.name("queue", queue), check.name("param", param), text)
+    more = (check.name("param", param), text)
     sql = "select pgq.set_queue_config(%s::text, %s::text, %s::text)"
-    return Call("set_queue_config", sql, params, value, {"queue": queue, "parameter": param})
+    return queue_call("set_queue_config", sql, queue, *more, parameter=param)
 
 
 def _setting(setting: Setting) -> str:
@@ -41,32 +35,27 @@ def _setting(setting: Setting) -> str:
         return "true" if setting else "false"
     if isinstance(setting, timedelta):
         return f"{setting.days} days {setting.seconds} seconds {setting.microseconds} microseconds"
-    return setting if isinstance(setting, str) else str(setting)
+    return str(setting)
 
 
 def repair_queue(queue: str) -> Call[int]:
     """Make a queue usable again after a restore where transaction ids are smaller."""
     sql = "select pgq.repair_queue(%s::text)"
-    return Call(
-        "repair_queue", sql, (check.name("queue", queue),), value, {"queue": queue}, pgqpy_only=True
-    )
+    return queue_call("repair_queue", sql, queue, pgqpy_only=True)
 
 
-_QUEUE_INFO: LiteralString = """
+_QUEUE_INFO = """
     select queue_name, queue_ntables, queue_cur_table, queue_rotation_period, queue_switch_time,
            queue_external_ticker, queue_ticker_paused, queue_ticker_max_count,
            queue_ticker_max_lag, queue_ticker_idle_period, ticker_lag, ev_per_sec, ev_new,
            last_tick_id
-      from pgq.get_queue_info("""
+      from pgq.get_queue_info(%s::text)"""
 
 
 def get_queue_info(queue: str | None) -> Call[list[QueueInfo]]:
-    """Tell about one queue, or all; empty if there is none. PGQ get_queue_info, 1.8."""
-    decode = records(QueueInfo)
-    if queue is None:
-        return Call("get_queue_info", _QUEUE_INFO + ")", (), decode)
-    params = (check.name("queue", queue),)
-    return Call("get_queue_info", _QUEUE_INFO + "%s::text)", params, decode, {"queue": queue})
+    """Return the settings and the state of one queue, or of all (None)."""
+    params: Row = (check.maybe_name("queue", queue),)
+    return Call("get_queue_info", _QUEUE_INFO, params, records(QueueInfo), {"queue": queue})
 
 
 _CONSUMER_INFO = """
@@ -76,14 +65,14 @@ _CONSUMER_INFO = """
 
 
 def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[ConsumerInfo]]:
-    """Tell about consumers, of one queue, by one name, or all. PGQ get_consumer_info, 1.8."""
+    """Return the positions of consumers: of one queue, by one name, or all."""
     params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
-    error_data = subscription(queue, consumer)
+    error_data = {"queue": queue, "consumer": consumer}
     return Call("get_consumer_info", _CONSUMER_INFO, params, records(ConsumerInfo), error_data)
 
 
 def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
-    """Count the events of each consumer that are set aside, each number up to a limit."""
+    """Count the retry events and dead events of each consumer, each number up to a limit."""
     sql = """
         select queue_name, consumer_name, retry_events, dead_events
           from pgq.get_consumer_counts(%s::integer)"""
@@ -92,15 +81,13 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
 
 
 def schema_version() -> Call[int]:
-    """Return the number of the state of the schema's tables."""
+    """Return the version of the schema's tables."""
     return Call("schema_version", "select pgq.schema_version()", (), value, pgqpy_only=True)
 
 
-_ENGINE = """
-    select pg_catalog.to_regnamespace('pgq') is not null,
-           pg_catalog.to_regproc('pgq.schema_version') is not null"""
-
-
 def engine() -> Call[tuple[bool, bool]]:
-    """Tell whether there is a schema pgq, and whether it is ours rather than the extension's."""
-    return Call("schema_version", _ENGINE, (), lambda rows: (rows[0][0], rows[0][1]))
+    """Return whether there is a schema pgq, and whether it is ours rather than the extension's."""
+    sql = """
+        select pg_catalog.to_regnamespace('pgq') is not null,
+               pg_catalog.to_regproc('pgq.schema_version') is not null"""
+    return Call("schema_version", sql, (), lambda rows: (rows[0][0], rows[0][1]))

@@ -60,16 +60,10 @@ def lines(
 def line(
     event: object, limit: int = payload.PAYLOAD_LIMIT, default: Default | None = None
 ) -> bytes:
-    """Write one event as a line of COPY text.
+    """Write one event, in any form that insert_events takes, as a line of COPY text.
 
-    Args:
-        event: (type, data[, extra1..4]), a mapping with these keys, or an object with these
-            attributes.
-        limit: octets of each field at most.
-        default: converts what has no form in JSON otherwise.
-
-    Raises:
-        InvalidEvent: it is none of these, or a field cannot be stored.
+    Raises InvalidEvent: it is no event, or a field has more than `limit` octets or cannot be
+    stored. `default` converts what has no form in JSON otherwise.
     """
     fields = _fields(event)
     cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, record, subscription, value
+from pgqpy.calls._call import Call, Row, batch_call, consumer_call, record
 from pgqpy.records import Batch, BatchInfo, Event
 
 if TYPE_CHECKING:
@@ -17,26 +17,22 @@ if TYPE_CHECKING:
 
 
 def register_consumer(queue: str, consumer: str) -> Call[int]:
-    """Register a consumer at the latest tick: 1 new, 0 was there. PGQ register_consumer, 1.4."""
-    params = (check.name("queue", queue), check.name("consumer", consumer))
+    """Register a consumer at the latest tick: 1 new, 0 was there."""
     sql = "select pgq.register_consumer(%s::text, %s::text)"
-    return Call("register_consumer", sql, params, value, subscription(queue, consumer))
+    return consumer_call("register_consumer", sql, queue, consumer)
 
 
 def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[int]:
-    """Register a consumer at a tick, or move it there: 1 new, 0 was there. PGQ 1.4."""
-    names = (check.name("queue", queue), check.name("consumer", consumer))
-    params = (*names, check.maybe_bigint("tick", tick))
+    """Register a consumer at a tick, or move it there: 1 new, 0 was there."""
     sql = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
-    error_data = {**subscription(queue, consumer), "tick_id": tick}
-    return Call("register_consumer_at", sql, params, value, error_data)
+    position = check.maybe_bigint("tick", tick)
+    return consumer_call("register_consumer_at", sql, queue, consumer, position, tick_id=tick)
 
 
 def unregister_consumer(queue: str, consumer: str) -> Call[int]:
-    """Remove a consumer with its retry events: how many went, 0 not found. PGQ 1.4."""
-    params = (check.name("queue", queue), check.name("consumer", consumer))
+    """Remove a consumer with its retry events; return the number of removed registrations."""
     sql = "select pgq.unregister_consumer(%s::text, %s::text)"
-    return Call("unregister_consumer", sql, params, value, subscription(queue, consumer))
+    return consumer_call("unregister_consumer", sql, queue, consumer)
 
 
 _NEXT_BATCH_INFO = """
@@ -56,66 +52,55 @@ def next_batch(
     min_count: int | None,
     min_interval: Interval | None,
 ) -> Call[Batch | None]:
-    """Open the next batch, or give the open one again. PGQ next_batch_info, next_batch_custom, 1.4.
-
-    With limits, the batch is merged from ticks until it is large or long enough.
-    """
+    """Open the next batch, or return the open one; with limits, merge ticks until they are met."""
 
     def decode(rows: list[Row]) -> Batch | None:
         row = rows[0]
         return None if row[0] is None else Batch(row[0], queue, consumer, *row[1:])
 
-    params = (check.name("queue", queue), check.name("consumer", consumer))
-    error_data = subscription(queue, consumer)
     if min_lag is None and min_count is None and min_interval is None:
-        return Call("next_batch_info", _NEXT_BATCH_INFO, params, decode, error_data)
+        return consumer_call("next_batch_info", _NEXT_BATCH_INFO, queue, consumer, decode=decode)
     limits = (
         check.interval("min_lag", min_lag),
         check.count("min_count", min_count),
         check.interval("min_interval", min_interval),
     )
-    return Call("next_batch_custom", _NEXT_BATCH_CUSTOM, (*params, *limits), decode, error_data)
-
-
-_BATCH_INFO = """
-    select queue_name, consumer_name, batch_start, batch_end, prev_tick_id, tick_id, lag,
-           seq_start, seq_end
-      from pgq.get_batch_info(%s::bigint)"""
+    sql = _NEXT_BATCH_CUSTOM
+    return consumer_call("next_batch_custom", sql, queue, consumer, *limits, decode=decode)
 
 
 def get_batch_info(batch: Batch | int) -> Call[BatchInfo | None]:
-    """Tell what an open batch is; None if there is no such batch. PGQ get_batch_info, 1.4."""
-    batch_id = check.batch_id(batch)
-    return Call(
-        "get_batch_info", _BATCH_INFO, (batch_id,), record(BatchInfo), {"batch_id": batch_id}
-    )
+    """Return what an open batch is; None if there is no such batch."""
+    sql = """
+        select queue_name, consumer_name, batch_start, batch_end, prev_tick_id, tick_id, lag,
+               seq_start, seq_end
+          from pgq.get_batch_info(%s::bigint)"""
+    return batch_call("get_batch_info", sql, batch, decode=record(BatchInfo))
 
 
 def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[int]:
-    """Give one event again later: 1 queued, 0 was queued already. PGQ event_retry, 1.4.
+    """Put one event into the retry queue: 1 queued, 0 was queued already.
 
     The delay counts from the clock, not from the start of a transaction that may have run long.
     """
-    batch_id, event_id = check.batch_id(batch), check.event_id(event)
-    error_data = {"batch_id": batch_id, "event_id": event_id}
+    event_id = check.event_id(event)
     if isinstance(after, datetime):
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
-        params = (batch_id, event_id, check.timestamp("after", after))
-        return Call("event_retry", sql, params, value, error_data)
+        more: Row = (event_id, check.timestamp("after", after))
+        return batch_call("event_retry", sql, batch, *more, event_id=event_id)
     sql_delay = """
         select pgq.event_retry(%s::bigint, %s::bigint,
                                pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval)"""
-    params_delay = (batch_id, event_id, check.required_interval("after", after))
-    return Call("event_retry", sql_delay, params_delay, value, error_data)
+    more = (event_id, check.required_interval("after", after))
+    return batch_call("event_retry", sql_delay, batch, *more, event_id=event_id)
 
 
 def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]]) -> Call[int]:
-    """Give many events again later, in one call; how many were newly queued.
+    """Put many events into the retry queue; return the number of newly queued ones.
 
     The events carry their txids, so that the server finds each by an index probe. The delays count
     from the clock, as in event_retry, while the function counts from the transaction's start.
     """
-    batch_id = check.batch_id(batch)
     ids, txids, delays = [], [], []
     for event, after in retries:
         check.event(event)
@@ -128,30 +113,23 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
                        (pg_catalog.clock_timestamp() operator(pg_catalog.-) pg_catalog.now())
               from pg_catalog.unnest(%s::interval[]) with ordinality delay (after, number)
              order by number))"""
-    error_data = {"batch_id": batch_id}
-    return Call(
-        "event_retry", sql, (batch_id, ids, txids, delays), value, error_data, pgqpy_only=True
-    )
+    return batch_call("event_retry", sql, batch, ids, txids, delays, pgqpy_only=True)
 
 
 def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
-    """Give every event of a batch again later: how many were queued. PGQ batch_retry, 1.4.
+    """Put every event of a batch into the retry queue; return the number of queued ones.
 
     PGQ takes whole seconds here: a fraction is rounded up.
     """
-    batch_id = check.batch_id(batch)
     seconds = math.ceil(check.required_interval("after", after).total_seconds())
     sql = "select pgq.batch_retry(%s::bigint, %s::integer)"
-    return Call(
-        "batch_retry", sql, (batch_id, min(seconds, 2**31 - 1)), value, {"batch_id": batch_id}
-    )
+    return batch_call("batch_retry", sql, batch, min(seconds, 2**31 - 1))
 
 
 def finish_batch(batch: Batch | int) -> Call[bool]:
-    """Close a batch; False if it was not open any more. PGQ finish_batch, 1.4."""
-    batch_id = check.batch_id(batch)
+    """Close a batch; False if it was not open any more."""
     sql = "select pgq.finish_batch(%s::bigint)"
-    return Call("finish_batch", sql, (batch_id,), _is_one, {"batch_id": batch_id})
+    return batch_call("finish_batch", sql, batch, decode=_is_one)
 
 
 def _is_one(rows: list[Row]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, records, subscription, value
+from pgqpy.calls._call import Call, batch_call, consumer_call, records
 from pgqpy.records import DeadEvent
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 
 def event_dead(batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> Call[int]:
-    """Give events up, each with its reason; how many were new."""
-    batch_id = check.batch_id(batch)
+    """Give events up, each with its reason; return the number of new dead events."""
     ids, txids, reasons = [], [], []
     for event, reason in dead:
         check.event(event)
@@ -24,41 +23,31 @@ def event_dead(batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> 
         txids.append(event.txid)
         reasons.append(_reason(reason))
     sql = "select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[])"
-    error_data = {"batch_id": batch_id}
-    return Call(
-        "event_dead", sql, (batch_id, ids, txids, reasons), value, error_data, pgqpy_only=True
-    )
-
-
-_DEAD_EVENTS = """
-    select dead_time, dead_reason, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
-           ev_extra1, ev_extra2, ev_extra3, ev_extra4
-      from pgq.get_dead_events(%s::text, %s::text)"""
+    return batch_call("event_dead", sql, batch, ids, txids, reasons, pgqpy_only=True)
 
 
 def get_dead_events(queue: str, consumer: str) -> Call[list[DeadEvent]]:
-    """List the events a consumer gave up, by id."""
-    params = (check.name("queue", queue), check.name("consumer", consumer))
-    error_data = subscription(queue, consumer)
-    return Call(
-        "get_dead_events", _DEAD_EVENTS, params, records(DeadEvent), error_data, pgqpy_only=True
-    )
+    """List the events that a consumer gave up, by id."""
+    sql = """
+        select dead_time, dead_reason, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
+               ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from pgq.get_dead_events(%s::text, %s::text)"""
+    decode = records(DeadEvent)
+    return consumer_call("get_dead_events", sql, queue, consumer, decode=decode, pgqpy_only=True)
 
 
 def revive_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
-    """Put dead events back through the retry queue; how many. None means all."""
+    """Put dead events, or all of them (None), into the retry queue; return their number."""
     sql = "select pgq.revive_dead_events(%s::text, %s::text, %s::bigint[])"
-    params = (check.name("queue", queue), check.name("consumer", consumer), _ids(event_ids))
-    error_data = subscription(queue, consumer)
-    return Call("revive_dead_events", sql, params, value, error_data, pgqpy_only=True)
+    ids = _ids(event_ids)
+    return consumer_call("revive_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
 
 
 def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
-    """Delete dead events for good; how many. None means all."""
+    """Delete dead events, or all of them (None), for good; return their number."""
     sql = "select pgq.delete_dead_events(%s::text, %s::text, %s::bigint[])"
-    params = (check.name("queue", queue), check.name("consumer", consumer), _ids(event_ids))
-    error_data = subscription(queue, consumer)
-    return Call("delete_dead_events", sql, params, value, error_data, pgqpy_only=True)
+    ids = _ids(event_ids)
+    return consumer_call("delete_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
 
 
 def _reason(reason: str | None) -> str | None:

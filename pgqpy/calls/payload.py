@@ -19,16 +19,10 @@ _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 def text(
     field: str, value: Payload, limit: int = PAYLOAD_LIMIT, default: Default | None = None
 ) -> str | None:
-    """Return the text that stores `value`; None stays None.
+    """Return the text that stores `value`, of at most `limit` octets; None stays None.
 
-    Args:
-        field: the event's field, for the error.
-        value: str, UTF-8 bytes, None, or what JSON can hold.
-        limit: octets of UTF-8 at most.
-        default: converts what has no form in JSON otherwise.
-
-    Raises:
-        InvalidEvent: NUL, a lone surrogate, not UTF-8, not JSON, or too large.
+    `default` converts what has no form in JSON otherwise. Raises InvalidEvent, which names the
+    field: NUL, a lone surrogate, not UTF-8, not JSON, or too large.
     """
     encoded = octets(field, value, limit, default)
     return None if encoded is None else encoded.decode()
@@ -47,16 +41,14 @@ def octets(
     else:
         encoded = _json(field, value, default)
     if b"\0" in encoded:
-        raise _invalid(
-            field,
-            "contains a NUL, which PostgreSQL's text cannot hold: take it out, or send base64",
-        )
+        reason = "contains a NUL, which PostgreSQL's text cannot hold: take it out, or send base64"
+        raise _invalid(field, reason)
     if len(encoded) > limit:
-        raise _invalid(
-            field,
+        reason = (
             f"is {len(encoded)} octets, over the limit of {limit}: "
-            "store it elsewhere and send a reference, or raise payload_limit",
+            "store it elsewhere and send a reference, or raise payload_limit"
         )
+        raise _invalid(field, reason)
     return encoded
 
 
@@ -93,16 +85,12 @@ def _json(field: str, value: object, default: Default | None) -> bytes:
 
 
 def _misfit(field: str, misfit: Misfit | None) -> InvalidEvent:
-    # None: json_default gave something else the second time, to find where.
+    # None: json_default returned something else the second time, when the place was looked for.
     return _invalid(field, str(misfit or "cannot be written as JSON that PostgreSQL can hold"))
 
 
 def columns(
-    type: str | None,
-    data: Payload,
-    *extras: Payload,
-    limit: int,
-    default: Default | None = None,
+    type: str | None, data: Payload, *extras: Payload, limit: int, default: Default | None = None
 ) -> list[str | None]:
     """Return the texts of an event: its type, its data and its extras."""
     _only_text(type)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls import payload
-from pgqpy.calls._call import Call, value
+from pgqpy.calls._call import Call, queue_call, value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ def insert_event(
     limit: int = payload.PAYLOAD_LIMIT,
     default: Default | None = None,
 ) -> Call[int]:
-    """Insert one event; the id. PGQ insert_event, pgq-contract 1.3."""
+    """Insert one event; return its id."""
     params = (
         check.name("queue", queue),
         *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
@@ -46,8 +46,7 @@ def table_to_load(queue: str) -> Call[str]:
     volatile, so it looks with a snapshot of its own, taken after the first column's call.
     """
     sql = "select pg_catalog.txid_current(), pgq.current_event_table(%s::text)::regclass::text"
-    params = (check.name("queue", queue),)
-    return Call("current_event_table", sql, params, _second, {"queue": queue})
+    return queue_call("current_event_table", sql, queue, decode=_second)
 
 
 def _second(rows: list[Row]) -> str:
@@ -61,10 +60,10 @@ def transaction_id() -> Call[int]:
 
 
 def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
-    """Make the transaction a stage; its id. None if the epoch is committed already."""
-    params = (*_writing(queue, writer), check.maybe_bigint("epoch", epoch))
+    """Make the transaction a stage; return its id, or None if the epoch is committed already."""
+    more = (check.name("writer", writer), check.maybe_bigint("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
-    return Call("open_stage", sql, params, value, {"queue": queue}, pgqpy_only=True)
+    return queue_call("open_stage", sql, queue, *more, pgqpy_only=True)
 
 
 def commit_stage(
@@ -76,27 +75,20 @@ def commit_stage(
     fingerprint: int | None = None,
 ) -> Call[int]:
     """Release the events of the stages: 1 = done, 0 = it was done before."""
-    params = (
-        *_writing(queue, writer),
+    more = (
+        check.name("writer", writer),
         check.maybe_bigint("epoch", epoch),
         [check.bigint("stage", stage) for stage in stages],
         check.bigint("events", events),
         check.maybe_bigint("fingerprint", fingerprint),
     )
-    sql = (
-        "select pgq.commit_stage"
-        "(%s::text, %s::text, %s::bigint, %s::bigint[], %s::bigint, %s::bigint)"
-    )
-    return Call("commit_stage", sql, params, value, {"queue": queue}, pgqpy_only=True)
+    sql = """
+        select pgq.commit_stage(%s::text, %s::text, %s::bigint, %s::bigint[],
+                                %s::bigint, %s::bigint)"""
+    return queue_call("commit_stage", sql, queue, *more, pgqpy_only=True)
 
 
 def drop_stage(queue: str, writer: str) -> Call[int]:
-    """Give up what a writer staged and did not commit: how many stages."""
+    """Drop the stages of a writer that were not committed; return their number."""
     sql = "select pgq.drop_stage(%s::text, %s::text)"
-    return Call(
-        "drop_stage", sql, _writing(queue, writer), value, {"queue": queue}, pgqpy_only=True
-    )
-
-
-def _writing(queue: str, writer: str) -> tuple[str, str]:
-    return check.name("queue", queue), check.name("writer", writer)
+    return queue_call("drop_stage", sql, queue, check.name("writer", writer), pgqpy_only=True)

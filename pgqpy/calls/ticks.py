@@ -11,7 +11,7 @@ from psycopg import sql
 
 from pgqpy.calls import _check as check
 from pgqpy.calls import read
-from pgqpy.calls._call import Call, records, subscription, value
+from pgqpy.calls._call import Call, consumer_call, queue_call, records
 from pgqpy.records import TickInfo, TickStage
 
 if TYPE_CHECKING:
@@ -19,83 +19,69 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-_TICK_INFO = """
-    select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
-      from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
-
 
 def get_tick_info(
     queue: str, from_tick: int | None = None, to_tick: int | None = None
 ) -> Call[list[TickInfo]]:
-    """List the ticks of a queue from which on every event is still there."""
-    limits = (check.maybe_bigint("from_tick", from_tick), check.maybe_bigint("to_tick", to_tick))
-    params = (check.name("queue", queue), *limits)
-    error_data = {"queue": queue}
-    return Call("get_tick_info", _TICK_INFO, params, records(TickInfo), error_data, pgqpy_only=True)
+    """List the ticks of a queue whose later events are all still stored."""
+    ticks = (check.maybe_bigint("from_tick", from_tick), check.maybe_bigint("to_tick", to_tick))
+    text = """
+        select tick_id, tick_time, tick_snapshot::text, tick_event_seq, events
+          from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
+    decode = records(TickInfo)
+    return queue_call("get_tick_info", text, queue, *ticks, decode=decode, pgqpy_only=True)
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
     """List the stages whose events came between two ticks."""
-    params = _range(queue, from_tick, to_tick)
+    ticks, decode = _ticks(from_tick, to_tick), records(TickStage)
     text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
-    error_data = {"queue": queue}
-    return Call("get_tick_stages", text, params, records(TickStage), error_data, pgqpy_only=True)
+    return queue_call("get_tick_stages", text, queue, *ticks, decode=decode, pgqpy_only=True)
 
 
 def tick_event_sql(
     queue: str, from_tick: int, to_tick: int, stages: Iterable[int] | None = None
 ) -> Call[str]:
     """Return the SELECT that reads the events between two ticks, of all or of some stages."""
-    params: tuple[object, ...] = _range(queue, from_tick, to_tick)
-    text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
-    if stages is not None:
-        params = (*params, [check.bigint("stage", stage) for stage in stages])
-        text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
-    return Call("tick_event_sql", text, params, value, {"queue": queue}, pgqpy_only=True)
+    ticks = _ticks(from_tick, to_tick)
+    if stages is None:
+        text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
+        return queue_call("tick_event_sql", text, queue, *ticks, pgqpy_only=True)
+    ids = [check.bigint("stage", stage) for stage in stages]
+    text_stages = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
+    return queue_call("tick_event_sql", text_stages, queue, *ticks, ids, pgqpy_only=True)
 
 
 def pin_range(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
     """Keep the ticks that a subscription will read: 1 done, 0 they were kept already."""
-    params = _subscription(queue, consumer, from_tick, to_tick)
+    ticks = _ticks(from_tick, to_tick)
     text = "select pgq.pin_range(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return Call("pin_range", text, params, value, subscription(queue, consumer), pgqpy_only=True)
+    return consumer_call("pin_range", text, queue, consumer, *ticks, pgqpy_only=True)
 
 
 def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int) -> Call[int]:
     """Move a subscription if it is at the first tick: 1 moved, 0 it is at the second already."""
-    params = _subscription(queue, consumer, from_tick, to_tick)
+    ticks = _ticks(from_tick, to_tick)
     text = "select pgq.advance_subscription(%s::text, %s::text, %s::bigint, %s::bigint)"
-    return Call(
-        "advance_subscription", text, params, value, subscription(queue, consumer), pgqpy_only=True
-    )
+    return consumer_call("advance_subscription", text, queue, consumer, *ticks, pgqpy_only=True)
 
 
 def events(queue: str, from_tick: int, to_tick: int) -> read.EventSet:
-    """Name the events between two ticks."""
-    params = _range(queue, from_tick, to_tick)
+    """Describe the events between two ticks."""
+    params = (check.name("queue", queue), *_ticks(from_tick, to_tick))
     call: LiteralString = "pgq.get_tick_events(%s::text, %s::bigint, %s::bigint)"
     return read.EventSet("get_tick_events", call, params, f"queue {queue!r}", {"queue": queue})
 
 
-def declare_events(
-    name: str, queue: str, from_tick: int, to_tick: int, *, held: bool
-) -> sql.Composed:
+def declare_events(name: str, wanted: read.EventSet, *, held: bool) -> sql.Composed:
     """Open a cursor over the events between two ticks; a held one outlives its transaction."""
     statement = sql.SQL(
         "declare {} no scroll cursor {} for select {} from pgq.get_tick_events({}, {}, {})"
     )
     hold = sql.SQL("with hold" if held else "without hold")
-    ticks = map(sql.Literal, _range(queue, from_tick, to_tick))
-    return statement.format(sql.Identifier(name), hold, sql.SQL(read.COLUMNS), *ticks)
+    params = map(sql.Literal, wanted.params)
+    return statement.format(sql.Identifier(name), hold, sql.SQL(read.COLUMNS), *params)
 
 
-def _range(queue: str, from_tick: int, to_tick: int) -> tuple[str, int, int]:
-    ticks = (check.bigint("from_tick", from_tick), check.bigint("to_tick", to_tick))
-    return (check.name("queue", queue), *ticks)
-
-
-def _subscription(
-    queue: str, consumer: str, from_tick: int, to_tick: int
-) -> tuple[str, str, int, int]:
-    name, first, last = _range(queue, from_tick, to_tick)
-    return (name, check.name("consumer", consumer), first, last)
+def _ticks(from_tick: int, to_tick: int) -> tuple[int, int]:
+    return check.bigint("from_tick", from_tick), check.bigint("to_tick", to_tick)

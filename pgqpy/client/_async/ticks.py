@@ -82,7 +82,7 @@ class AsyncTickReading(AsyncBase):
         size = calls.read.fetch_size(fetch_size)
         name, held = calls.read.cursor_name(to_tick), self.runner.alone()
         wanted = calls.ticks.events(queue, from_tick, to_tick)
-        declare = calls.ticks.declare_events(name, queue, from_tick, to_tick, held=held)
+        declare = calls.ticks.declare_events(name, wanted, held=held)
         await self.runner.close_left_open()
         await self.runner.require_schema("get_tick_events")
         await self.runner.read(wanted, declare, prepare=False)
