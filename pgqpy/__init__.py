@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from pgqpy.client import AsyncClient, Client, connect, connect_async
-from pgqpy.client._trust import SchemaNotTrusted
+from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.errors import (
     BatchLost,
     BatchNotFound,

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.client._trust import STRANGER, SchemaNotTrusted, not_trusted
+from pgqpy.client.schema_owner import UNTRUSTED_OWNER, SchemaNotTrusted, not_trusted
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
 
@@ -134,13 +134,13 @@ def status(connection: Connection[Any]) -> Status:
     """Return the state of the database; change nothing and call no untrusted code."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
-        stranger = cursor.execute(STRANGER).fetchone()
+        untrusted = cursor.execute(UNTRUSTED_OWNER).fetchone()
     ours, queues = row.pop("ours"), row.pop("has_queues")
     # Reading another role's table runs that role's code: the casts of its column types.
     installed, count = None, 0
-    if stranger is None and ours:
+    if untrusted is None and ours:
         installed = _scalar(connection, "select coalesce(max(version), 0) from pgq.installation")
-    if stranger is None and queues:
+    if untrusted is None and queues:
         count = _scalar(connection, "select count(*) from pgq.queue")
     roles = tuple(row.pop("roles"))
     missing = tuple(role for role in ROLES if role not in roles)
@@ -152,7 +152,7 @@ def status(connection: Connection[Any]) -> Status:
         queues=count,
         roles=roles,
         missing_roles=missing,
-        untrusted=not_trusted(**stranger) if stranger else None,
+        untrusted=not_trusted(**untrusted) if untrusted else None,
     )
 
 

@@ -12,10 +12,10 @@ import psycopg
 from psycopg import pq
 
 from pgqpy import install
-from pgqpy.client import _sync
-from pgqpy.client._dsn import parameters
-from pgqpy.client._session import PINNED
-from pgqpy.client._trust import SchemaNotTrusted
+from pgqpy.client import open_session as connect_session
+from pgqpy.client.dsn import connect_parameters
+from pgqpy.client.schema_owner import SchemaNotTrusted
+from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
     The connection string overrides CONNECT_DEFAULTS. Raises ConnectionFailed.
     """
     wanted = SESSION_SETTINGS | settings
-    return _sync.open_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
+    return connect_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def label(dsn: str) -> str:
     Parts that the string omits come from libpq's defaults and PG* variables. Raises
     ConnectionFailed if the string cannot be parsed.
     """
-    parameters(dsn, {})  # libpq's own error message may quote the password
+    connect_parameters(dsn, {})  # libpq's own error message may quote the password
     options = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(dsn.encode())]
     known = {each.keyword.decode(): each.val.decode() for each in options if each.val is not None}
     host = known.get("host") or known.get("hostaddr") or "local"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.calls import Call
-from pgqpy.client import AsyncClient, _encoding
-from pgqpy.client._async.open import open_session
-from pgqpy.client._session import PINNED, resetting
+from pgqpy.client import AsyncClient, encodings, open_session_async
+from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.savepoint import AsyncHandlerConnection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
@@ -48,7 +47,7 @@ class AsyncSession:
     @classmethod
     async def open(cls, dsn: str, application: str) -> AsyncSession:
         """Connect and set up the session; ConnectionFailed if that fails."""
-        connection = await open_session(
+        connection = await open_session_async(
             dsn,
             SETTINGS,
             kind=AsyncHandlerConnection,
@@ -70,7 +69,7 @@ class AsyncSession:
 
     async def hand_over(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""
-        await self.connection.execute(resetting(PINNED).encode())
+        await self.connection.execute(reset_statements(PINNED).encode())
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
 
@@ -105,7 +104,7 @@ class AsyncSession:
 
     def storable(self, text: str) -> str:
         """Escape what the encoding of the database may lack."""
-        if _encoding.holds_everything(self.connection):
+        if encodings.holds_everything(self.connection):
             return text
         return text.encode("ascii", "backslashreplace").decode()
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.calls import Call
-from pgqpy.client import Client, _encoding
-from pgqpy.client._sync.open import open_session
-from pgqpy.client._session import PINNED, resetting
+from pgqpy.client import Client, encodings, open_session
+from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.savepoint import HandlerConnection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
@@ -70,7 +69,7 @@ class Session:
 
     def hand_over(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""
-        self.connection.execute(resetting(PINNED).encode())
+        self.connection.execute(reset_statements(PINNED).encode())
         cursor = self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = cursor.fetchone() or (self.role,)
 
@@ -105,7 +104,7 @@ class Session:
 
     def storable(self, text: str) -> str:
         """Escape what the encoding of the database may lack."""
-        if _encoding.holds_everything(self.connection):
+        if encodings.holds_everything(self.connection):
             return text
         return text.encode("ascii", "backslashreplace").decode()
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from psycopg import sql
 
-    from pgqpy.calls.encoding import Default
+    from pgqpy.calls.json_values import Default
 
 FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 REQUIRED = FIELDS[:2]

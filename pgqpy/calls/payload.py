@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from pgqpy.calls.encoding import Default, Misfit, dumps, find_misfit
+from pgqpy.calls.json_values import Default, Misfit, dumps, find_misfit
 from pgqpy.errors import InvalidEvent
 
 PAYLOAD_LIMIT = 64 * 1024 * 1024  # octets, of each field
 
 Payload = object
-"""Text, UTF-8 bytes, None, or what JSON can hold, by `encoding.convert` and `json_default` too."""
+"""Text, UTF-8 bytes, None, or what JSON can hold, also after `json_values.convert`."""
 
 # An escaped NUL: \u0000 after an even number of backslashes. PostgreSQL's jsonb refuses it.
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")

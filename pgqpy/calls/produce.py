@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pgqpy.calls._call import Row
-    from pgqpy.calls.encoding import Default
+    from pgqpy.calls.json_values import Default
     from pgqpy.calls.payload import Payload
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.cli.options import Target
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pgqpy import Client, ConnectionFailed
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,6 +1,18 @@
-"""The client: a method for each SQL function that applications and operators call."""
+"""The client: a method for each SQL function that applications and operators call.
 
-from pgqpy.client._async import AsyncClient, connect_async
-from pgqpy.client._sync import Client, connect
+`connect_pinned` and `open_session` are for pgqpy's own tools, whose sessions run no other SQL.
+"""
 
-__all__ = ["AsyncClient", "Client", "connect", "connect_async"]
+from pgqpy.client._async import AsyncClient, connect_async, connect_pinned_async, open_session_async
+from pgqpy.client._sync import Client, connect, connect_pinned, open_session
+
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "connect",
+    "connect_async",
+    "connect_pinned",
+    "connect_pinned_async",
+    "open_session",
+    "open_session_async",
+]

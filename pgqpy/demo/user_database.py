@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import QUEUE
 from pgqpy.errors import InstallRefused, QueueNotFound

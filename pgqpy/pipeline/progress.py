@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 from pgqpy.errors import PgqError, QueueNotFound
 
 if TYPE_CHECKING:

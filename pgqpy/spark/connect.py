@@ -14,7 +14,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 from pgqpy.errors import ConnectionFailed, NotSupported, SchemaMissing
 
 if TYPE_CHECKING:

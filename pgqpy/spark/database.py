@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.client import _dsn
+from pgqpy.client.dsn import connect_parameters
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Database:
             ConnectionFailed: the DSN is not valid.
         """
         defaults = {"fallback_application_name": application}
-        return make_conninfo(self.dsn, **_dsn.parameters(self.dsn, {}, defaults))
+        return make_conninfo(self.dsn, **connect_parameters(self.dsn, {}, defaults))
 
 
 def database_option(options: Mapping[str, str]) -> Database:

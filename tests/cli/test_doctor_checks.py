@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.client._trust import not_trusted
+from pgqpy.client.schema_owner import not_trusted
 from pgqpy.doctor import Finding, blockers, consumers, engine, queues
 from pgqpy.install import ROLES, Status
 

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import SchemaNotTrusted
-from pgqpy.client._sync import connect_pinned
+from pgqpy.client import connect_pinned
 from tests.support.forged import FORGER, forger
 
 if TYPE_CHECKING:

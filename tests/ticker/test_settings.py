@@ -10,7 +10,7 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from pgqpy.client._dsn import parameters
+from pgqpy.client.dsn import connect_parameters
 from pgqpy.errors import ConnectionFailed
 from pgqpy.ticker import logs, session, systemd
 from pgqpy.ticker.health import Health, overall
@@ -74,14 +74,14 @@ def test_no_two_databases_have_the_same_label():
 
 
 def test_connection_string_goes_before_our_defaults():
-    keywords = parameters("dbname=x connect_timeout=3", {}, session.CONNECT_DEFAULTS)
+    keywords = connect_parameters("dbname=x connect_timeout=3", {}, session.CONNECT_DEFAULTS)
     assert "connect_timeout" not in keywords
     assert keywords["tcp_user_timeout"] == session.CONNECT_DEFAULTS["tcp_user_timeout"]
 
 
 def test_timeout_of_the_environment_goes_before_our_default(monkeypatch):
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "7")
-    assert "connect_timeout" not in parameters("dbname=x", {}, session.CONNECT_DEFAULTS)
+    assert "connect_timeout" not in connect_parameters("dbname=x", {}, session.CONNECT_DEFAULTS)
 
 
 @pytest.mark.parametrize(

@@ -16,33 +16,23 @@ class AsyncManaging(AsyncBase):
     """Manages queues, which needs the role pgq_admin; reports their state to everybody."""
 
     async def create_queue(self, queue: str) -> int:
-        """Create a queue with its tables and first tick.
+        """Create a queue with its tables and first tick: 1 created, 0 there already.
 
-        Args:
-            queue: its name: at most 59 octets, no control characters.
-
-        Returns:
-            1 created, 0 there already.
-
-        Raises:
-            InvalidArgument: the name cannot be used.
-
-        PGQ create_queue, pgq-contract 1.2.
+        Its name has at most 59 octets and no control characters; else InvalidArgument is raised.
+        PGQ create_queue.
         """
         return await self.runner.run(calls.admin.create_queue(queue))
 
     async def drop_queue(self, queue: str, force: bool = False) -> int:  # noqa: FBT001, FBT002  # PGQ's
-        """Drop a queue with its events; with `force` also its consumers.
+        """Drop a queue with its events; with `force` also its consumers. PGQ drop_queue.
 
         Raises:
             QueueNotFound; QueueInUse: it has consumers, and force is not given.
-
-        PGQ drop_queue, pgq-contract 1.2.
         """
         return await self.runner.run(calls.admin.drop_queue(queue, force=force))
 
     async def set_queue_config(self, queue: str, param: str, value: Setting) -> int:
-        """Change one setting of a queue.
+        """Change one setting of a queue. PGQ set_queue_config.
 
         Args:
             queue: the queue's name.
@@ -52,24 +42,22 @@ class AsyncManaging(AsyncBase):
 
         Raises:
             QueueNotFound; UnknownParameter; InvalidArgument: None, or a value of the wrong kind.
-
-        PGQ set_queue_config, pgq-contract 1.2.
         """
         return await self.runner.run(calls.admin.set_queue_config(queue, param, value))
 
     async def get_queue_info(self, queue: str | None = None) -> list[QueueInfo]:
-        """Tell the settings and the state of one queue, or of all; empty if there is none.
+        """Return the settings and the state of one queue, or of all; empty if there is none.
 
-        PGQ get_queue_info, pgq-contract 1.8.
+        PGQ get_queue_info.
         """
         return await self.runner.run(calls.admin.get_queue_info(queue))
 
     async def get_consumer_info(
         self, queue: str | None = None, consumer: str | None = None
     ) -> list[ConsumerInfo]:
-        """Tell where consumers stand: of one queue, by one name, or all.
+        """Return the positions of consumers: of one queue, by one name, or all.
 
-        PGQ get_consumer_info, pgq-contract 1.8.
+        PGQ get_consumer_info.
         """
         return await self.runner.run(calls.admin.get_consumer_info(queue, consumer))
 
@@ -89,7 +77,7 @@ class AsyncManaging(AsyncBase):
         return await self.runner.run(calls.admin.repair_queue(queue))
 
     async def schema_version(self) -> int | None:
-        """Return the number of the state of the schema's tables; None on the real extension.
+        """Return the version of the schema's tables; None on the real extension.
 
         Raises:
             SchemaMissing: there is no schema pgq at all.

@@ -11,17 +11,17 @@ from pgqpy.client._async.admin import AsyncManaging
 from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._async.dead_events import AsyncDeadEvents
 from pgqpy.client._async.maintain import AsyncMaintaining
-from pgqpy.client._async.open import open_for_application, open_session
+from pgqpy.client._async.open import open_for_application, open_session_async
 from pgqpy.client._async.produce import AsyncProducing
 from pgqpy.client._async.ticks import AsyncTickReading
-from pgqpy.client._session import PINNED
+from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
-    from pgqpy.calls.encoding import Default
+    from pgqpy.calls.json_values import Default
 
 
 class AsyncClient(
@@ -34,14 +34,14 @@ class AsyncClient(
 ):
     """Calls the SQL functions of the queue: a method has the name of its function.
 
-    `AsyncClient(connection)` rides on a psycopg connection that the application has: what it does
-    commits, or rolls back, with the application's own work. It never commits, and changes no
-    setting. `connect_async(dsn)` brings a connection of its own, in autocommit.
+    `AsyncClient(connection)` uses a psycopg connection of the application: its calls commit, or
+    roll back, with the application's own work. It never commits, and changes no setting.
+    `connect_async(dsn)` opens a connection of its own, in autocommit.
 
-    A schema newer than this pgqpy is no obstacle: functions keep their parameters and results, so
-    applications may be upgraded after the schema. Only what stands on more than these functions
-    (ticker, consumers, installation) refuses it with SchemaTooNew. An older schema lacks what came
-    later: calling that raises SchemaMissing.
+    It works with a schema newer than this pgqpy: functions keep their parameters and results, so
+    applications may be upgraded after the schema. The ticker, consumers and the installer need
+    more than these functions and refuse it with SchemaTooNew. Calling a function that an older
+    schema lacks raises SchemaMissing.
 
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
     """
@@ -90,18 +90,12 @@ async def connect_async(
 async def connect_pinned_async(
     dsn: str = "", *, any_owner: bool = False, **defaults: Any
 ) -> AsyncClient:
-    """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
+    """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.
 
-    Args:
-        dsn: as in connect.
-        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
-        defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
-
-    Raises:
-        ConnectionFailed: as connect does.
-        SchemaNotTrusted: a forged schema pgq, say; nothing in it was called.
+    `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
+    the errors, are those of `open_session_async`.
     """
-    connection = await open_session(
+    connection = await open_session_async(
         dsn, PINNED, kind=AsyncConnection, defaults=defaults, any_owner=any_owner
     )
     return _owning_client(connection, calls.PAYLOAD_LIMIT)

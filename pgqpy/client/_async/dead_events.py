@@ -17,14 +17,9 @@ class AsyncDeadEvents(AsyncBase):
     """Gives events up, and lists, revives and deletes them. Needs the role pgq_reader."""
 
     async def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
-        """Give events of an open batch up: they are kept, with the reason, but not delivered again.
+        """Give up events of an open batch: they are kept, but not delivered again.
 
-        Args:
-            batch: the batch or its id.
-            dead: pairs of an event and the reason.
-
-        Returns:
-            How many were new.
+        `dead` are pairs of an event and the reason. Returns the number of new dead events.
 
         Raises:
             BatchNotFound, EventNotFound; NotSupported: on the real extension.
@@ -32,7 +27,7 @@ class AsyncDeadEvents(AsyncBase):
         return await self.runner.run(calls.dead_events.event_dead(batch, dead))
 
     async def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
-        """List the events that a consumer gave up, by id.
+        """List the dead events of a consumer, by id.
 
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
@@ -42,12 +37,7 @@ class AsyncDeadEvents(AsyncBase):
     async def revive_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
     ) -> int:
-        """Give dead events to their consumer again, through the retry queue; return how many.
-
-        Args:
-            queue: the queue's name.
-            consumer: the consumer's name.
-            event_ids: which; None is all.
+        """Put dead events (None: all) into the retry queue, for their consumer; return how many.
 
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.
@@ -58,12 +48,7 @@ class AsyncDeadEvents(AsyncBase):
     async def delete_dead_events(
         self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
     ) -> int:
-        """Delete dead events for good; return how many.
-
-        Args:
-            queue: the queue's name.
-            consumer: the consumer's name.
-            event_ids: which; None is all.
+        """Delete dead events (None: all) for good; return how many.
 
         Raises:
             ConsumerNotFound; NotSupported: on the real extension.

@@ -30,7 +30,7 @@ class AsyncMaintaining(AsyncBase):
         time: datetime | None = None,
         event_seq: int | None = None,
     ) -> int | None:
-        """Tick the queues that are due by their settings.
+        """Tick the queues that are due by their settings. PGQ ticker.
 
         Args:
             queue: only this one.
@@ -43,8 +43,6 @@ class AsyncMaintaining(AsyncBase):
 
         Raises:
             QueueNotFound, TickerPaused, DatabaseRestored, WrongIsolation.
-
-        PGQ ticker, pgq-contract 1.5.
         """
         if queue is None:
             return await self.runner.run(calls.maintain.ticker())
@@ -61,22 +59,19 @@ class AsyncMaintaining(AsyncBase):
         return await self.runner.run(calls.maintain.tick_queue(queue))
 
     async def force_tick(self, queue: str) -> int | None:
-        """Make the queue due for the next `ticker`; return its last tick's id until then.
-
-        PGQ force_tick, pgq-contract 1.5.
-        """
+        """Make the queue due for the next `ticker`; return its last tick's id. PGQ force_tick."""
         return await self.runner.run(calls.maintain.force_tick(queue))
 
     async def maint_retry_events(self) -> int:
-        """Put retry events whose time has come back into their queues; return how many.
+        """Put due retry events back into their queues; return how many. Repeat until it is 0.
 
-        Call again until it returns 0. PGQ maint_retry_events, pgq-contract 1.7.
+        PGQ maint_retry_events.
         """
         return await self.runner.run(calls.maintain.maint_retry_events())
 
     async def maint_operations(self) -> list[MaintOperation]:
-        """List the duties that are due, in order.
+        """List the maintenance functions that are due, in order. PGQ maint_operations.
 
-        A function that returns 1 wants to be called again at once. PGQ, pgq-contract 1.7.
+        One that returns 1 is to be called again at once.
         """
         return await self.runner.run(calls.maintain.maint_operations())

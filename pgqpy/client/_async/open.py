@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor, sql
 
-from pgqpy.client import _dsn
-from pgqpy.client._session import ISOLATION, READ_COMMITTED, setting
-from pgqpy.client._trust import STRANGER, not_trusted
+from pgqpy.client.dsn import connect_parameters, connection_failed
+from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
+from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_statements
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=AsyncConnection[Any])
 
 
-async def open_session(
+async def open_session_async(
     dsn: str,
     settings: Mapping[str, str],
     *,
@@ -28,23 +28,23 @@ async def open_session(
     """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
 
     Args:
-        dsn: where; what it says itself goes before `defaults`.
+        dsn: the connection string; it overrides `defaults`.
         settings: PINNED, and more; nothing, if the first statement of the caller sets them.
-        kind: of the connection.
+        kind: the class of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
-        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
+        any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
 
     Raises:
         ConnectionFailed: says what to do.
         SchemaNotTrusted: nothing in the schema pgq was called.
     """
-    connection = await _connect(dsn, kind, _dsn.parameters(dsn, {}, defaults or {}))
-    statements = setting(settings, connection.info.server_version)
+    connection = await _connect(dsn, kind, connect_parameters(dsn, {}, defaults or {}))
+    statements = set_statements(settings, connection.info.server_version)
     if any_owner:
         return await _set_up(connection, statements)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
-    text = f"begin isolation level read committed; {statements}; {STRANGER}; commit"
-    return await _set_up(connection, text, _trusted)
+    text = f"begin isolation level read committed; {statements}; {UNTRUSTED_OWNER}; commit"
+    return await _set_up(connection, text, _check_owner)
 
 
 async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> AsyncConnection[Any]:
@@ -53,7 +53,7 @@ async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Async
     Raises:
         ConnectionFailed: says what to do.
     """
-    keywords = _dsn.parameters(dsn, parameters)
+    keywords = connect_parameters(dsn, parameters)
     connection = await _connect(dsn, AsyncConnection, keywords)
     if ISOLATION in connection.info.options:  # somebody chose it for this very session
         return connection
@@ -67,27 +67,27 @@ async def _connect(
     try:
         return await kind.connect(dsn, autocommit=True, **keywords)
     except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
-        raise _dsn.failed(exc) from exc
+        raise connection_failed(exc) from exc
 
 
 async def _set_up(
     connection: AnyAsyncConnection,
     statements: str,
-    judge: Callable[[AsyncCursor[Any]], Awaitable[None]] | None = None,
+    check: Callable[[AsyncCursor[Any]], Awaitable[None]] | None = None,
 ) -> AnyAsyncConnection:
     try:
         if statements:
             cursor = await connection.execute(statements.encode(), prepare=False)
-            if judge:
-                await judge(cursor)
+            if check:
+                await check(cursor)
     except BaseException:
         await AsyncConnection.close(connection)  # that of a consumer is for its handlers: it raises
         raise
     return connection
 
 
-async def _trusted(cursor: AsyncCursor[Any]) -> None:
-    """Raise SchemaNotTrusted if STRANGER, the one statement that returns rows, found one."""
+async def _check_owner(cursor: AsyncCursor[Any]) -> None:
+    """Raise SchemaNotTrusted if UNTRUSTED_OWNER, the one statement that returns rows, found one."""
     while cursor.description is None and cursor.nextset():
         pass
     if found := await cursor.fetchone():

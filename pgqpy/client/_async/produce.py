@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from psycopg.errors import UntranslatableCharacter
 
 from pgqpy import calls
-from pgqpy.client import _encoding
+from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client._iterables import in_lists_async
-from pgqpy.client._translate import translated
+from pgqpy.client.translate import translated
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -37,21 +37,13 @@ class AsyncProducing(AsyncBase):
     ) -> int:
         """Insert one event and return its id. It becomes visible when the transaction commits.
 
-        Args:
-            queue: the queue's name.
-            type: what kind of event it is, in the application's words.
-            data: str, UTF-8 bytes, None, or anything JSON can hold, which is stored as JSON:
-                dates, Decimal, UUID, enums, dataclasses, models and mappings too.
-            extra1: like data, and free for the application.
-            extra2: as extra1.
-            extra3: as extra1.
-            extra4: as extra1.
+        `type` is the kind of event, in the application's words. `data` is str, UTF-8 bytes, None,
+        or anything JSON can hold, which is stored as JSON: dates, Decimal, UUID, enums,
+        dataclasses, models and mappings too. The extras are like data. PGQ insert_event.
 
         Raises:
             InvalidEvent: a field cannot be stored; nothing was sent.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
-
-        PGQ insert_event, pgq-contract 1.3.
 
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
@@ -64,22 +56,16 @@ class AsyncProducing(AsyncBase):
     async def insert_events(self, queue: str, events: AsyncEvents) -> int:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
 
-        A few events are read before the first of them is looked at. COPY goes past the queue's
-        `per_tx_limit`: bound the iterable where that matters.
-
-        Args:
-            queue: the queue's name.
-            events: an iterable of events, each (type, data[, extra1..4]), a dict with these keys,
-                or an object with these attributes, such as an Event.
+        Each event is (type, data[, extra1..4]), a dict with these keys, or an object with these
+        attributes, such as an Event. Up to 32 events are read before the first of them is checked.
+        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters.
 
         Raises:
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
                 inserted, and a transaction of the application goes on.
             QueueNotFound, InsertDisabled: the queue refused.
 
-        What the iterable itself raises comes through as it is; nothing was inserted.
-
-        PGQ current_event_table, pgq-contract 1.3.
+        What the iterable itself raises is passed on; nothing was inserted.
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
@@ -96,7 +82,7 @@ class AsyncProducing(AsyncBase):
         table = await self.runner.run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        check = _encoding.LoadCheck(self.connection)
+        check = encodings.LoadCheck(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 async with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
@@ -107,7 +93,7 @@ class AsyncProducing(AsyncBase):
             raise check.error(queue) from exc
 
     async def _write(
-        self, copy: AsyncCopy, events: AsyncIterator[list[object]], check: _encoding.LoadCheck
+        self, copy: AsyncCopy, events: AsyncIterator[list[object]], check: encodings.LoadCheck
     ) -> int:
         count = 0
         buffer = bytearray()
@@ -115,7 +101,7 @@ class AsyncProducing(AsyncBase):
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
                 if check.needed:
-                    check.look_at(lines)
+                    check.check(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     await copy.write(bytes(buffer))
@@ -176,7 +162,7 @@ class AsyncProducing(AsyncBase):
         )
 
     async def drop_stage(self, queue: str, writer: str) -> int:
-        """Give up the stages of a writer that were not committed; return how many.
+        """Drop the stages of a writer that were not committed; return how many.
 
         Raises:
             NotSupported: on the real extension.

@@ -26,16 +26,11 @@ class AsyncReading(AsyncBase):
         A small batch is one SELECT. A large one is read through a cursor: inside a transaction
         PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
         HOLD, so that no transaction stays open while the caller works on the events. The cursor is
-        closed when the iterator is. Behind a pooler of transactions, read inside one.
-
-        Args:
-            batch: the batch or its id.
-            fetch_size: events held by the client at a time.
+        closed when the iterator is. Behind a pooler of transactions, read inside one. PGQ
+        get_batch_events.
 
         Raises:
             BatchNotFound: no such batch is open.
-
-        PGQ get_batch_events, get_batch_cursor, pgq-contract 1.4.
 
             for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())

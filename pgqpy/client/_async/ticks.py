@@ -28,15 +28,9 @@ class AsyncTickReading(AsyncBase):
     async def get_tick_info(
         self, queue: str, from_tick: int | None = None, to_tick: int | None = None
     ) -> list[TickInfo]:
-        """List the ticks whose later events are all still stored. Everybody may call it.
+        """List the ticks, from one to another, whose later events are all still stored.
 
-        Args:
-            queue: the queue's name.
-            from_tick: leave out the ticks before this one …
-            to_tick: … and those after this one.
-
-        Raises:
-            QueueNotFound.
+        Everybody may call it. Raises QueueNotFound.
         """
         return await self.runner.run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
 
@@ -53,14 +47,9 @@ class AsyncTickReading(AsyncBase):
     ) -> str:
         """Return the SELECT that reads the events after one tick, up to another, in no order.
 
-        Run it in the same transaction: rotation waits only for that.
-
-        Args:
-            queue: the queue's name.
-            from_tick: the tick that the events came after …
-            to_tick: … and the one that sees all of them.
-            stages: only the events of these, of those that get_tick_stages lists; none: only those
-                of no stage; None: all.
+        Run it in the same transaction: rotation waits only for that. `stages`, from those that
+        get_tick_stages lists, selects only their events; an empty list selects the events outside
+        of stages, None all events.
 
         Raises:
             QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`;

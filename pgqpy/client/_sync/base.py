@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection, Transaction
 
-    from pgqpy.calls.encoding import Default
+    from pgqpy.calls.json_values import Default
 
 
 class Base:
@@ -25,7 +25,7 @@ class Base:
         payload_limit: int = calls.PAYLOAD_LIMIT,
         json_default: Default | None = None,
     ) -> None:
-        """Ride on a connection that the application has.
+        """Use a connection that the application has.
 
         Args:
             connection: psycopg's; with SQLAlchemy,
@@ -48,6 +48,6 @@ class Base:
         return self.connection.transaction()
 
     def close(self) -> None:
-        """Close the connection if `connect` opened it; leave the application's alone."""
+        """Close the connection if `connect` opened it; leave the application's open."""
         if self._owned:
             self.connection.close()

@@ -14,14 +14,14 @@ from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.produce import Producing
 from pgqpy.client._sync.ticks import TickReading
-from pgqpy.client._session import PINNED
+from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
 
-    from pgqpy.calls.encoding import Default
+    from pgqpy.calls.json_values import Default
 
 
 class Client(
@@ -34,14 +34,14 @@ class Client(
 ):
     """Calls the SQL functions of the queue: a method has the name of its function.
 
-    `Client(connection)` rides on a psycopg connection that the application has: what it does
-    commits, or rolls back, with the application's own work. It never commits, and changes no
-    setting. `connect(dsn)` brings a connection of its own, in autocommit.
+    `Client(connection)` uses a psycopg connection of the application: its calls commit, or
+    roll back, with the application's own work. It never commits, and changes no setting.
+    `connect(dsn)` opens a connection of its own, in autocommit.
 
-    A schema newer than this pgqpy is no obstacle: functions keep their parameters and results, so
-    applications may be upgraded after the schema. Only what stands on more than these functions
-    (ticker, consumers, installation) refuses it with SchemaTooNew. An older schema lacks what came
-    later: calling that raises SchemaMissing.
+    It works with a schema newer than this pgqpy: functions keep their parameters and results, so
+    applications may be upgraded after the schema. The ticker, consumers and the installer need
+    more than these functions and refuse it with SchemaTooNew. Calling a function that an older
+    schema lacks raises SchemaMissing.
 
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
     """
@@ -90,16 +90,10 @@ def connect(
 def connect_pinned(
     dsn: str = "", *, any_owner: bool = False, **defaults: Any
 ) -> Client:
-    """Connect for SQL of ours only (a tool's): no other schema's functions can get in its way.
+    """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.
 
-    Args:
-        dsn: as in connect.
-        any_owner: of the schema pgq; the caller looks at it before it calls anything there.
-        defaults: for libpq, where the DSN does not say it itself: `fallback_application_name`.
-
-    Raises:
-        ConnectionFailed: as connect does.
-        SchemaNotTrusted: a forged schema pgq, say; nothing in it was called.
+    `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
+    the errors, are those of `open_session`.
     """
     connection = open_session(
         dsn, PINNED, kind=Connection, defaults=defaults, any_owner=any_owner

@@ -22,13 +22,8 @@ class Consuming(Reading):
     def register_consumer(self, queue: str, consumer: str) -> int:
         """Register a consumer at the queue's latest tick: it sees what commits from then on.
 
-        Returns:
-            1 new, 0 registered already, and left where it stands.
-
-        Raises:
-            QueueNotFound.
-
-        PGQ register_consumer, pgq-contract 1.4.
+        Returns 1 if it is new, 0 if it is registered already: its position stays. Raises
+        QueueNotFound. PGQ register_consumer.
         """
         return self.runner.run(calls.consume.register_consumer(queue, consumer))
 
@@ -36,25 +31,15 @@ class Consuming(Reading):
         """Register a consumer at a tick that the queue still keeps, or move it there.
 
         Moving drops its open batch, and leaves its retry events. None is the latest tick, and moves
-        nothing.
-
-        Returns:
-            1 new, 0 registered already.
-
-        Raises:
-            QueueNotFound, TickNotFound.
-
-        PGQ register_consumer_at, pgq-contract 1.4.
+        nothing. Returns 1 if it is new, 0 if it was registered already. Raises QueueNotFound and
+        TickNotFound. PGQ register_consumer_at.
         """
         return self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
 
     def unregister_consumer(self, queue: str, consumer: str) -> int:
-        """Remove a consumer from a queue, with its retry events.
+        """Remove a consumer from a queue, with its retry events; 0 if there was none.
 
-        Returns:
-            How many registrations went: 0 if there was none.
-
-        PGQ unregister_consumer, pgq-contract 1.4.
+        PGQ unregister_consumer.
         """
         return self.runner.run(calls.consume.unregister_consumer(queue, consumer))
 
@@ -69,7 +54,8 @@ class Consuming(Reading):
     ) -> Batch | None:
         """Open the consumer's next batch. None: there is no newer tick yet.
 
-        An unfinished batch is given again, unchanged, whatever the arguments.
+        An unfinished batch is delivered again, unchanged, whatever the arguments. PGQ next_batch,
+        next_batch_custom.
 
         Args:
             queue: the queue's name.
@@ -81,8 +67,6 @@ class Consuming(Reading):
         Raises:
             ConsumerNotFound: it is not registered.
 
-        PGQ next_batch, next_batch_custom, pgq-contract 1.4.
-
             while batch := client.next_batch("orders", "billing"):
                 for event in client.get_batch_events(batch):
                     print(event.data)
@@ -92,44 +76,31 @@ class Consuming(Reading):
         return self.runner.run(call)
 
     def get_batch_info(self, batch: Batch | int) -> BatchInfo | None:
-        """Tell whose an open batch is and between which ticks it lies; None if none has this id.
+        """Return the consumer and the ticks of an open batch; None if there is no such batch.
 
-        PGQ get_batch_info, pgq-contract 1.4.
+        PGQ get_batch_info.
         """
         return self.runner.run(calls.consume.get_batch_info(batch))
 
     def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
-        """Give one event of an open batch to its consumer again, later.
+        """Put one event of an open batch into the retry queue: 1 queued, 0 was there already.
 
-        Args:
-            batch: the batch or its id.
-            event: the event or its id.
-            after: seconds or timedelta from now, or a moment (aware datetime).
-
-        Returns:
-            1 queued, 0 in the retry queue already.
+        `after` is seconds or a timedelta from now, or an aware datetime: then the event is
+        delivered again. PGQ event_retry.
 
         Raises:
             BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
-
-        PGQ event_retry, pgq-contract 1.4.
         """
         return self.runner.run(calls.consume.event_retry(batch, event, after))
 
     def event_retry_many(
         self, batch: Batch | int, retries: Iterable[tuple[Event, After]]
     ) -> int:
-        """Give many events of an open batch again, each after its own time. All or none.
+        """Put many events of an open batch into the retry queue, each until a time; all or none.
 
-        One call, whose cost does not depend on the batch. On the real extension, one `event_retry`
-        each.
-
-        Args:
-            batch: the batch or its id.
-            retries: pairs of an event and when: seconds, a timedelta or an aware datetime.
-
-        Returns:
-            How many were newly queued; those in the retry queue already are not counted.
+        `retries` are pairs of an event and seconds, a timedelta or an aware datetime. One call,
+        whose cost does not depend on the batch; on the real extension, one `event_retry` each.
+        Returns the number of newly queued events, without those that were in the retry queue.
 
         Raises:
             BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
@@ -144,27 +115,21 @@ class Consuming(Reading):
         return queued
 
     def batch_retry(self, batch: Batch | int, after: Interval) -> int:
-        """Give every event of an open batch again, `after` seconds (or a timedelta) from now.
+        """Put every event of an open batch into the retry queue; return the number of new ones.
 
-        Whole seconds: a fraction is rounded up.
-
-        Returns:
-            How many were queued; those in the retry queue already are not counted.
+        They are delivered again `after` seconds (or a timedelta) from now, rounded up to whole
+        seconds. PGQ batch_retry.
 
         Raises:
             BatchNotFound; InvalidArgument: a negative delay.
-
-        PGQ batch_retry, pgq-contract 1.4.
         """
         return self.runner.run(calls.consume.batch_retry(batch, after))
 
     def finish_batch(self, batch: Batch | int) -> None:
-        """Close a batch: the consumer stands behind it from now on.
+        """Close a batch, and so move the consumer's position behind it. PGQ finish_batch.
 
         Raises:
             BatchLost: the batch is not open any more: finished, taken over, or the consumer moved.
-
-        PGQ finish_batch, pgq-contract 1.4.
         """
         call = calls.consume.finish_batch(batch)
         if not self.runner.run(call):

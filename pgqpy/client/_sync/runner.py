@@ -12,9 +12,9 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
-from pgqpy.client import _encoding
+from pgqpy.client import encodings
 from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
-from pgqpy.client._translate import translated
+from pgqpy.client.translate import translated
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database
 
@@ -74,14 +74,14 @@ class CallRunner:
         for call in wanted:
             if call.pgqpy_only:
                 self.require_schema(call.function)
-        _encoding.check(self.connection)
+        encodings.check(self.connection)
         self.close_left_open()
         cursors = [self.cursor() for _ in wanted]
         try:
             self._send(wanted, cursors)
             rows = [_rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise _encoding.unstorable(_failed(wanted, cursors), exc, self.connection) from exc
+            raise encodings.unstorable(_failed(wanted, cursors), exc, self.connection) from exc
         except psycopg.Error as exc:
             failed = _failed(wanted, cursors)
             data: dict[str, object] = {}
@@ -131,14 +131,14 @@ class CallRunner:
             with translated(events.function, events.error_data):
                 return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise _encoding.not_carried(events, exc, self.connection) from exc
+            raise encodings.not_carried(events, exc, self.connection) from exc
         except CharacterNotInRepertoire as exc:
             raise self.unreadable(events) from exc
 
     def _fetch(
         self, query: Statement, params: Params | None, *, prepare: bool | None
     ) -> list[Event]:
-        _encoding.check(self.connection)
+        encodings.check(self.connection)
         with Cursor(self.connection, row_factory=event_row) as cursor:
             cursor.adapters.register_loader("timestamptz", UtcLoader)
             cursor.execute(query, params, binary=True, prepare=prepare)
@@ -152,9 +152,9 @@ class CallRunner:
         found = None
         if self.status() != TransactionStatus.INERROR:
             with self.cursor() as cursor:
-                query = _encoding.octets(events)
+                query = encodings.octets(events)
                 for row in cursor.stream(query, events.params, binary=True):
-                    found = found or _encoding.unreadable(events, row)
+                    found = found or encodings.unreadable(events, row)
         return found or UnreadableEvent(None, **events.error_data)
 
     def hold_cursor(self, batch_id: int, name: str) -> None:

@@ -10,8 +10,8 @@ import psycopg
 from psycopg import sql
 
 from pgqpy.calls.produce import table_to_load
-from pgqpy.client._sync import connect_pinned
-from pgqpy.client._translate import translated
+from pgqpy.client import connect_pinned
+from pgqpy.client.translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
 from pgqpy.spark.connect import check_schema, with_retries
 from pgqpy.spark.sink import binary_copy

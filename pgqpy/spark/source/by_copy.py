@@ -10,7 +10,7 @@ import pyarrow as pa
 from psycopg import sql
 from pyarrow import csv
 
-from pgqpy.client._sync import open_session
+from pgqpy.client import open_session
 from pgqpy.spark.source.columns import TIME
 from pgqpy.spark.source.conversion import LAST, MINUS_INFINITY
 

@@ -15,28 +15,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # A dead peer is noticed within about a minute, whatever the system's defaults (two hours on Linux).
-KEEPALIVES = {
+DEFAULTS: dict[str, Any] = {
+    "fallback_application_name": "pgqpy",
+    "connect_timeout": 10,  # seconds, for each host
     "keepalives": 1,
     "keepalives_idle": 20,  # seconds
     "keepalives_interval": 10,  # seconds
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,  # milliseconds
 }
-APPLICATION_NAME = "pgqpy"
-CONNECT_TIMEOUT = 10  # seconds, for each host
 
 
-def parameters(
-    dsn: str, given: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
+def connect_parameters(
+    dsn: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """Return the keywords for psycopg's connect: the caller's, and ours where it named none.
+    """Return the keywords for psycopg's connect: those `chosen`, and ours where the DSN has none.
 
-    `defaults` go before those of this module. The encoding is always UTF-8: in any other, text of
-    other alphabets cannot pass, and in SQL_ASCII psycopg returns bytes instead of str.
-
-    Raises:
-        ConnectionFailed: the DSN cannot be read. Libpq's own message is withheld: it quotes the
-            part it stumbled over, which may be the password.
+    `defaults` override those of this module. The encoding is always UTF-8: in any other, text of
+    other alphabets cannot pass, and in SQL_ASCII psycopg returns bytes instead of str. Raises
+    ConnectionFailed if the DSN cannot be parsed. Libpq's own message is withheld: it quotes the
+    part that is wrong, which may be the password.
     """
     if not isinstance(dsn, str):
         msg = f"the DSN must be a str, not {type(dsn).__name__}"
@@ -48,12 +46,11 @@ def parameters(
     except (psycopg.ProgrammingError, UnicodeError):
         raise ConnectionFailed(_unreadable("it cannot be read")) from None
     _check_quoting(named)
-    ours = {"fallback_application_name": APPLICATION_NAME, **KEEPALIVES}
-    ours = {**ours, "connect_timeout": CONNECT_TIMEOUT, **defaults}
+    ours = {**DEFAULTS, **defaults}
     if "PGCONNECT_TIMEOUT" in os.environ:
         del ours["connect_timeout"]
     kept = {key: value for key, value in ours.items() if key not in named}
-    return {**kept, **given, "client_encoding": "UTF8"}
+    return {**kept, **chosen, "client_encoding": "UTF8"}
 
 
 def _check_quoting(named: dict[str, Any]) -> None:
@@ -73,19 +70,19 @@ def _unreadable(reason: str) -> str:
     )
 
 
-def failed(exc: Exception) -> ConnectionFailed:
-    """Say in one line why there is no connection and what to do."""
+def connection_failed(exc: Exception) -> ConnectionFailed:
+    """Return the error that says in one line why there is no connection and what to do."""
     lines = [line.strip().rstrip(".") for line in str(exc).splitlines()]
-    # libpq asks back whether the server runs: the remedy says so.
-    told = [line for line in lines if line and not line.endswith("?")]
-    reason = "; ".join(told) or type(exc).__name__
+    # The last line of libpq asks whether the server runs; the remedy says it.
+    statements = [line for line in lines if line and not line.endswith("?")]
+    reason = "; ".join(statements) or type(exc).__name__
     return ConnectionFailed(f"cannot connect: {reason}; {_remedy(exc)}")
 
 
 def _remedy(exc: Exception) -> str:
-    attempt = exc.pgconn if isinstance(exc, psycopg.Error) else None
-    if attempt is not None and attempt.needs_password:
+    pgconn = exc.pgconn if isinstance(exc, psycopg.Error) else None
+    if pgconn is not None and pgconn.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"
-    if attempt is not None and attempt.used_password:
+    if pgconn is not None and pgconn.used_password:
         return "check user, password and database, in the DSN or the PG* variables"
     return "check that the server runs, and that host, port, user and database are right"

@@ -33,11 +33,14 @@ ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a datab
 
 
 class MissingCharacter(NamedTuple):
-    """A character that an encoding lacks, and the name of what contains it."""
+    """A character that an encoding lacks, and the field or argument that contains it."""
 
     name: str
     character: str
-    event: int | None = None  # its index in a load, from 0
+
+    def message(self, encoding: str, remedy: str) -> str:
+        """Return the sentence for an error."""
+        return f"{self.name} contains {self.character}, which {encoding} lacks: {remedy}"
 
 
 def parameter(connection: Connection, name: str) -> str:
@@ -63,26 +66,24 @@ def octets(events: EventSet) -> LiteralString:
 
 def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
     """Return the error for a call with a text that cannot be sent or stored."""
-    ours = isinstance(error, UnicodeEncodeError)
-    encoding = parameter(connection, "client_encoding" if ours else "server_encoding")
+    if isinstance(error, UnicodeEncodeError):
+        encoding, remedy = parameter(connection, "client_encoding"), WrongEncoding.what_to_do
+        whose = f"this connection's client_encoding {encoding}"
+    else:
+        encoding, remedy = parameter(connection, "server_encoding"), ESCAPE
+        whose = f"the encoding {encoding} of this database"
     if call.function.startswith("insert_event"):
-        found = _first(dict(zip(FIELDS, call.params[-len(FIELDS) :], strict=True)), encoding)
-    else:
-        found = None
-    if ours:
-        whose, remedy = f"this connection's client_encoding {encoding}", WrongEncoding.what_to_do
-    else:
-        whose, remedy = f"the encoding {encoding} of this database", ESCAPE
-    if found is not None:
-        text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
-        return InvalidEvent(text, **{**call.error_data, "field": found.name})
+        fields = dict(zip(FIELDS, call.params[-len(FIELDS) :], strict=True))
+        if found := _first(fields, encoding):
+            data = {**call.error_data, "field": found.name}
+            return InvalidEvent(found.message(whose, remedy), **data)
     found = _first(call.error_data, encoding) or MissingCharacter("an argument", "a character")
-    text = f"{found.name} contains {found.character}, which {whose} lacks: {remedy}"
-    return InvalidArgument(text, **{**call.error_data, "parameter": found.name})
+    data = {**call.error_data, "parameter": found.name}
+    return InvalidArgument(found.message(whose, remedy), **data)
 
 
 def not_carried(events: EventSet, error: Exception, connection: Connection) -> PgqError:
-    """Return the error for events that cannot be sent to this client, or not be asked for."""
+    """Return the error for events, or the arguments of their query, that cannot be transferred."""
     server = parameter(connection, "server_encoding")
     if isinstance(error, UnicodeEncodeError) or _first(events.error_data, server):
         return unstorable(events, error, connection)
@@ -99,40 +100,36 @@ class LoadCheck:
         """Begin with no line."""
         self._encoding = parameter(connection, "server_encoding")
         self._lines = 0
-        self._found: MissingCharacter | None = None
+        self._found: tuple[int, MissingCharacter] | None = None  # an event's index, from 0
         self.needed = not holds_everything(connection)
 
-    def look_at(self, lines: bytes) -> None:
+    def check(self, lines: bytes) -> None:
         """Check the next lines of COPY."""
-        if self._found is not None:
-            return
         text = lines.decode()
-        if _missing_character(text, self._encoding) is not None:
+        if self._found is None and _missing_character(text, self._encoding) is not None:
             self._found = self._find(text)
         self._lines += text.count("\n")
 
     def error(self, queue: str) -> InvalidEvent:
         """Return the error for the load."""
-        name, character, number = self._found or MissingCharacter(
-            "one of the events", "a character"
-        )
-        event = "" if number is None else f"event {number}: "
         whose = f"the encoding {self._encoding} of this database"
-        text = f"{event}{name} contains {character}, which {whose} lacks: {ESCAPE}"
-        field = name if self._found else None
-        return InvalidEvent(text, queue=queue, field=field, index=number)
+        if self._found is None:
+            unknown = MissingCharacter("one of the events", "a character")
+            return InvalidEvent(unknown.message(whose, ESCAPE), queue=queue)
+        index, found = self._found
+        text = f"event {index}: {found.message(whose, ESCAPE)}"
+        return InvalidEvent(text, queue=queue, field=found.name, index=index)
 
-    def _find(self, text: str) -> MissingCharacter | None:
-        for number, line in enumerate(text.split("\n"), self._lines):
+    def _find(self, text: str) -> tuple[int, MissingCharacter] | None:
+        for index, line in enumerate(text.split("\n"), self._lines):
             cells = zip(("time", *FIELDS), line.split("\t"), strict=False)
-            found = _first(dict(cells), self._encoding)
-            if found is not None:
-                return found._replace(event=number)
+            if found := _first(dict(cells), self._encoding):
+                return index, found
         return None
 
 
 def unreadable(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
-    """Return the error for a row of `octets` that is not UTF-8."""
+    """Return the error for a row of `octets` if it is not UTF-8."""
     event_id, *cells = row
     for field, cell in zip(FIELDS, cells, strict=True):
         try:

@@ -1,4 +1,4 @@
-"""Translation of PostgreSQL's errors into PgqError."""
+"""The translation of PostgreSQL's errors into PgqError."""
 
 from __future__ import annotations
 

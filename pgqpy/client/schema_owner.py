@@ -1,4 +1,4 @@
-"""The check whether the owners in schema pgq are trusted: a query and its error. No I/O."""
+"""The check of who owns schema pgq and the objects in it: a query and its error. No I/O."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # That the session's user is a member of the owner does not suffice: a superuser is a member of
 # every role, and one with CREATEROLE of those that it made.
 # It is session_user that counts, for code that runs as current_user may reset the role.
-# One row, of the schema itself if that is what is wrong; none if all is well, or nothing there.
-STRANGER: LiteralString = """
+# One row, for the schema itself if its owner is wrong; none if all owners are right, or none exist.
+UNTRUSTED_OWNER: LiteralString = """
     select pg_describe_object(held.class, held.object, 0) as object,
         r.rolname::text as owner, session_user::text as user, d.datname::text as database,
         held.class = 'pg_namespace'::regclass as whole
@@ -47,7 +47,7 @@ STRANGER: LiteralString = """
 class SchemaNotTrusted(PgqError):
     """Another role put code into the schema pgq, and this session must not run it.
 
-    Data: `.object`, the schema or what is in it, and its `.owner`.
+    Data: `.object`, the schema or an object in it, and its `.owner`.
     """
 
     what: str | None = None  # the message without what to do
@@ -62,7 +62,7 @@ def not_trusted(
     database: str,
     whole: bool,  # noqa: FBT001  # see above
 ) -> SchemaNotTrusted:
-    """Return the error that says whose code the session must not run; takes a row of STRANGER."""
+    """Return the error for a row of UNTRUSTED_OWNER: it names the owner, and what to do."""
     owned, role = printable(object), printable(owner)
     what = (
         f"the {owned} belongs to role {role}, which is neither a superuser nor the owner of the "

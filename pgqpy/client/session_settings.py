@@ -36,23 +36,20 @@ READ_COMMITTED = sql.SQL("""
 """)
 
 
-def setting(wanted: Mapping[str, str], server_version: int) -> str:
-    """Return statements that set this; utility commands, which look up no function."""
-    known = {
-        name: value
-        for name, value in wanted.items()
+def set_statements(settings: Mapping[str, str], server_version: int) -> str:
+    """Return SET statements: utility commands, which look up no function."""
+    return "; ".join(
+        f"set {name} = {_quoted(name, value)}"
+        for name, value in settings.items()
         if name != "transaction_timeout" or server_version >= PG_17
-    }
-    parts = [_part(name, value) for name, value in known.items()]
-    return "; ".join(parts)
+    )
 
 
-def resetting(names: Iterable[str]) -> str:
-    """Return statements that give these settings the values they had."""
+def reset_statements(names: Iterable[str]) -> str:
+    """Return RESET statements."""
     return "; ".join(f"reset {name}" for name in names)
 
 
-def _part(name: str, value: str) -> str:
+def _quoted(name: str, value: str) -> str:
     # Only a search_path is a list; quoted as a whole it would be one strange name.
-    text = value if name == "search_path" else sql.Literal(value).as_string(None)
-    return f"set {name} = {text}"
+    return value if name == "search_path" else sql.Literal(value).as_string(None)
