@@ -1,16 +1,17 @@
-"""The exception class of each SQLSTATE, and the data of an error."""
+"""The translation of PostgreSQL's errors into PgqError: the class of each SQLSTATE, the data."""
 
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import psycopg
 
 from pgqpy import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import psycopg
+    from collections.abc import Iterator, Mapping, Sequence
 
 BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ001": errors.QueueNotFound,
@@ -78,6 +79,23 @@ def from_database(
     hint = diag.message_hint or found.what_to_do
     text = f"{diag.message_primary}{detail}" + (f": {hint}" if hint else "")
     return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
+
+
+@contextmanager
+def translated(
+    function: str, error_data: Mapping[str, object], *, ignored: Sequence[BaseException] = ()
+) -> Iterator[None]:
+    """Raise a PgqError for an error of PostgreSQL that `pgq.function` raised on purpose.
+
+    Other errors pass unchanged, and so do those that are in `ignored` by then.
+    """
+    try:
+        yield
+    except psycopg.Error as exc:
+        found = from_database(exc, function, error_data)
+        if found is None or any(exc is each for each in ignored):
+            raise
+        raise found from exc
 
 
 def _not_found_message(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:

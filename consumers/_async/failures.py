@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.calls import consume, dead_events
+from pgqpy.calls import consume
 from pgqpy.consumers.retry import Dead, wanted_delay
 from pgqpy.consumers.texts import describe
 
@@ -64,7 +64,7 @@ class AsyncFailures:
         """Return the calls that write them; they go before finish_batch."""
         wanted: list[Call[Any]] = []
         if self._dead:
-            wanted.append(dead_events.event_dead(self._batch, self._dead))
+            wanted.append(consume.event_dead(self._batch, self._dead))
         if self._retries and self._session.extension:
             wanted += [consume.event_retry(self._batch, *retry) for retry in self._retries]
         elif self._retries:

@@ -1,6 +1,6 @@
 """The calls of SQL functions as data: no connection, no I/O."""
 
-from pgqpy.calls import admin, bulk, consume, dead_events, maintain, payload, produce, read, ticks
+from pgqpy.calls import admin, bulk, consume, maintain, payload, produce, read, ticks
 from pgqpy.calls._call import Call, Row
 from pgqpy.calls._check import After, Interval, batch_id, event_id
 from pgqpy.calls.admin import Setting
@@ -18,7 +18,6 @@ __all__ = [
     "batch_id",
     "bulk",
     "consume",
-    "dead_events",
     "event_id",
     "maintain",
     "payload",

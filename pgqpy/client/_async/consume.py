@@ -1,4 +1,4 @@
-"""The part of the client for consumers: registration, batches, retries."""
+"""The part of the client for consumers: registration, batches, retries, dead events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pgqpy.calls import After, Interval
-    from pgqpy.records import Batch, BatchInfo, Event
+    from pgqpy.records import Batch, BatchInfo, DeadEvent, Event
 
 
 class AsyncConsuming(AsyncReading):
@@ -134,3 +134,43 @@ class AsyncConsuming(AsyncReading):
         call = calls.consume.finish_batch(batch)
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
+
+    async def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
+        """Give up events of an open batch: they are kept, but not delivered again.
+
+        `dead` are pairs of an event and the reason. Returns the number of new dead events.
+
+        Raises:
+            BatchNotFound, EventNotFound; NotSupported: on the real extension.
+        """
+        return await self.runner.run(calls.consume.event_dead(batch, dead))
+
+    async def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
+        """List the dead events of a consumer, by id.
+
+        Raises:
+            ConsumerNotFound; NotSupported: on the real extension.
+        """
+        return await self.runner.run(calls.consume.get_dead_events(queue, consumer))
+
+    async def revive_dead_events(
+        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+    ) -> int:
+        """Put dead events (None: all) into the retry queue, for their consumer; return how many.
+
+        Raises:
+            ConsumerNotFound; NotSupported: on the real extension.
+        """
+        call = calls.consume.revive_dead_events(queue, consumer, event_ids)
+        return await self.runner.run(call)
+
+    async def delete_dead_events(
+        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+    ) -> int:
+        """Delete dead events (None: all) for good; return how many.
+
+        Raises:
+            ConsumerNotFound; NotSupported: on the real extension.
+        """
+        call = calls.consume.delete_dead_events(queue, consumer, event_ids)
+        return await self.runner.run(call)

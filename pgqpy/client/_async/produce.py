@@ -10,8 +10,8 @@ from pgqpy import calls
 from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client._iterables import in_lists_async
-from pgqpy.client.translate import translated
 from pgqpy.errors import InvalidArgument
+from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

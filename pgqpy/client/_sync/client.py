@@ -9,7 +9,6 @@ from psycopg import Connection
 from pgqpy import calls
 from pgqpy.client._sync.admin import Managing
 from pgqpy.client._sync.consume import Consuming
-from pgqpy.client._sync.dead_events import DeadEvents
 from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.produce import Producing
@@ -25,12 +24,7 @@ if TYPE_CHECKING:
 
 
 class Client(
-    Producing,
-    Consuming,
-    TickReading,
-    DeadEvents,
-    Managing,
-    Maintaining,
+    Producing, Consuming, TickReading, Managing, Maintaining
 ):
     """Calls the SQL functions of the queue: a method has the name of its function.
 

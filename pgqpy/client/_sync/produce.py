@@ -10,8 +10,8 @@ from pgqpy import calls
 from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
 from pgqpy.client._iterables import in_lists
-from pgqpy.client.translate import translated
 from pgqpy.errors import InvalidArgument
+from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Iterable

@@ -14,9 +14,8 @@ from psycopg.rows import tuple_row
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
-from pgqpy.client.translate import translated
 from pgqpy.errors import UnreadableEvent
-from pgqpy.sqlstates import from_database
+from pgqpy.sqlstates import from_database, translated
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

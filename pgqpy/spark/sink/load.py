@@ -11,12 +11,12 @@ from psycopg import sql
 
 from pgqpy.calls.produce import table_to_load
 from pgqpy.client import connect_pinned
-from pgqpy.client.translate import translated
 from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
 from pgqpy.spark.connect import check_schema, with_retries
 from pgqpy.spark.sink import binary_copy
 from pgqpy.spark.sink.fields import column_names, fields, split_batches
 from pgqpy.spark.sink.fingerprint import combine, fingerprint
+from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
