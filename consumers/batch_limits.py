@@ -1,8 +1,8 @@
 """Limits on the ticks of a batch: the longer a consumer is behind, the more. No I/O.
 
 The ticker ticks every few milliseconds. A batch costs a commit and some round trips, however few
-events are in it: a consumer that took the ticks one by one, and is a little slower than they
-come, would fall behind for ever, and after an outage never catch up.
+events are in it: a consumer that took the ticks one by one, a little slower than the ticker makes
+them, would fall behind for ever, and after an outage never catch up.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ MAX_INTERVAL = timedelta(days=365)  # a min_interval of more than a century is r
 class BatchLimits:
     """The min_count and min_interval for next_batch.
 
-    min_interval doubles each time a batch was there at once; min_count ends a batch that would get
-    too large.
+    min_interval doubles each time the next batch is available at once; min_count ends a batch that
+    would get too large.
     """
 
     def __init__(self, *, most: int, own: Limits = (None, None)) -> None:
-        """Take how many events make a batch large enough, by the ticks' hints.
+        """Take `most`, the events of a large batch by the ticks' estimate, and the application's own.
 
-        `own` limits, which the application set, are kept as they are.
+        Limits that the application set are kept as they are.
         """
         self._most = most
         self._own = own

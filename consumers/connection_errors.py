@@ -20,8 +20,8 @@ def is_collision(error: BaseException) -> bool:
 def is_loss(error: BaseException) -> bool:
     """Say whether a new connection may help.
 
-    OperationalError is what psycopg makes of a lost connection, a server that shuts down, starts
-    or is full, a cancelled statement. A standby refuses to write with 25006 (after a failover).
+    psycopg raises OperationalError for a lost connection, a server that shuts down, starts or is
+    full, and a cancelled statement. A standby refuses to write with 25006 (after a failover).
     """
     lost = (ConnectionFailed, psycopg.OperationalError, psycopg.InterfaceError)
     return isinstance(error, (*lost, errors.ReadOnlySqlTransaction)) and not is_collision(error)
@@ -30,8 +30,8 @@ def is_loss(error: BaseException) -> bool:
 def is_session_lost(error: BaseException) -> bool:
     """Say whether a session that was open has ended.
 
-    The server says so with 57P01 (an administrator ended it) and its neighbours, or with 08...;
-    what psycopg finds out by itself has no SQLSTATE.
+    The server sends 57P01 (an administrator ended it) and similar codes, or 08...; a loss that
+    psycopg itself detects has no SQLSTATE.
     """
     if not isinstance(error, psycopg.OperationalError):
         return False
@@ -41,8 +41,8 @@ def is_session_lost(error: BaseException) -> bool:
 class LossCounter:
     """Counts how often in a row the connection was lost in, or after, the handler of an event.
 
-    Once is an outage. An event that loses the connection whenever it is handled (it ends the
-    server process, say, or sets a short timeout) would hold the consumer up for ever.
+    Once is an outage. An event that loses the connection each time (its handler ends the server
+    process, say, or sets a short timeout) would stop the consumer for ever.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class LossCounter:
         self._losses = 0
 
     def lost_at(self, event_id: int) -> None:
-        """Note that the connection was lost while this event was the last one handled."""
+        """Count a loss of the connection; this event was the last one handled."""
         self._losses = self._losses + 1 if event_id == self._event_id else 1
         self._event_id = event_id
 
@@ -65,12 +65,12 @@ class LossCounter:
         return self._losses >= MOST_LOSSES
 
     def failure_of(self, event_id: int) -> BaseException | None:
-        """Return what the event failed with, if it is the one that loses the connection."""
+        """Return the error for an event that lost the connection too often, None for others."""
         if not self.exceeded or event_id != self._event_id:
             return None
         text = f"the connection was lost in or after its handler {self._losses} times"
         return ConnectionFailed(text)
 
     def clear(self) -> None:
-        """Forget it: its batch was finished."""
+        """Count from 0 again: a batch was finished."""
         self._event_id, self._losses = None, 0

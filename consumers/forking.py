@@ -1,8 +1,8 @@
 """Protection of a running consumer's connection from forked child processes.
 
-A fork shares the connection's socket. Whatever the child sent on it (a ROLLBACK while its stack
-unwinds, a goodbye when it exits) would reach the parent's session. So the child's copy of the
-socket is replaced by a dead one before any other code runs there.
+A forked child shares the connection's socket. Whatever it sent (a ROLLBACK while its stack unwinds,
+a Terminate message when it exits) would reach the parent's session. So the child's copy of the
+socket is replaced by /dev/null before any other code runs there.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ class Forkable(Protocol):
         """Note that this is a forked child; return the socket that it must not use."""
 
 
-def watch(owner: Forkable) -> None:
-    """Cut `owner` off its connection in forked children, as long as it lives or until `unwatch`."""
+def protect(owner: Forkable) -> None:
+    """Close the connection of `owner` in forked children, until it is deleted or `unprotect`."""
     _running.add(owner)
 
 
-def unwatch(owner: Forkable) -> None:
-    """Forget `owner`; doing it twice is safe."""
+def unprotect(owner: Forkable) -> None:
+    """End the protection; doing it twice is safe."""
     _running.discard(owner)
 
 
-def _cut_off() -> None:
+def _close_in_child() -> None:
     for owner in list(_running):
         fd = owner.after_fork()
         if fd is not None:
@@ -42,4 +42,4 @@ def _cut_off() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_cut_off)
+    os.register_at_fork(after_in_child=_close_in_child)

@@ -1,4 +1,4 @@
-"""Errors and results of handlers: which are theirs, which mean undone work."""
+"""Errors and results of handlers: the handler's own failures, and results that are work not done."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FUTURES = (asyncio.Future, concurrent.futures.Future)
 
 
 class HandlerFailed(Exception):
-    """A handler raised; `error` is what. Wrapped, so that it is taken for nothing else.
+    """A handler raised `error`; wrapped, so that it is not mistaken for an error of ours.
 
     `collided`: it is the consumer's own transaction that collided, and may simply be repeated.
     """
@@ -31,22 +31,24 @@ class StopRequested(Exception):
 
 
 def is_own_cancellation(error: BaseException) -> bool:
-    """Say whether `error` is somebody's request to cancel the task that runs the consumer."""
+    """Say whether `error` is a request to cancel the task that runs the consumer."""
     if not isinstance(error, asyncio.CancelledError):
         return False
     try:
         task: Any = asyncio.current_task()
     except RuntimeError:  # no event loop in this thread, so no task to cancel
         return False
-    # Python 3.10 has no cancelling(): the request goes first there.
+    # Python 3.10 has no cancelling(): every CancelledError counts as such a request there.
     return task is not None and (not hasattr(task, "cancelling") or task.cancelling() > 0)
 
 
 def check_result(result: object) -> None:
     """Raise TypeError if a handler returned work that is still to be done; other results are fine.
 
-    A coroutine or generator has not even begun: taken for done, its event would be lost.
+    A coroutine or generator has not even begun: if it counted as done, its event would be lost.
     """
+    if result is None:
+        return
     if not isinstance(result, (Awaitable, Generator, AsyncGenerator, concurrent.futures.Future)):
         return
     if isinstance(result, (Coroutine, Generator)):

@@ -1,4 +1,4 @@
-"""The warning of a consumer without batches that no ticker seems to run. No I/O."""
+"""The warning that no ticker seems to run, for a consumer that gets no batches. No I/O."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SLACK = timedelta(seconds=10)  # for a ticker that restarts or is busy
 
 
 class MissingTicker:
-    """Knows how long no batch came, and when the last warning was.
+    """Decides when to ask for the state of the queue, and whether to warn.
 
-    Without a ticker nothing fails: events go in, and no batch comes. A user who forgot to start a
-    ticker would wait for ever in front of a program that seems to work.
+    Without a ticker nothing fails: events are inserted, and no batch comes. A user who forgot to
+    start a ticker would wait for ever for a program that seems to work.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -29,7 +29,7 @@ class MissingTicker:
         self._next_check = clock() + CHECK_EVERY
 
     def batch_came(self) -> None:
-        """Note that a batch came."""
+        """Postpone the next check."""
         self._suspect = None
         self._next_check = max(self._next_check, self._clock() + CHECK_EVERY)
 
@@ -39,10 +39,10 @@ class MissingTicker:
         return self._clock() >= self._next_check
 
     def warning(self, queues: list[QueueInfo]) -> str | None:
-        """Return the reason for a warning, or None if there is none to give.
+        """Return the reason for a warning, or None.
 
-        Late once is not enough: the event after a long rest makes its queue late for the
-        milliseconds until the ticker sees it.
+        Being late once is no reason: the first event after a long pause makes its queue late for
+        the milliseconds until the ticker sees it.
         """
         self._next_check = self._clock() + CHECK_EVERY
         late = next(filter(is_late, queues), None)
@@ -56,7 +56,7 @@ class MissingTicker:
 
 
 def is_late(queue: QueueInfo) -> bool:
-    """Say whether a ticker would have ticked this queue since; if nobody should, it is not late."""
+    """Say whether a ticker would have ticked this queue by now; a paused queue is never late."""
     if queue.queue_ticker_paused or queue.queue_external_ticker:
         return False
     if queue.ticker_lag is None:

@@ -7,8 +7,6 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgqpy.consumers.texts import describe
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -18,10 +16,10 @@ LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval
 
 
 class Retry(Exception):
-    """Raise it in a handler to get this event again after a while.
+    """Raise it in a handler to put this event into the retry queue.
 
-    `after` is in seconds, or a timedelta. It is a request and no failure: an event may ask for
-    it as often as it likes, only other exceptions lead to a dead event.
+    `after` is in seconds, or a timedelta. It is no failure: a handler may raise it for an event as
+    often as it likes; only other exceptions lead to a dead event.
 
         raise Retry(after=30, reason="the bank is closed")
     """
@@ -33,18 +31,6 @@ class Retry(Exception):
         super().__init__(f"again in {self.after:g} s" + (f": {reason}" if reason else ""))
 
 
-class Again(NamedTuple):
-    """The verdict: through the retry queue, after a delay."""
-
-    after: float  # seconds
-
-
-class Dead(NamedTuple):
-    """The verdict: given up, kept as a dead event with the reason."""
-
-    reason: str
-
-
 class RetryPolicy(NamedTuple):
     """How often and how fast a failing event is retried: exponential backoff with jitter."""
 
@@ -53,35 +39,35 @@ class RetryPolicy(NamedTuple):
     maximum: float = 3600.0  # seconds
     dead_events: bool = True  # False: nowhere to keep dead events, so retry for ever
 
-    def judge(
+    def delay(
         self, event: Event, error: BaseException, jitter: Callable[[], float] = random.random
-    ) -> Again | Dead:
-        """Say what becomes of an event whose handler raised `error`."""
+    ) -> float | None:
+        """Return the seconds until a failed event is delivered again; None if it is dead."""
         wanted = wanted_delay(error)
         if wanted is not None:
-            return Again(wanted)
+            return wanted
         retries = event.retry or 0
         if retries >= self.max_retries and self.dead_events:
-            return Dead(describe(error))
-        return Again(backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter))
+            return None
+        return backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter)
 
 
 def backoff(
-    attempt: int, *, base: float, maximum: float, jitter: Callable[[], float] = random.random
+    failures: int, *, base: float, maximum: float, jitter: Callable[[], float] = random.random
 ) -> float:
-    """Return the seconds to wait after failed attempt number `attempt` (from 0).
+    """Return the seconds to wait after one more failure than `failures`.
 
-    It doubles each time up to `maximum`. Half of it is random, so that what failed together
-    does not come back together.
+    They double each time up to `maximum`. Half of them are random, so that events that failed
+    together are not delivered again together.
     """
-    full = min(maximum, base * 2.0 ** min(attempt, 64))
+    full = min(maximum, base * 2.0 ** min(failures, 64))
     return full * (0.5 + 0.5 * jitter())
 
 
 def wanted_delay(error: BaseException) -> float | None:
     """Return the seconds that a handler's Retry asks for; None if it asks for none.
 
-    A subclass may forget `super().__init__`, or set `after` later: then it is a failure.
+    A subclass of Retry whose `after` is missing or wrong is a failure like any other exception.
     """
     if not isinstance(error, Retry):
         return None
@@ -95,6 +81,5 @@ def seconds(value: float | timedelta) -> float:
     """Return a delay in seconds; ValueError if it is negative, endless or absurd."""
     number = value.total_seconds() if isinstance(value, timedelta) else float(value)
     if not math.isfinite(number) or not 0 <= number <= LONGEST:
-        message = f"a delay is from 0 to {LONGEST:.0f} seconds, not {number:g}"
-        raise ValueError(message)
+        raise ValueError(f"a delay is from 0 to {LONGEST:.0f} seconds, not {number:g}")
     return number

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pgqpy.consumers.retry import RetryPolicy, seconds
-from pgqpy.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,7 +73,7 @@ class BaseConsumer:
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """When a failing event comes again (only with `on_error = "retry"`)."""
+        """When a failing event is delivered again (only with `on_error = "retry"`)."""
         return RetryPolicy(self.max_retries, self.retry_base, self.retry_max)
 
 
@@ -83,18 +82,12 @@ SETTINGS = tuple(
 )
 
 
-def where_to_connect(dsn: str | None) -> str:
-    """Return the DSN: the one given, else what the command line reads too."""
-    return Settings().dsn if dsn is None else dsn
-
-
 def handler_name(consumer: BaseConsumer) -> str:
     """Return which of the two handlers the class has; TypeError unless exactly one."""
     written = [name for name in HANDLERS if callable(getattr(consumer, name, None))]
     if len(written) != 1:
-        raise TypeError(
-            f"{type(consumer).__name__} needs process_event or process_batch, one of them"
-        )
+        owner = type(consumer).__name__
+        raise TypeError(f"{owner} needs process_event or process_batch, one of them")
     return written[0]
 
 
@@ -130,9 +123,8 @@ def _check_handler(consumer: BaseConsumer) -> None:
     owner = type(consumer).__name__
     asynchronous = inspect.iscoroutinefunction(getattr(consumer, "run", None))
     layers = list(_layers(handler))
-    if any(map(inspect.isgeneratorfunction, layers)) or any(
-        map(inspect.isasyncgenfunction, layers)
-    ):
+    generators = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if any(is_generator(layer) for layer in layers for is_generator in generators):
         raise TypeError(f"{owner}.{name} must not `yield`: a generator does nothing when called")
     if any(map(inspect.iscoroutinefunction, layers)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
@@ -145,10 +137,10 @@ def _check_handler(consumer: BaseConsumer) -> None:
 
 
 def _layers(handler: Any) -> Iterator[Any]:
-    """Yield a handler and what it is made of: decorated, partial and callable objects' functions.
+    """Yield a handler and the functions that decorators, partials and callable objects call.
 
-    Only a function itself knows that it is a generator or `async def`. What a decorator does with
-    one cannot be known, and a coroutine or generator that it drops would lose the event.
+    Only a function itself knows that it is a generator or `async def`. A decorator may drop the
+    coroutine or generator, and then the event would be lost.
     """
     seen: set[int] = set()
     while handler is not None and id(handler) not in seen:
@@ -179,10 +171,6 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
-def _is_flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
 def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -197,7 +185,7 @@ def _is_delay(value: Any) -> bool:
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue": (_is_name, "the name of a queue"),
     "name": (_is_name, "the name of the consumer"),
-    "transactional": (_is_flag, "True or False"),
+    "transactional": (lambda value: isinstance(value, bool), "True or False"),
     "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
     "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),

@@ -1,10 +1,9 @@
-"""The totals and outages of a running consumer."""
+"""The totals and outages of a consumer."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -17,18 +16,13 @@ class ConsumerTotals:
     dead: int = 0
 
 
-class Outage(NamedTuple):
-    """A time in which a consumer takes no batches, until its session is set up."""
+@dataclass(frozen=True)
+class Outage:
+    """A time in which a consumer takes no batches, from now until its session is set up."""
 
-    since: float  # of time.monotonic()
     reason: str = ""  # empty before the first connection
+    since: float = field(default_factory=time.monotonic)
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
         text = f"no working connection to the database for {time.monotonic() - self.since:.1f} s"
         return f"{text}: {self.reason}" if self.reason else text
-
-
-def begin_outage() -> Outage:
-    """Return an outage that begins now."""
-    return Outage(time.monotonic())

@@ -24,7 +24,7 @@ def traceback_text(error: BaseException) -> str:
     """Return the traceback as logging prints it, with every line cut and escaped.
 
     The text of an exception may have lines of its own. They are indented, so that none of them
-    passes for a line of the log.
+    looks like a line of the log.
     """
     lines: list[str] = []
     for part in _parts(error):

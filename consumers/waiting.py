@@ -1,8 +1,8 @@
 """Waits for the server, `stop()` or a timeout, whichever comes first.
 
-psycopg's own `notifies()` can only be interrupted by its timeout. A consumer that waits must
-also see `stop()`, called from another thread or a signal handler, at once: so `stop()` writes
-into a socket, and we wait for that one and for the connection's.
+psycopg's own `notifies()` can only be interrupted by its timeout. A consumer that waits must also
+notice `stop()`, called from another thread or a signal handler, at once: so `stop()` writes into a
+socket, and the consumer waits for that one and for the connection's.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Wakeup:
     """A wait that `set()` ends, from any thread; once set, it stays set until `close()`."""
 
     def __init__(self) -> None:
-        """Hold no sockets yet: `open()` does, in the process that will wait."""
+        """Make no sockets yet: `open()` does, in the process that will wait."""
         self.is_set = False
         self._receiver: socket.socket | None = None
         self._sender: socket.socket | None = None
 
     def open(self) -> None:
-        """Make it possible to wait; a `set()` before counts."""
+        """Make the sockets; a `set()` before counts."""
         receiver, sender = socket.socketpair()
         sender.setblocking(False)  # noqa: FBT003  # the standard library's signature
         self._receiver, self._sender = receiver, sender
@@ -39,7 +39,7 @@ class Wakeup:
         sender = self._sender
         self.is_set = True
         if sender is not None:
-            with suppress(OSError):  # full, so it is awake; or closed by run()'s end
+            with suppress(OSError):  # full: the wait ends anyway; or closed by the end of run()
                 sender.send(b"x")
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class Wakeup:
         self.is_set = False
 
     def abandon(self) -> None:
-        """Stay set and let go of sockets that belong to the parent process, unused."""
+        """Stay set, and close the sockets without using them: they belong to the parent process."""
         self.is_set = True
         self._close()
 

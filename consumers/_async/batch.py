@@ -1,4 +1,4 @@
-"""The batch that process_batch gets: a stream of events, and a way to retry some."""
+"""The batch that process_batch gets: it reads events, and puts events into the retry queue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AsyncOpenBatch:
         return self.begun and not self.complete
 
     def retry(self, event: Event, after: float | timedelta) -> None:
-        """Give this event of the batch again, after some seconds or a timedelta."""
+        """Put this event of the batch into the retry queue, for some seconds or a timedelta."""
         self._check_open()
         if not isinstance(event, Event):
             raise TypeError(f"retry takes an event of the batch, not {type(event).__name__}")
@@ -51,7 +51,7 @@ class AsyncOpenBatch:
 
     def __aiter__(self) -> AsyncIterator[Event]:
         self._check_open()
-        self.begun = True  # even if no event is read, as by a map() that is dropped
+        self.begun = True  # even if no event is read, as by a map() that nobody iterates over
         stream = self._read()
         self._streams.append(stream)
         return stream
@@ -65,20 +65,31 @@ class AsyncOpenBatch:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("process_batch has returned: its batch is finished, or given again")
+            raise RuntimeError(
+                "process_batch has returned: its batch is finished or delivered again"
+            )
+
+    async def fetch(self) -> AsyncGenerator[list[Event], None]:
+        """Read the events as lists of at most `fetch_size`; between two lists write many failures.
+
+        Close it if you stop early.
+        """
+        self.begun, self.size = True, 0
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        async with aclosing(reader) as lists:
+            async for events in lists:
+                self.size += len(events)
+                yield events
+                if self.failures.full:
+                    await self.failures.flush()
+        self.complete = True
 
     async def _read(self) -> AsyncGenerator[Event, None]:
-        self.size = 0
-        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
-        async with aclosing(reader) as fetched:
+        async with aclosing(self.fetch()) as lists:
             try:
-                async for events in fetched:
-                    self.size += len(events)
+                async for events in lists:
                     for event in events:
                         yield event
-                    if self.failures.full:
-                        await self.failures.flush()
             except Exception as error:
                 self.error = error
                 raise
-        self.complete = True

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume
-from pgqpy.consumers.retry import Dead, wanted_delay
+from pgqpy.consumers.retry import wanted_delay
 from pgqpy.consumers.texts import describe
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ logger = logging.getLogger("pgqpy.consumers")
 class AsyncFailures:
     """Collects retries and dead events until the batch is finished, or until there are many.
 
-    If they are written before the end and the process crashes, an event comes twice: in the batch
-    that is given again, and from the retry queue. At-least-once allows that; unbounded memory
-    would be worse (G8).
+    If they are written before the end and the process crashes, an event is delivered twice: in the
+    unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
+    worse (G8).
     """
 
     def __init__(
@@ -44,19 +44,19 @@ class AsyncFailures:
 
     def judge(self, event: Event, error: BaseException) -> None:
         """Decide whether a failed event is retried or dead, and log it."""
-        verdict = self._policy.judge(event, error)
-        if isinstance(verdict, Dead):
+        delay = self._policy.delay(event, error)
+        if delay is None:
             self.given_up += 1
-            self._dead.append((event, self._session.storable(verdict.reason)))
+            self._dead.append((event, self._session.storable(describe(error))))
             _log(logging.ERROR, "is dead", event, self._batch, error)
             return
-        self.retry(event, verdict.after)
+        self.retry(event, delay)
         wanted = wanted_delay(error) is not None
-        text = f"{'asked to come' if wanted else 'failed, comes'} again in {verdict.after:.1f} s"
+        text = f"{'asked for a retry' if wanted else 'failed, is retried'} in {delay:.1f} s"
         _log(logging.DEBUG if wanted else logging.WARNING, text, event, self._batch, error)
 
     def retry(self, event: Event, after: float) -> None:
-        """Give the event again after some seconds."""
+        """Put the event into the retry queue for some seconds, when the failures are written."""
         self.retried += 1
         self._retries.append((event, after))
 
@@ -83,7 +83,7 @@ class AsyncFailures:
 def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:
     where = (event.id, event.type, event.retry or 0, batch.queue, batch.consumer)
     message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s%s"
-    # Where it failed is told once; what failed, each time: a retry may fail ten thousand times.
-    told = logger.isEnabledFor(logging.DEBUG) or not event.retry
-    reason = "" if told else f": {describe(error)}"
-    logger.log(level, message, *where, text, reason, exc_info=error if told else None)
+    # The traceback is logged once, the error each time: a retry may fail ten thousand times.
+    traceback = logger.isEnabledFor(logging.DEBUG) or not event.retry
+    reason = "" if traceback else f": {describe(error)}"
+    logger.log(level, message, *where, text, reason, exc_info=error if traceback else None)

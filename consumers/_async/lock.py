@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pgqpy import locks
 from pgqpy.consumers.handlers import StopRequested
@@ -33,20 +33,14 @@ TAKE = "select pg_try_advisory_lock(%s, %s)"
 END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and backend_start = %s"
 
 
-class Backend(NamedTuple):
-    """A server process. Process ids are reused, so its start time identifies it too."""
-
-    pid: int
-    start: datetime | None
-
-
 class AsyncRunningLock:
     """The lock of one consumer. Each new session of the process takes it again."""
 
     def __init__(self, queue: str, consumer: str) -> None:
         self.queue = queue
         self.consumer = consumer
-        self._mine: Backend | None = None  # the last backend that held it for us
+        # The last server process that held it for us; ids are reused, so with its start time.
+        self._mine: tuple[int, datetime] | None = None
 
     async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
         """Take the lock on this session; ConsumerRunning if another live process has it.
@@ -55,7 +49,7 @@ class AsyncRunningLock:
         """
         subscription = await self._subscription(session)
         deadline = time.monotonic() + GRACE
-        while not await _one(session, TAKE, locks.CONSUMER, subscription):
+        while not (await _row(session, TAKE, locks.CONSUMER, subscription))[0]:
             row = await _row(session, locks.HOLDER, locks.CONSUMER, subscription)
             holder = None if row is None else locks.Holder(*row)
             mine = holder is not None and await self._end_mine(session, holder)
@@ -64,7 +58,7 @@ class AsyncRunningLock:
             await stop.wait(POLL_INTERVAL)
             if stop.is_set:
                 raise StopRequested
-        self._mine = Backend(*await _row(session, OWN))
+        self._mine = await _row(session, OWN)
 
     async def _subscription(self, session: AsyncSession) -> int:
         row = await _row(session, SUBSCRIPTION, self.queue, self.consumer)
@@ -80,11 +74,10 @@ class AsyncRunningLock:
         return True
 
     def _running(self, holder: locks.Holder | None, subscription: int) -> ConsumerRunning:
-        who = holder or locks.Holder(None, None)
         about = f"consumer {self.consumer!r} of queue {self.queue!r}"
         lock = f"advisory lock ({locks.CONSUMER}, {subscription})"
         if holder is None:
-            message = f"{about} cannot run: a session that is not to be seen holds its {lock}"
+            message = f"{about} cannot run: a session that this role cannot see holds its {lock}"
         elif holder.pid is None or holder.may_consume is False:
             message = (
                 f"{about} cannot run: {holder}, is no consumer and holds its {lock}: "
@@ -95,22 +88,13 @@ class AsyncRunningLock:
                 f"{about} runs already: {holder}, holds its {lock}: "
                 "stop it first, or give this one a name of its own"
             )
-        return ConsumerRunning(
-            message,
-            queue=self.queue,
-            consumer=self.consumer,
-            pid=who.pid,
-            role=who.role,
-            application=who.application,
-            address=who.address,
-            since=who.start,
-        )
+        data: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer}
+        if holder is not None:
+            data |= {"pid": holder.pid, "role": holder.role, "application": holder.application}
+            data |= {"address": holder.address, "since": holder.start}
+        return ConsumerRunning(message, **data)
 
 
 async def _row(session: AsyncSession, query: str, *params: Any) -> Any:
     cursor = await session.connection.execute(query, params)
     return await cursor.fetchone()
-
-
-async def _one(session: AsyncSession, query: str, *params: Any) -> Any:
-    return (await _row(session, query, *params))[0]

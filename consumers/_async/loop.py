@@ -78,7 +78,7 @@ class AsyncLoop:
     async def open_next(self, *before: Call[Any]) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
-        An unfinished batch is given again. Without other calls, `open_settings` are sent first.
+        An unfinished batch is delivered again. Without calls, `open_settings` are sent first.
         """
         wanted = before or self.open_settings
         *results, found = await self.send(*wanted, self._next_call())
@@ -130,9 +130,7 @@ class AsyncLoop:
         """Call process_batch; False if it stopped reading because of `stop`."""
         self._batch = batch.info
         try:
-            result = await self.consumer.process_batch(batch, *more)
-            if result is not None:
-                check_result(result)
+            check_result(await self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
@@ -152,13 +150,11 @@ class AsyncLoop:
         if not gone and self.session.extension and not self.session.lost:
             gone = await self.session.runner.run(consume.get_batch_info(batch)) is None
         if gone:
-            logger.warning(
+            text = (
                 "batch %d of queue %s, consumer %s, is not ours any more: somebody took it over or "
-                "moved the consumer. Going on with the next batch",
-                batch.id,
-                batch.queue,
-                batch.consumer,
+                "moved the consumer. Going on with the next batch"
             )
+            logger.warning(text, batch.id, batch.queue, batch.consumer)
         return gone
 
     async def event_not_in_batch(self, batch: Batch | None, error: EventNotFound) -> None:
@@ -184,20 +180,14 @@ class AsyncLoop:
         self.progress()
 
     async def back_off(self, batch: Batch, error: BaseException) -> None:
-        """Log that a whole batch failed, and wait before it is given again."""
+        """Log that a whole batch failed, and wait before it is delivered again."""
         delay = wanted_delay(error)
         if delay is None:
             policy = self.policy
             delay = backoff(self._failed_batches, base=policy.base, maximum=policy.maximum)
         self._failed_batches += 1
-        logger.error(
-            "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s",
-            batch.id,
-            batch.queue,
-            batch.consumer,
-            delay,
-            exc_info=error,
-        )
+        text = "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s"
+        logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
         await self.stop.wait(delay)
 
 

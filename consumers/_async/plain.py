@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.records import Batch, Event
 
-# process_event never sees a batch's id or ticks. So a batch may be opened without waiting for the
-# disk, and the events are there sooner: should the server crash before it is written, they come
-# again in another batch. What is finished is finished: finish_batch waits, and by then everything
-# before it is on disk too. process_batch may keep ids and ticks elsewhere: it waits at both ends.
+# process_event never sees a batch's id or ticks. So a batch is opened without waiting for the disk,
+# and its events are delivered sooner: should the server crash before the position is written, they
+# are delivered again in another batch. finish_batch waits for the disk, and with it for everything
+# before. process_batch may store ids and ticks elsewhere: so both opening and finishing wait.
 ASYNC_COMMIT = Call(
     "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
 )
@@ -69,14 +69,10 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""
-        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
-        async with aclosing(reader) as fetched:
-            async for events in fetched:
-                batch.size += len(events)
+        async with aclosing(batch.fetch()) as lists:
+            async for events in lists:
                 if not await self._handle(batch, events):
                     return False
-                if batch.failures.full:
-                    await batch.failures.flush()
         return True
 
     async def _handle(self, batch: AsyncOpenBatch, events: list[Event]) -> bool:
@@ -114,11 +110,12 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls as one transaction; repeat it if it collides with another one."""
-        for attempt in range(10):
+        for collisions in range(10):
             try:
                 return await super().send(*wanted)
             except psycopg.Error as error:
                 if not is_collision(error):
                     raise
-                await self.stop.wait(backoff(attempt, base=COLLISION_BASE, maximum=COLLISION_MAX))
+                delay = backoff(collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
+                await self.stop.wait(delay)
         return await super().send(*wanted)

@@ -84,7 +84,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = await self.open_next(savepoint.mark(self.session.role))
+        _, info = await self.open_next(savepoint.begin(self.session.role))
         self._info = info
         if info is None:
             return True
@@ -96,8 +96,8 @@ class AsyncTransactionalLoop(AsyncLoop):
             return False
         savepoint.check_open(connection)
         wanted = [*batch.failures.calls(), consume.finish_batch(info)]
-        marked, *_, finished = await self.send(savepoint.marked(self.session.role), *wanted)
-        if not marked:
+        same, *_, finished = await self.send(savepoint.is_same(self.session.role), *wanted)
+        if not same:
             raise TransactionEnded
         if not finished:
             raise BatchLost(batch_id=info.id)
@@ -106,11 +106,9 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
         savepoints = self._use_savepoints or self.losses.begun
-        handle = self._in_savepoint if savepoints else self._without_savepoint
-        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
-        async with aclosing(reader) as fetched:
-            async for events in fetched:
-                batch.size += len(events)
+        handle = self._with_savepoint if savepoints else self._without_savepoint
+        async with aclosing(batch.fetch()) as lists:
+            async for events in lists:
                 for event in events:
                     if self.stop.is_set:
                         return False
@@ -118,21 +116,17 @@ class AsyncTransactionalLoop(AsyncLoop):
                     await handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:
                     await self._check_transaction()  # before statements of our own
-                if batch.failures.full:
-                    await batch.failures.flush()
         return True
 
     async def _check_transaction(self) -> None:
         """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
-        if not await self.session.runner.run(savepoint.marked(self.session.role)):
+        if not await self.session.runner.run(savepoint.is_same(self.session.role)):
             raise TransactionEnded
 
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            result = await self.consumer.process_event(event, connection)
-            if result is not None:
-                check_result(result)
+            check_result(await self.consumer.process_event(event, connection))
             savepoint.check_open(connection)
         except HANDLER_ERRORS as error:
             if is_own_cancellation(error):
@@ -141,10 +135,10 @@ class AsyncTransactionalLoop(AsyncLoop):
                 raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=connection.collided(error)) from error
 
-    async def _in_savepoint(self, batch: AsyncOpenBatch, event: Event) -> None:
+    async def _with_savepoint(self, batch: AsyncOpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
         if error is None:
-            error = await savepoint.attempt(self.session, self.consumer.process_event, event)
+            error = await savepoint.call_handler(self.session, self.consumer.process_event, event)
         if error is None:
             return
         if self.wants_stop(error):
@@ -160,7 +154,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             return await self.session.runner.unreadable(read.of_batch(info.id))
 
     async def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
-        """Decide what follows a transaction that was rolled back: another try, or the end."""
+        """Repeat a transaction that was rolled back, wait first, or raise the error."""
         error = await self._blame(error)
         if isinstance(error, HandlerFailed):
             cause: BaseException = error.error

@@ -1,4 +1,4 @@
-"""[Generated from _async/batch.py by tools/unasync.py: edit that file, not this one.] The batch that process_batch gets: a stream of events, and a way to retry some."""
+"""[Generated from _async/batch.py by tools/unasync.py: edit that file, not this one.] The batch that process_batch gets: it reads events, and puts events into the retry queue."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class OpenBatch:
         return self.begun and not self.complete
 
     def retry(self, event: Event, after: float | timedelta) -> None:
-        """Give this event of the batch again, after some seconds or a timedelta."""
+        """Put this event of the batch into the retry queue, for some seconds or a timedelta."""
         self._check_open()
         if not isinstance(event, Event):
             raise TypeError(f"retry takes an event of the batch, not {type(event).__name__}")
@@ -51,7 +51,7 @@ class OpenBatch:
 
     def __iter__(self) -> Iterator[Event]:
         self._check_open()
-        self.begun = True  # even if no event is read, as by a map() that is dropped
+        self.begun = True  # even if no event is read, as by a map() that nobody iterates over
         stream = self._read()
         self._streams.append(stream)
         return stream
@@ -65,20 +65,31 @@ class OpenBatch:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError("process_batch has returned: its batch is finished, or given again")
+            raise RuntimeError(
+                "process_batch has returned: its batch is finished or delivered again"
+            )
+
+    def fetch(self) -> Generator[list[Event], None, None]:
+        """Read the events as lists of at most `fetch_size`; between two lists write many failures.
+
+        Close it if you stop early.
+        """
+        self.begun, self.size = True, 0
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        with closing(reader) as lists:
+            for events in lists:
+                self.size += len(events)
+                yield events
+                if self.failures.full:
+                    self.failures.flush()
+        self.complete = True
 
     def _read(self) -> Generator[Event, None, None]:
-        self.size = 0
-        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
-        with closing(reader) as fetched:
+        with closing(self.fetch()) as lists:
             try:
-                for events in fetched:
-                    self.size += len(events)
+                for events in lists:
                     for event in events:
                         yield event
-                    if self.failures.full:
-                        self.failures.flush()
             except Exception as error:
                 self.error = error
                 raise
-        self.complete = True

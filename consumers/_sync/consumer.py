@@ -15,11 +15,12 @@ from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers._sync.transactional import TransactionalLoop
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
-from pgqpy.consumers.settings import BaseConsumer, check, where_to_connect
-from pgqpy.consumers.signals import drain_on_signals
-from pgqpy.consumers.status import ConsumerTotals, begin_outage
+from pgqpy.consumers.settings import BaseConsumer, check
+from pgqpy.consumers.signals import stop_on_signals
+from pgqpy.consumers.status import ConsumerTotals, Outage
 from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import Wakeup
+from pgqpy.settings import Settings
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.batch import OpenBatch
     from pgqpy.consumers._sync.loop import Loop
     from pgqpy.consumers.settings import ConsumerSettings
-    from pgqpy.consumers.status import Outage
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -45,13 +45,13 @@ class Consumer(BaseConsumer):
     """Processes the events of a queue, from the position of one registered consumer on.
 
     Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
-    `process_batch(self, batch)` for a whole batch at a time. What a handler raises puts the event
-    through the retry queue with growing delays, and after `max_retries` makes it a dead event;
+    `process_batch(self, batch)` for a whole batch at a time. An exception of a handler puts the
+    event into the retry queue with growing delays, and after `max_retries` makes it a dead event;
     `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends `run()`
     and leaves the batch unfinished.
 
-    Events are given at least once. With `transactional = True` the handler also gets the
-    connection, `process_event(self, event, connection)`, and what it writes there is committed
+    Events are delivered at least once. With `transactional = True` the handler also gets the
+    connection, `process_event(self, event, connection)`, and its writes there are committed
     together with the batch: each event's effect happens once (G9).
 
         class Billing(Consumer):
@@ -65,8 +65,8 @@ class Consumer(BaseConsumer):
     """
 
     if TYPE_CHECKING:
-        # The shapes that a subclass may give its handler; with transactional = True the handler
-        # takes a connection. mypy compares a method without its self, pyright with it.
+        # With transactional = True the handler takes a connection. mypy compares a method without
+        # its self, pyright with it.
         process_event: (
             Callable[[Event], None]
             | Callable[[Event, Connection[Any]], None]
@@ -91,12 +91,12 @@ class Consumer(BaseConsumer):
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
         self.__lost = False  # a session of this run was lost
-        self.__outage: Outage | None = begin_outage()
+        self.__outage: Outage | None = Outage()
         self.__forked = False
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop()` was called: a handler that takes long may look here and give up."""
+        """Whether `stop()` was called: a handler that takes long may check it and return early."""
         return self.__stop.is_set
 
     def counts(self) -> ConsumerTotals:
@@ -110,7 +110,7 @@ class Consumer(BaseConsumer):
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
 
-        The current event is finished. A batch with more events stays unfinished and is given
+        The current event is finished. A batch with more events stays unfinished and is delivered
         again. With `process_batch` the current batch is finished.
         """
         self.__stop.set()
@@ -118,17 +118,17 @@ class Consumer(BaseConsumer):
     def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
 
-        A second signal does not wait for the handler. A lost connection is made again, as often as
-        it takes, and the unfinished batch comes again.
+        A second signal does not wait for the handler. After a lost connection it reconnects, as
+        often as needed, and the unfinished batch is delivered again.
 
         Raises ConsumerRunning if another process runs this consumer, QueueNotFound, SchemaMissing
-        and ConnectionFailed when it cannot start, and with `on_error = "stop"` what the handler
-        raised. SystemExit and KeyboardInterrupt of a handler end it too; the batch is given again.
+        and ConnectionFailed when it cannot start, and with `on_error = "stop"` the exception of the
+        handler. SystemExit and KeyboardInterrupt of a handler end it too; the batch stays open.
         """
         self.__begin()
         error: BaseException | None = None
         try:
-            with drain_on_signals(self.__drain):
+            with stop_on_signals(self.__stop_on_signal):
                 self.__reconnect_and_serve()
         except StopRequested:
             pass
@@ -145,12 +145,12 @@ class Consumer(BaseConsumer):
         check(self)  # an attribute may have been set since it was made
         self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
         self.__stop.open()
-        forking.watch(self)
+        forking.protect(self)
 
     def __end(self) -> None:
-        forking.unwatch(self)
+        forking.unprotect(self)
         self.__running = False
-        self.__outage = begin_outage()
+        self.__outage = Outage()
         self.__stop.close()
         if self.__forked:
             raise RuntimeError(FORKED)
@@ -175,7 +175,8 @@ class Consumer(BaseConsumer):
 
         if self.__stop.is_set:
             return
-        session = Session.open(where_to_connect(self.dsn), f"pgqpy consumer {self.name}")
+        dsn = Settings().dsn if self.dsn is None else self.dsn
+        session = Session.open(dsn, f"pgqpy consumer {self.name}")
         self.__session = session
         try:
             self.__prepare(session)
@@ -194,14 +195,14 @@ class Consumer(BaseConsumer):
 
     def __prepare(self, session: Session) -> None:
         if not self.__worked:
-            # Only at the start: a consumer that somebody unregistered during an outage must say
-            # so, and not begin anew at the latest tick as if nothing were lost.
+            # Only at the start: a consumer that was unregistered during an outage must fail, and not
+            # start again at the latest tick as if no event were lost.
             session.register(self.queue, self.name)
         self.__lock.take(session, self.__stop)
         session.listen(self.queue)
         if self.transactional:
-            session.hand_over()
-        again = " again: the batch that was not finished is given again" if self.__worked else ""
+            session.restore_settings()
+        again = " again: its unfinished batch is delivered again" if self.__worked else ""
         logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
         self.__worked = True
         self.__outage = None
@@ -217,10 +218,11 @@ class Consumer(BaseConsumer):
         text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
         reason = printable(" ".join(str(error).split()))
         self.__lost = True
-        self.__outage = (self.__outage or begin_outage())._replace(reason=reason)
+        since = (self.__outage or Outage()).since
+        self.__outage = Outage(reason, since)
         logger.warning(text, self.name, self.queue, reason, delay)
 
-    def __drain(self) -> Callable[[], None] | None:
+    def __stop_on_signal(self) -> Callable[[], None] | None:
         self.stop()
         in_progress = self.__loop and self.__loop.in_progress
         if not in_progress:

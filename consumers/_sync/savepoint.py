@@ -42,7 +42,7 @@ NO_TIMEOUTS = """
     pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
     case when pg_catalog.current_setting('transaction_timeout', true) is not null
          then pg_catalog.set_config('transaction_timeout', '0', true) end"""
-MARKED = (
+IS_SAME = (
     """
     select pg_catalog.current_setting('pgqpy.transaction', true),
            pg_catalog.set_config('role', %s, true),"""
@@ -55,23 +55,21 @@ READ_ONLY = Call(
 )
 
 
-def mark(role: str) -> Call[None]:
-    """Set a mark that ends with the transaction, and the consumer's role.
-
-    The mark is gone if a handler ended the transaction, even if it then began another one.
-    """
+def begin(role: str) -> Call[None]:
+    """Set the consumer's role, and a setting that ends with the transaction: see `is_same`."""
     query = """
         select pg_catalog.set_config('pgqpy.transaction', '1', true),
                pg_catalog.set_config('role', %s, true)"""
     return Call("set_config", query, (role,), _nothing)
 
 
-def marked(role: str) -> Call[bool]:
-    """Ask whether the transaction is still marked; reset settings that would hinder our calls.
+def is_same(role: str) -> Call[bool]:
+    """Ask whether this is the transaction that `begin` saw; reset role and timeouts.
 
-    A handler may have set a role for its tenant, or a timeout that suits its own statements.
+    A handler may have ended the transaction, even begun another one. It may have set a role for
+    its tenant, or a timeout that suits its own statements.
     """
-    return Call("current_setting", MARKED, (role,), _flag)
+    return Call("current_setting", IS_SAME, (role,), _flag)
 
 
 # A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
@@ -104,7 +102,7 @@ class HandlerConnection(psycopg.Connection[Any]):
         """Say whether this connection's transaction collided with another one; ask before it ends.
 
         The same error on another connection of the handler leaves this transaction whole: it is a
-        failure like any other. Repeated instead, an event that always gets it would never end.
+        failure like any other. An event that always gets it would otherwise be repeated for ever.
         """
         return is_collision(error) and (self._failed() or error is self._collision)
 
@@ -145,7 +143,7 @@ class HandlerConnection(psycopg.Connection[Any]):
         raise TransactionEnded
 
     def close(self) -> None:
-        """Raise PgqError: the batch would come again, and be closed again, for ever."""
+        """Raise PgqError: the batch would be delivered, and the connection closed, for ever."""
         raise PgqError("the connection is the consumer's: do not close it in a handler")
 
     def end(self) -> None:
@@ -156,8 +154,8 @@ class HandlerConnection(psycopg.Connection[Any]):
 def check_open(connection: HandlerConnection) -> None:
     """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
 
-    A connection that the handler left in the middle of something is closed: nothing else ends that
-    for sure, and the next statement would wait for ever or get the answer of another one.
+    A connection that the handler left busy is closed: nothing else surely ends a COPY or pipeline,
+    and the next statement would wait for ever or get the result of another one.
     """
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
@@ -175,19 +173,17 @@ def ended(connection: HandlerConnection) -> bool:
     return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
-def attempt(
+def call_handler(
     session: Session, handler: Callable[..., Any], event: Event
 ) -> BaseException | None:
-    """Run the handler in a savepoint; if it fails, undo what it did and return its exception.
+    """Call the handler in a savepoint; if it fails, undo what it did and return its exception.
 
     What concerns the whole transaction (a collision, its end, a lost connection) is raised.
     """
     connection = session.connection
     connection.execute("savepoint pgqpy_event")
     try:
-        result = handler(event, connection)
-        if result is not None:
-            check_result(result)
+        check_result(handler(event, connection))
         check_open(connection)
         session.runner.run_all(*CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:

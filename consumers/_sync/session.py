@@ -47,12 +47,9 @@ class Session:
     @classmethod
     def open(cls, dsn: str, application: str) -> Session:
         """Connect and set up the session; ConnectionFailed if that fails."""
-        connection = open_session(
-            dsn,
-            SETTINGS,
-            kind=HandlerConnection,
-            defaults={"fallback_application_name": application},
-        )
+        defaults = {"fallback_application_name": application}
+        kind = HandlerConnection
+        connection = open_session(dsn, SETTINGS, kind=kind, defaults=defaults)
         session = cls(connection)
         try:
             session._check_schema()
@@ -67,7 +64,7 @@ class Session:
         if version is not None and version > shipped_version():
             raise SchemaTooNew(installed=version, shipped=shipped_version())
 
-    def hand_over(self) -> None:
+    def restore_settings(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""
         self.connection.execute(reset_statements(PINNED).encode())
         cursor = self.connection.execute("select pg_catalog.current_setting('role')")
@@ -87,7 +84,8 @@ class Session:
 
         The real extension has one SQLSTATE for every error: so the queue is looked up first.
         """
-        if not self.runner.run(_known(queue)):
+        query = "select 1 from pgq.queue where queue_name = %s::text"
+        if not self.runner.run(Call("register_consumer", query, (queue,), bool)):
             words = f"{QueueNotFound.words.format(queue=queue)}: {QueueNotFound.what_to_do}"
             raise QueueNotFound(words, queue=queue)
         self.client.register_consumer(queue, consumer)
@@ -103,7 +101,7 @@ class Session:
             self._take_notifications()
 
     def storable(self, text: str) -> str:
-        """Escape what the encoding of the database may lack."""
+        """Escape the characters that the encoding of the database may lack."""
         if encodings.holds_everything(self.connection):
             return text
         return text.encode("ascii", "backslashreplace").decode()
@@ -115,8 +113,3 @@ class Session:
         notified = take_notifications(self.connection.pgconn) or self._notified
         self._notified = False
         return notified
-
-
-def _known(queue: str) -> Call[bool]:
-    query = "select 1 from pgq.queue where queue_name = %s::text"
-    return Call("register_consumer", query, (queue,), bool, {"queue": queue})

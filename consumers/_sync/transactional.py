@@ -84,7 +84,7 @@ class TransactionalLoop(Loop):
 
     def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = self.open_next(savepoint.mark(self.session.role))
+        _, info = self.open_next(savepoint.begin(self.session.role))
         self._info = info
         if info is None:
             return True
@@ -96,8 +96,8 @@ class TransactionalLoop(Loop):
             return False
         savepoint.check_open(connection)
         wanted = [*batch.failures.calls(), consume.finish_batch(info)]
-        marked, *_, finished = self.send(savepoint.marked(self.session.role), *wanted)
-        if not marked:
+        same, *_, finished = self.send(savepoint.is_same(self.session.role), *wanted)
+        if not same:
             raise TransactionEnded
         if not finished:
             raise BatchLost(batch_id=info.id)
@@ -106,11 +106,9 @@ class TransactionalLoop(Loop):
     def _events(self, batch: OpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
         savepoints = self._use_savepoints or self.losses.begun
-        handle = self._in_savepoint if savepoints else self._without_savepoint
-        reader = self.session.client.fetch_batch_events(batch.info, self.consumer.fetch_size)
-        with closing(reader) as fetched:
-            for events in fetched:
-                batch.size += len(events)
+        handle = self._with_savepoint if savepoints else self._without_savepoint
+        with closing(batch.fetch()) as lists:
+            for events in lists:
                 for event in events:
                     if self.stop.is_set:
                         return False
@@ -118,21 +116,17 @@ class TransactionalLoop(Loop):
                     handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:
                     self._check_transaction()  # before statements of our own
-                if batch.failures.full:
-                    batch.failures.flush()
         return True
 
     def _check_transaction(self) -> None:
         """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
-        if not self.session.runner.run(savepoint.marked(self.session.role)):
+        if not self.session.runner.run(savepoint.is_same(self.session.role)):
             raise TransactionEnded
 
     def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            result = self.consumer.process_event(event, connection)
-            if result is not None:
-                check_result(result)
+            check_result(self.consumer.process_event(event, connection))
             savepoint.check_open(connection)
         except HANDLER_ERRORS as error:
             if is_own_cancellation(error):
@@ -141,10 +135,10 @@ class TransactionalLoop(Loop):
                 raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=connection.collided(error)) from error
 
-    def _in_savepoint(self, batch: OpenBatch, event: Event) -> None:
+    def _with_savepoint(self, batch: OpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
         if error is None:
-            error = savepoint.attempt(self.session, self.consumer.process_event, event)
+            error = savepoint.call_handler(self.session, self.consumer.process_event, event)
         if error is None:
             return
         if self.wants_stop(error):
@@ -160,7 +154,7 @@ class TransactionalLoop(Loop):
             return self.session.runner.unreadable(read.of_batch(info.id))
 
     def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
-        """Decide what follows a transaction that was rolled back: another try, or the end."""
+        """Repeat a transaction that was rolled back, wait first, or raise the error."""
         error = self._blame(error)
         if isinstance(error, HandlerFailed):
             cause: BaseException = error.error
