@@ -26,9 +26,9 @@ class BatchLimits:
     """
 
     def __init__(self, *, most: int, own: Limits = (None, None)) -> None:
-        """Take `most`, the events of a large batch by the ticks' estimate, and the application's own.
+        """Take the estimated events of a large batch, and the limits that the application set.
 
-        Limits that the application set are kept as they are.
+        The application's limits are never changed.
         """
         self._most = most
         self._own = own

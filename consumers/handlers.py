@@ -1,4 +1,4 @@
-"""Errors and results of handlers: the handler's own failures, and results that are work not done."""
+"""Errors of handlers that are failures of their own, and results that are work not yet done."""
 
 from __future__ import annotations
 

@@ -65,9 +65,7 @@ class AsyncOpenBatch:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError(
-                "process_batch has returned: its batch is finished or delivered again"
-            )
+            raise RuntimeError("process_batch has returned: its batch is not open any more")
 
     async def fetch(self) -> AsyncGenerator[list[Event], None]:
         """Read the events as lists of at most `fetch_size`; between two lists write many failures.

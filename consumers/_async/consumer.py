@@ -195,8 +195,8 @@ class AsyncConsumer(BaseConsumer):
 
     async def __prepare(self, session: AsyncSession) -> None:
         if not self.__worked:
-            # Only at the start: a consumer that was unregistered during an outage must fail, and not
-            # start again at the latest tick as if no event were lost.
+            # Only at the start: a consumer that was unregistered during an outage must fail instead
+            # of starting again at the latest tick, which would lose events.
             await session.register(self.queue, self.name)
         await self.__lock.take(session, self.__stop)
         await session.listen(self.queue)

@@ -1,4 +1,4 @@
-"""Python values as JSON: one rule for what json.dumps does not know, and the path of a misfit."""
+"""Python values as JSON: a rule for classes that json.dumps lacks, and the path to a wrong value."""
 
 from __future__ import annotations
 
@@ -35,15 +35,12 @@ class Misfit(ValueError):
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path} {problem}")
-        self.path = path
-        self.problem = problem
 
 
 def dumps(value: object, default: Default | None = None) -> str:
     """Return `value` as JSON text; `default` converts what the rule does not know.
 
-    Raises:
-        Misfit: something in it cannot be written; names the first one.
+    Raises Misfit for the first part of it that cannot be written.
     """
     encode = _encode if default is None else _encoder(default).encode
     try:

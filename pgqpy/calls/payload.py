@@ -16,22 +16,14 @@ Payload = object
 _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def text(
+def octets(
     field: str, value: Payload, limit: int = PAYLOAD_LIMIT, default: Default | None = None
-) -> str | None:
-    """Return the text that stores `value`, of at most `limit` octets; None stays None.
+) -> bytes | None:
+    """Return the UTF-8 that stores `value`, of at most `limit` octets; None stays None.
 
     `default` converts what has no form in JSON otherwise. Raises InvalidEvent, which names the
     field: NUL, a lone surrogate, not UTF-8, not JSON, or too large.
     """
-    encoded = octets(field, value, limit, default)
-    return None if encoded is None else encoded.decode()
-
-
-def octets(
-    field: str, value: Payload, limit: int = PAYLOAD_LIMIT, default: Default | None = None
-) -> bytes | None:
-    """Return the UTF-8 that stores `value`, as `text` does."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -96,7 +88,8 @@ def columns(
     _only_text(type)
     fields = {"type": type, "data": data}
     fields |= {f"extra{number}": extra for number, extra in enumerate(extras, start=1)}
-    return [text(field, value, limit, default) for field, value in fields.items()]
+    found = (octets(field, value, limit, default) for field, value in fields.items())
+    return [None if value is None else value.decode() for value in found]
 
 
 def event_type_octets(value: str | None, limit: int = PAYLOAD_LIMIT) -> bytes | None:

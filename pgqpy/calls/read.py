@@ -1,4 +1,4 @@
-"""Statements that read a batch: one SELECT if it is small, a cursor if it is large."""
+"""Statements that read events: one SELECT for a small batch, else a cursor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
     ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
 _cursors = itertools.count(1)
 
-OPEN_CURSORS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
+# Opens a cursor in the running transaction, and returns its first events. PGQ get_batch_cursor.
+OPEN_CURSOR = sql.SQL(
+    "select {} from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)"
+).format(sql.SQL(COLUMNS))
+CURSOR_EXISTS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
 
 
 class EventSet(NamedTuple):
@@ -37,7 +41,7 @@ class EventSet(NamedTuple):
 
 
 def of_batch(batch_id: int) -> EventSet:
-    """Name the events of an open batch."""
+    """Describe the events of an open batch."""
     call, error_data = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
     return EventSet("get_batch_events", call, (batch_id,), f"batch {batch_id}", error_data)
 
@@ -53,7 +57,7 @@ def fetch_size(size: int) -> int:
 
 
 def cursor_name(batch_id: int) -> str:
-    """Return a name no other cursor of this process has."""
+    """Return a name that no other cursor of this process has."""
     return f"pgqpy_batch_{batch_id}_{next(_cursors)}"
 
 
@@ -63,7 +67,7 @@ def select_at_most(limit: int) -> sql.Composed:
     return query.format(sql.SQL(COLUMNS), sql.Literal(limit))
 
 
-# As get_batch_events does for itself, and why, stands there.
+# The settings that get_batch_events makes for itself; the reasons stand there.
 PLAN: LiteralString = """
     select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
            pg_catalog.set_config('enable_seqscan', 'off', true),
@@ -72,20 +76,13 @@ PLAN: LiteralString = """
 
 
 def declare_held(name: str, query: str) -> sql.Composed:
-    """Open a cursor that outlives its transaction: the server keeps the rows, nothing stays open.
+    """Open a cursor that outlives its transaction: the server keeps the rows.
 
-    So a handler may take hours without a transaction holding back vacuum or meeting a timeout.
-    The query is the batch's own, from batch_event_sql: over get_batch_events the server would
-    keep the rows twice.
+    So no transaction holds back vacuum, or meets a timeout, while a handler takes hours. The query
+    is that of batch_event_sql: over get_batch_events the server would keep the rows twice.
     """
     statement = sql.SQL("declare {} no scroll cursor with hold for {}")
     return statement.format(sql.Identifier(name), sql.SQL(query))
-
-
-def open_cursor() -> sql.Composed:
-    """Open a cursor in the running transaction; its first events. PGQ get_batch_cursor, 1.4."""
-    query = sql.SQL("select {} from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)")
-    return query.format(sql.SQL(COLUMNS))
 
 
 def fetch(name: str, size: int) -> sql.Composed:

@@ -117,10 +117,8 @@ class AsyncProducing(AsyncBase):
         For parallel tasks that may be repeated. Consumers get none of the events that a task's
         transaction inserts into the queue before `commit_stage` names its stage.
 
-        Args:
-            queue: the queue's name.
-            writer: the name of the writer: a Spark query's id, say.
-            epoch: the part of it that is written now; they go up. None: all, and never again.
+        `writer` is the name of the writer, such as a Spark query's id. `epoch` is the number of
+        what it writes now, greater each time; None: all, and never again.
 
         Raises:
             InvalidArgument: no transaction is open, or it is a stage of something else.
@@ -141,14 +139,10 @@ class AsyncProducing(AsyncBase):
     ) -> int:
         """Release the events of these stages, all in one batch: 1. 0: it was done before.
 
-        Args:
-            queue: the queue's name.
-            writer: as in `open_stage`.
-            epoch: as in `open_stage`.
-            stages: what `open_stage` returned to the tasks whose transactions committed.
-            events: how many they inserted.
-            fingerprint: a hash of the events that does not depend on their order, 64 bits with a
-                sign: an epoch that is repeated must have the same. None: nothing is compared.
+        `stages` are the ids that `open_stage` returned, for the same writer and epoch, to the tasks
+        whose transactions committed; `events` is the number of events that they inserted.
+        `fingerprint` is a hash of the events that does not depend on their order, 64 bits with a
+        sign: an epoch that is repeated must have the same. None: nothing is compared.
 
         Raises:
             StageLost: not all of these stages wait any more; nothing was released.

@@ -1,4 +1,4 @@
-"""Reading a batch in bounded memory."""
+"""The part of the client that reads batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pgqpy.client._async.base import AsyncBase
 if TYPE_CHECKING:
     from collections import abc
 
-    from pgqpy.client._async.runner import AsyncCallRunner
     from pgqpy.records import Batch, Event
 
 
@@ -47,77 +46,21 @@ class AsyncReading(AsyncBase):
 
         Close it if you stop early.
         """
-        size = calls.read.fetch_size(fetch_size)
-        events = await self._read_small(batch, size)
-        if events is not None:
-            yield events
-            return
-        cursor = AsyncBatchCursor(self.runner, calls.batch_id(batch), size)
-        try:
-            events = await cursor.first()
-            while events:
+        size, batch_id = calls.read.fetch_size(fetch_size), calls.batch_id(batch)
+        runner, first = self.runner, None
+        wanted = calls.read.of_batch(batch_id)
+        if calls.read.fits(batch, size):
+            # The ticks only estimate the number of events. If there are more, a cursor reads all.
+            query = calls.read.select_at_most(size + 1)
+            events = await runner.read(wanted, query, wanted.params)
+            if len(events) <= size:
                 yield events
-                events = await cursor.next()
-        finally:
-            await cursor.close()
-
-    async def _read_small(self, batch: Batch | int, size: int) -> list[Event] | None:
-        """Return the whole batch if it is small; None if it takes a cursor.
-
-        The ticks only estimate the number of events. If there are more, what was read is dropped.
-        """
-        if not calls.read.fits(batch, size):
-            return None
-        wanted = calls.read.of_batch(calls.batch_id(batch))
-        events = await self.runner.read(wanted, calls.read.select_at_most(size + 1), wanted.params)
-        return events if len(events) <= size else None
-
-
-class AsyncBatchCursor:
-    """A server-side cursor that reads a batch `size` events at a time.
-
-    Inside a transaction it is PGQ's cursor and ends with the transaction. In autocommit it is a
-    cursor WITH HOLD: the server keeps the rows, and no transaction stays open between two fetches.
-    """
-
-    def __init__(self, runner: AsyncCallRunner, batch_id: int, size: int) -> None:
-        """Open nothing yet."""
-        self._runner = runner
-        self._batch_id = batch_id
-        self._events = calls.read.of_batch(batch_id)
-        self._size = size
-        self._name = calls.read.cursor_name(batch_id)
-        self._held = runner.alone()
-        self._open = False
-
-    async def first(self) -> list[Event]:
-        """Open the cursor and return the first events; empty: there are none."""
-        batch_id, name = self._batch_id, self._name
-        if self._held:
-            await self._runner.hold_cursor(batch_id, name)
-            self._open = True
-            return await self.next()
-        query = calls.read.open_cursor()
-        events = await self._runner.read(self._events, query, (batch_id, name, self._size))
-        self._open = True
-        return await self._checked(events)
-
-    async def next(self) -> list[Event]:
-        """Return the next events; empty: there are no more."""
-        if not self._open:
-            return []
-        query = calls.read.fetch(self._name, self._size)
-        return await self._checked(await self._runner.read(self._events, query, prepare=False))
-
-    async def _checked(self, events: list[Event]) -> list[Event]:
-        """Close at the last events, before they are handed out: their handler may roll back."""
-        if len(events) < self._size:
-            self._open = False
-            await self._runner.close_cursor(self._name)
-        return events
-
-    async def close(self) -> None:
-        """Close the cursor if its reader stopped early."""
-        if self._open:
-            self._open = False
-            await self._runner.abandon_cursor(self._name, held=self._held)
+                return
+        name, held = calls.read.cursor_name(batch_id), runner.alone()
+        if held:
+            await runner.hold_cursor(batch_id, name)
+        else:
+            first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+        async with aclosing(runner.fetch(wanted, name, size, first, held=held)) as lists:
+            async for some in lists:
+                yield some

@@ -34,11 +34,9 @@ class Managing(Base):
     def set_queue_config(self, queue: str, param: str, value: Setting) -> int:
         """Change one setting of a queue. PGQ set_queue_config.
 
-        Args:
-            queue: the queue's name.
-            param: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
-                rotation_period, external_ticker, …: a column of pgq.queue without `queue_`.
-            value: SQL text, or the int, bool or timedelta that says the same.
+        `param` is ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused,
+        rotation_period, external_ticker, …: a column of pgq.queue without `queue_`. `value` is SQL
+        text, or the int, bool or timedelta that says the same.
 
         Raises:
             QueueNotFound; UnknownParameter; InvalidArgument: None, or a value of the wrong kind.

@@ -30,16 +30,11 @@ class Maintaining(Base):
         time: datetime | None = None,
         event_seq: int | None = None,
     ) -> int | None:
-        """Tick the queues that are due by their settings. PGQ ticker.
+        """Tick the queues that are due by their settings, and return their number. PGQ ticker.
 
-        Args:
-            queue: only this one.
-            tick: with time and event_seq: store a tick taken elsewhere (external_ticker).
-            time: when that tick was taken (aware datetime).
-            event_seq: the last event id it covers.
-
-        Returns:
-            Without a queue, how many were ticked. With one, its new tick's id, or None.
+        With a queue, tick only this one; return its new tick's id, or None. With `tick`, `time`
+        (an aware datetime) and `event_seq`, its last event id, store a tick that was taken
+        elsewhere (external_ticker).
 
         Raises:
             QueueNotFound, TickerPaused, DatabaseRestored, WrongIsolation.

@@ -1,4 +1,4 @@
-"""[Generated from _async/read.py by tools/unasync.py: edit that file, not this one.] Reading a batch in bounded memory."""
+"""[Generated from _async/read.py by tools/unasync.py: edit that file, not this one.] The part of the client that reads batches, in bounded memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pgqpy.client._sync.base import Base
 if TYPE_CHECKING:
     from collections import abc
 
-    from pgqpy.client._sync.runner import CallRunner
     from pgqpy.records import Batch, Event
 
 
@@ -47,77 +46,21 @@ class Reading(Base):
 
         Close it if you stop early.
         """
-        size = calls.read.fetch_size(fetch_size)
-        events = self._read_small(batch, size)
-        if events is not None:
-            yield events
-            return
-        cursor = BatchCursor(self.runner, calls.batch_id(batch), size)
-        try:
-            events = cursor.first()
-            while events:
+        size, batch_id = calls.read.fetch_size(fetch_size), calls.batch_id(batch)
+        runner, first = self.runner, None
+        wanted = calls.read.of_batch(batch_id)
+        if calls.read.fits(batch, size):
+            # The ticks only estimate the number of events. If there are more, a cursor reads all.
+            query = calls.read.select_at_most(size + 1)
+            events = runner.read(wanted, query, wanted.params)
+            if len(events) <= size:
                 yield events
-                events = cursor.next()
-        finally:
-            cursor.close()
-
-    def _read_small(self, batch: Batch | int, size: int) -> list[Event] | None:
-        """Return the whole batch if it is small; None if it takes a cursor.
-
-        The ticks only estimate the number of events. If there are more, what was read is dropped.
-        """
-        if not calls.read.fits(batch, size):
-            return None
-        wanted = calls.read.of_batch(calls.batch_id(batch))
-        events = self.runner.read(wanted, calls.read.select_at_most(size + 1), wanted.params)
-        return events if len(events) <= size else None
-
-
-class BatchCursor:
-    """A server-side cursor that reads a batch `size` events at a time.
-
-    Inside a transaction it is PGQ's cursor and ends with the transaction. In autocommit it is a
-    cursor WITH HOLD: the server keeps the rows, and no transaction stays open between two fetches.
-    """
-
-    def __init__(self, runner: CallRunner, batch_id: int, size: int) -> None:
-        """Open nothing yet."""
-        self._runner = runner
-        self._batch_id = batch_id
-        self._events = calls.read.of_batch(batch_id)
-        self._size = size
-        self._name = calls.read.cursor_name(batch_id)
-        self._held = runner.alone()
-        self._open = False
-
-    def first(self) -> list[Event]:
-        """Open the cursor and return the first events; empty: there are none."""
-        batch_id, name = self._batch_id, self._name
-        if self._held:
-            self._runner.hold_cursor(batch_id, name)
-            self._open = True
-            return self.next()
-        query = calls.read.open_cursor()
-        events = self._runner.read(self._events, query, (batch_id, name, self._size))
-        self._open = True
-        return self._checked(events)
-
-    def next(self) -> list[Event]:
-        """Return the next events; empty: there are no more."""
-        if not self._open:
-            return []
-        query = calls.read.fetch(self._name, self._size)
-        return self._checked(self._runner.read(self._events, query, prepare=False))
-
-    def _checked(self, events: list[Event]) -> list[Event]:
-        """Close at the last events, before they are handed out: their handler may roll back."""
-        if len(events) < self._size:
-            self._open = False
-            self._runner.close_cursor(self._name)
-        return events
-
-    def close(self) -> None:
-        """Close the cursor if its reader stopped early."""
-        if self._open:
-            self._open = False
-            self._runner.abandon_cursor(self._name, held=self._held)
+                return
+        name, held = calls.read.cursor_name(batch_id), runner.alone()
+        if held:
+            runner.hold_cursor(batch_id, name)
+        else:
+            first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+        with closing(runner.fetch(wanted, name, size, first, held=held)) as lists:
+            for some in lists:
+                yield some

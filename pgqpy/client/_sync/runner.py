@@ -18,7 +18,7 @@ from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from psycopg.abc import Params
 
@@ -165,6 +165,28 @@ class CallRunner:
                 query = (cursor.fetchall())[0][-1]
                 cursor.execute(calls.read.declare_held(name, query), prepare=False)
 
+    def fetch(
+        self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
+    ) -> Generator[list[Event], None, None]:
+        """Yield the events of an open cursor as lists; `first` are those that were read already.
+
+        The cursor is closed before the last events are yielded: their handler may roll back.
+        """
+        is_open, some = True, first
+        try:
+            while is_open:
+                if some is None:
+                    some = self.read(events, calls.read.fetch(name, size), prepare=False)
+                if len(some) < size:
+                    is_open = False
+                    self.close_cursor(name)
+                if some:
+                    yield some
+                some = None
+        finally:
+            if is_open:
+                self.abandon_cursor(name, held=held)
+
     def close_cursor(self, name: str) -> None:
         """Close a server-side cursor."""
         with self.cursor() as cursor:
@@ -187,7 +209,7 @@ class CallRunner:
         if held or status == TransactionStatus.INTRANS:
             with suppress(psycopg.Error):
                 with self.cursor() as cursor:
-                    cursor.execute(calls.read.OPEN_CURSORS, (name,))
+                    cursor.execute(calls.read.CURSOR_EXISTS, (name,))
                     if cursor.rowcount:
                         cursor.execute(calls.read.close(name), prepare=False)
                 self._left_open.discard(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
@@ -69,19 +70,16 @@ class TickReading(Base):
             QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`.
         """
         size = calls.read.fetch_size(fetch_size)
-        name, held = calls.read.cursor_name(to_tick), self.runner.alone()
         wanted = calls.ticks.events(queue, from_tick, to_tick)
+        name, held = calls.read.cursor_name(to_tick), self.runner.alone()
         declare = calls.ticks.declare_events(name, wanted, held=held)
         self.runner.close_left_open()
         self.runner.require_schema("get_tick_events")
         self.runner.read(wanted, declare, prepare=False)
-        try:
-            fetch = calls.read.fetch(name, size)
-            while events := self.runner.read(wanted, fetch, prepare=False):
+        with closing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
+            for events in lists:
                 for event in events:
                     yield event
-        finally:
-            self.runner.abandon_cursor(name, held=held)
 
     def pin_range(self, queue: str, consumer: str, from_tick: int, to_tick: int) -> int:
         """Keep the ticks of a range that a subscription will read; release the range before.
