@@ -9,12 +9,10 @@ from pgqpy.errors import ConnectionFailed
 
 MOST_LOSSES = 3  # at one event in a row
 
-COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
-
 
 def is_collision(error: BaseException) -> bool:
     """Say whether the transaction collided with another one and may simply be repeated."""
-    return isinstance(error, COLLISIONS)
+    return isinstance(error, (errors.SerializationFailure, errors.DeadlockDetected))
 
 
 def is_loss(error: BaseException) -> bool:

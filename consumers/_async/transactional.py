@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
@@ -46,8 +46,8 @@ COLLISION_MAX = 5.0  # seconds
 class AsyncTransactionalLoop(AsyncLoop):
     """One transaction a batch: next_batch, the handlers, finish_batch, COMMIT."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._info: Batch | None = None  # of the open transaction
         self._use_savepoints = False
         self._collisions = 0  # in a row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -38,24 +39,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 
+@dataclass
 class Loop:
     """Processes batches in one session until `stop`; calls `progress` after a batch or a wait."""
 
-    def __init__(
-        self,
-        consumer: BaseConsumer,
-        session: Session,
-        stop: Wakeup,
-        progress: Callable[[], None],
-        losses: LossCounter,
-        counts: ConsumerTotals,
-    ) -> None:
-        self.consumer = consumer
-        self.session = session
-        self.stop = stop
-        self.progress = progress
-        self.losses = losses
-        self.counts = counts
+    consumer: BaseConsumer
+    session: Session
+    stop: Wakeup
+    progress: Callable[[], None]
+    losses: LossCounter
+    counts: ConsumerTotals
+
+    def __post_init__(self) -> None:
+        consumer, session = self.consumer, self.session
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import payload
+from pgqpy.calls.payload import FIELDS
 from pgqpy.errors import InvalidEvent
 from pgqpy.records import Event
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from pgqpy.calls.json_values import Default
 
-FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 REQUIRED = FIELDS[:2]
 BUFFER = 64 * 1024  # octets gathered before they are handed to libpq
 
@@ -65,12 +65,8 @@ def line(
     Raises InvalidEvent: it is no event, or a field has more than `limit` octets or cannot be
     stored. `default` converts what has no form in JSON otherwise.
     """
-    fields = _fields(event)
-    cells = [_NOW, _cell(payload.event_type_octets(fields[0], limit))]
-    for field, value in zip(FIELDS[1:], fields[1:], strict=False):
-        cells.append(_cell(payload.octets(field, value, limit, default)))
-    cells.extend([_NULL] * (7 - len(cells)))
-    return b"\t".join(cells) + b"\n"
+    cells = [_cell(octets) for octets in payload.encode(_fields(event), limit, default)]
+    return _START + b"\t".join(cells) + _ENDS[len(cells)]
 
 
 def _plain_lines(events: Sequence[Any], limit: int) -> bytes | None:

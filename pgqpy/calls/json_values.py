@@ -1,4 +1,4 @@
-"""Python values as JSON: a rule for classes that json.dumps lacks, and the path to a wrong value."""
+"""Python values as JSON: a rule for classes unknown to json.dumps, and paths to wrong values."""
 
 from __future__ import annotations
 

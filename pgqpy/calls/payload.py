@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls.json_values import Default, Misfit, dumps, find_misfit
 from pgqpy.errors import InvalidEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FIELDS = ("type", "data", "extra1", "extra2", "extra3", "extra4")
 
 PAYLOAD_LIMIT = 64 * 1024 * 1024  # octets, of each field
 
@@ -81,26 +87,15 @@ def _misfit(field: str, misfit: Misfit | None) -> InvalidEvent:
     return _invalid(field, str(misfit or "cannot be written as JSON that PostgreSQL can hold"))
 
 
-def columns(
-    type: str | None, data: Payload, *extras: Payload, limit: int, default: Default | None = None
-) -> list[str | None]:
-    """Return the texts of an event: its type, its data and its extras."""
-    _only_text(type)
-    fields = {"type": type, "data": data}
-    fields |= {f"extra{number}": extra for number, extra in enumerate(extras, start=1)}
-    found = (octets(field, value, limit, default) for field, value in fields.items())
-    return [None if value is None else value.decode() for value in found]
-
-
-def event_type_octets(value: str | None, limit: int = PAYLOAD_LIMIT) -> bytes | None:
-    """Return the UTF-8 of an event's type: text, or None."""
-    _only_text(value)
-    return octets("type", value, limit)
-
-
-def _only_text(value: object) -> None:
-    if value is not None and not isinstance(value, str):
-        raise _invalid("type", f"must be a str, not {type(value).__name__}")
+def encode(
+    fields: Iterable[Any], limit: int = PAYLOAD_LIMIT, default: Default | None = None
+) -> list[bytes | None]:
+    """Return the UTF-8 of an event's fields: its type, which is text, its data and its extras."""
+    values = dict(zip(FIELDS, fields, strict=False))
+    kind = values["type"]
+    if kind is not None and not isinstance(kind, str):
+        raise _invalid("type", f"must be a str, not {type(kind).__name__}")
+    return [octets(field, value, limit, default) for field, value in values.items()]
 
 
 def _invalid(field: str, reason: str) -> InvalidEvent:

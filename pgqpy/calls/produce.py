@@ -17,22 +17,12 @@ if TYPE_CHECKING:
 
 
 def insert_event(
-    queue: str,
-    type: str | None,
-    data: Payload,
-    extra1: Payload = None,
-    extra2: Payload = None,
-    extra3: Payload = None,
-    extra4: Payload = None,
-    *,
-    limit: int = payload.PAYLOAD_LIMIT,
-    default: Default | None = None,
+    queue: str, *fields: Payload, limit: int, default: Default | None = None
 ) -> Call[int]:
-    """Insert one event; return its id."""
-    params = (
-        check.name("queue", queue),
-        *payload.columns(type, data, extra1, extra2, extra3, extra4, limit=limit, default=default),
-    )
+    """Insert one event, of a type, data and four extras; return its id."""
+    octets = payload.encode(fields, limit, default)
+    texts = (None if each is None else each.decode() for each in octets)
+    params = (check.name("queue", queue), *texts)
     sql = """
         select pgq.insert_event(%s::text, %s::text, %s::text,
                                 %s::text, %s::text, %s::text, %s::text)"""

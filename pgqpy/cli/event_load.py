@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pgqpy.calls import PAYLOAD_LIMIT
-from pgqpy.calls.bulk import FIELDS
+from pgqpy.calls.payload import FIELDS
 from pgqpy.errors import InvalidEvent
 
 if TYPE_CHECKING:

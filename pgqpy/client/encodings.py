@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.calls.bulk import FIELDS
+from pgqpy.calls.payload import FIELDS
 from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, UnreadableEvent, WrongEncoding
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pgqpy.consumers.signals import drain_on_signals
+from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.errors import ConnectionFailed
 from pgqpy.pipeline.failure import PipelineFailed, find_cause
 from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
@@ -78,7 +78,7 @@ class _QueryRunner:
         """Run the query, and again after each lost connection, until it ends without error."""
         self.say(self.options.describe())
         failures = 0
-        with drain_on_signals(self.stop.set):
+        with stop_on_signals(self.stop.set):
             while not self.stop.is_set():
                 tick = self.progress.tick
                 lost = self._run_once()

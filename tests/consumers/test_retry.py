@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from pgqpy.consumers import Retry
-from pgqpy.consumers.retry import LONGEST, Again, Dead, RetryPolicy, backoff
+from pgqpy.consumers.retry import LONGEST, RetryPolicy, backoff
 from pgqpy.records import Event
 
 
@@ -41,21 +41,21 @@ def test_backoff_of_an_absurd_attempt_is_the_maximum():
 def test_an_error_is_retried_until_max_retries_and_then_dead():
     policy = RetryPolicy(max_retries=2, base=1, maximum=3600)
     error = ValueError("bad")
-    assert policy.judge(event(None), error, most) == Again(1)
-    assert policy.judge(event(1), error, most) == Again(2)
-    assert policy.judge(event(2), error, most) == Dead("ValueError: bad")
-    assert policy.judge(event(7), error, most) == Dead("ValueError: bad")
+    assert policy.delay(event(None), error, most) == 1
+    assert policy.delay(event(1), error, most) == 2
+    assert policy.delay(event(2), error, most) is None
+    assert policy.delay(event(7), error, most) is None
 
 
 def test_without_dead_events_it_is_retried_for_ever():
     policy = RetryPolicy(max_retries=0, base=1, maximum=8, dead_events=False)
-    assert policy.judge(event(1000), ValueError(), most) == Again(8)
+    assert policy.delay(event(1000), ValueError(), most) == 8
 
 
 def test_retry_has_its_own_delay_and_never_dies():
     policy = RetryPolicy(max_retries=0)
-    assert policy.judge(event(1000), Retry(after=5)) == Again(5)
-    assert policy.judge(event(None), Retry(after=timedelta(minutes=2))) == Again(120)
+    assert policy.delay(event(1000), Retry(after=5)) == 5
+    assert policy.delay(event(None), Retry(after=timedelta(minutes=2))) == 120
 
 
 @pytest.mark.parametrize("after", [-1, math.nan, math.inf, LONGEST * 2, timedelta(days=-1)])
@@ -72,8 +72,8 @@ def test_a_retry_without_a_delay_is_a_failure():
     late = Retry(after=1)
     late.after = -1
     policy = RetryPolicy(max_retries=1, base=1)
-    assert policy.judge(event(None), Forgetful(), most) == Again(1)
-    assert policy.judge(event(1), late) == Dead("Retry: again in 1 s")
+    assert policy.delay(event(None), Forgetful(), most) == 1
+    assert policy.delay(event(1), late) is None
 
 
 def test_a_retry_says_what_it_asks_for():

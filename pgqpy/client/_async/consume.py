@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
-from pgqpy.client._async.read import AsyncReading
+from pgqpy.client._async.base import AsyncBase
 from pgqpy.errors import BatchLost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import abc
 
     from pgqpy.calls import After, Interval
     from pgqpy.records import Batch, BatchInfo, DeadEvent, Event
 
 
-class AsyncConsuming(AsyncReading):
+class AsyncConsuming(AsyncBase):
     """Reads events as a registered consumer. Needs the role pgq_reader."""
 
     async def register_consumer(self, queue: str, consumer: str) -> int:
@@ -82,6 +82,54 @@ class AsyncConsuming(AsyncReading):
         """
         return await self.runner.run(calls.consume.get_batch_info(batch))
 
+    async def get_batch_events(
+        self, batch: Batch | int, *, fetch_size: int = calls.read.FETCH_SIZE
+    ) -> abc.AsyncIterator[Event]:
+        """Iterate over the events of a batch, by id, holding `fetch_size` of them at a time.
+
+        A small batch is one SELECT. A large one is read through a cursor: inside a transaction
+        PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
+        HOLD, so that no transaction stays open while the caller works on the events. The cursor is
+        closed when the iterator is. Behind a pooler of transactions, read inside one. PGQ
+        get_batch_events.
+
+        Raises:
+            BatchNotFound: no such batch is open.
+
+            for event in client.get_batch_events(batch):
+                print(event.id, event.type, event.json())
+        """
+        async with aclosing(self.fetch_batch_events(batch, fetch_size)) as fetched:
+            async for events in fetched:
+                for event in events:
+                    yield event
+
+    async def fetch_batch_events(
+        self, batch: Batch | int, fetch_size: int
+    ) -> abc.AsyncGenerator[list[Event], None]:
+        """Iterate over the same events as lists of at most `fetch_size`, which is faster.
+
+        Close it if you stop early.
+        """
+        size, batch_id = calls.read.fetch_size(fetch_size), calls.batch_id(batch)
+        runner, first = self.runner, None
+        wanted = calls.read.of_batch(batch_id)
+        if calls.read.fits(batch, size):
+            # The ticks only estimate the number of events. If there are more, a cursor reads all.
+            query = calls.read.select_at_most(size + 1)
+            events = await runner.read(wanted, query, wanted.params)
+            if len(events) <= size:
+                yield events
+                return
+        name, held = calls.read.cursor_name(batch_id), runner.alone()
+        if held:
+            await runner.hold_cursor(batch_id, name)
+        else:
+            first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+        async with aclosing(runner.fetch(wanted, name, size, first, held=held)) as lists:
+            async for some in lists:
+                yield some
+
     async def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Put one event of an open batch into the retry queue: 1 queued, 0 was there already.
 
@@ -94,7 +142,7 @@ class AsyncConsuming(AsyncReading):
         return await self.runner.run(calls.consume.event_retry(batch, event, after))
 
     async def event_retry_many(
-        self, batch: Batch | int, retries: Iterable[tuple[Event, After]]
+        self, batch: Batch | int, retries: abc.Iterable[tuple[Event, After]]
     ) -> int:
         """Put many events of an open batch into the retry queue, each until a time; all or none.
 
@@ -135,7 +183,9 @@ class AsyncConsuming(AsyncReading):
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
 
-    async def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
+    async def event_dead(
+        self, batch: Batch | int, dead: abc.Iterable[tuple[Event, str | None]]
+    ) -> int:
         """Give up events of an open batch: they are kept, but not delivered again.
 
         `dead` are pairs of an event and the reason. Returns the number of new dead events.
@@ -154,7 +204,7 @@ class AsyncConsuming(AsyncReading):
         return await self.runner.run(calls.consume.get_dead_events(queue, consumer))
 
     async def revive_dead_events(
-        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
     ) -> int:
         """Put dead events (None: all) into the retry queue, for their consumer; return how many.
 
@@ -165,7 +215,7 @@ class AsyncConsuming(AsyncReading):
         return await self.runner.run(call)
 
     async def delete_dead_events(
-        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
     ) -> int:
         """Delete dead events (None: all) for good; return how many.
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
-from pgqpy.client._sync.read import Reading
+from pgqpy.client._sync.base import Base
 from pgqpy.errors import BatchLost
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import abc
 
     from pgqpy.calls import After, Interval
     from pgqpy.records import Batch, BatchInfo, DeadEvent, Event
 
 
-class Consuming(Reading):
+class Consuming(Base):
     """Reads events as a registered consumer. Needs the role pgq_reader."""
 
     def register_consumer(self, queue: str, consumer: str) -> int:
@@ -82,6 +82,54 @@ class Consuming(Reading):
         """
         return self.runner.run(calls.consume.get_batch_info(batch))
 
+    def get_batch_events(
+        self, batch: Batch | int, *, fetch_size: int = calls.read.FETCH_SIZE
+    ) -> abc.Iterator[Event]:
+        """Iterate over the events of a batch, by id, holding `fetch_size` of them at a time.
+
+        A small batch is one SELECT. A large one is read through a cursor: inside a transaction
+        PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
+        HOLD, so that no transaction stays open while the caller works on the events. The cursor is
+        closed when the iterator is. Behind a pooler of transactions, read inside one. PGQ
+        get_batch_events.
+
+        Raises:
+            BatchNotFound: no such batch is open.
+
+            for event in client.get_batch_events(batch):
+                print(event.id, event.type, event.json())
+        """
+        with closing(self.fetch_batch_events(batch, fetch_size)) as fetched:
+            for events in fetched:
+                for event in events:
+                    yield event
+
+    def fetch_batch_events(
+        self, batch: Batch | int, fetch_size: int
+    ) -> abc.Generator[list[Event], None, None]:
+        """Iterate over the same events as lists of at most `fetch_size`, which is faster.
+
+        Close it if you stop early.
+        """
+        size, batch_id = calls.read.fetch_size(fetch_size), calls.batch_id(batch)
+        runner, first = self.runner, None
+        wanted = calls.read.of_batch(batch_id)
+        if calls.read.fits(batch, size):
+            # The ticks only estimate the number of events. If there are more, a cursor reads all.
+            query = calls.read.select_at_most(size + 1)
+            events = runner.read(wanted, query, wanted.params)
+            if len(events) <= size:
+                yield events
+                return
+        name, held = calls.read.cursor_name(batch_id), runner.alone()
+        if held:
+            runner.hold_cursor(batch_id, name)
+        else:
+            first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+        with closing(runner.fetch(wanted, name, size, first, held=held)) as lists:
+            for some in lists:
+                yield some
+
     def event_retry(self, batch: Batch | int, event: Event | int, after: After) -> int:
         """Put one event of an open batch into the retry queue: 1 queued, 0 was there already.
 
@@ -94,7 +142,7 @@ class Consuming(Reading):
         return self.runner.run(calls.consume.event_retry(batch, event, after))
 
     def event_retry_many(
-        self, batch: Batch | int, retries: Iterable[tuple[Event, After]]
+        self, batch: Batch | int, retries: abc.Iterable[tuple[Event, After]]
     ) -> int:
         """Put many events of an open batch into the retry queue, each until a time; all or none.
 
@@ -135,7 +183,9 @@ class Consuming(Reading):
         if not self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
 
-    def event_dead(self, batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> int:
+    def event_dead(
+        self, batch: Batch | int, dead: abc.Iterable[tuple[Event, str | None]]
+    ) -> int:
         """Give up events of an open batch: they are kept, but not delivered again.
 
         `dead` are pairs of an event and the reason. Returns the number of new dead events.
@@ -154,7 +204,7 @@ class Consuming(Reading):
         return self.runner.run(calls.consume.get_dead_events(queue, consumer))
 
     def revive_dead_events(
-        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
     ) -> int:
         """Put dead events (None: all) into the retry queue, for their consumer; return how many.
 
@@ -165,7 +215,7 @@ class Consuming(Reading):
         return self.runner.run(call)
 
     def delete_dead_events(
-        self, queue: str, consumer: str, event_ids: Iterable[int] | None = None
+        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
     ) -> int:
         """Delete dead events (None: all) for good; return how many.
 
