@@ -66,8 +66,8 @@ def measure(load: Load, arrivals: Answering, cpu: Callable[[], Cpu], patience: f
 def collect(arrivals: Answering, start: int, wanted: int, patience: float) -> list[Arrival]:
     """Take arrivals until `wanted` events are there, for at most `patience` seconds.
 
-    Events inserted before `start` belong to an earlier round. Its consumer ended before it could
-    finish them, so they come again; that round has counted them.
+    Events inserted before `start` belong to an earlier round, which counted them. Its consumer
+    ended before it finished them, so they are delivered again.
     """
     found: list[Arrival] = []
     deadline = time.monotonic() + patience

@@ -1,4 +1,4 @@
-"""A consumer that bills orders. An exception sets the event aside, and it comes again."""
+"""A consumer that bills orders. An event whose handler raises is delivered again later."""
 
 from pgqpy import Event
 from pgqpy.consumers import Consumer, Retry

@@ -85,7 +85,7 @@ async def test_batch_names_itself_and_its_ticks(orders: Any) -> None:
     assert await orders.get_batch_info(batch.id + 1) is None
 
 
-async def test_unfinished_batch_is_given_again(orders: Any) -> None:
+async def test_unfinished_batch_is_delivered_again(orders: Any) -> None:
     await orders.insert_event("orders", "t", "d")
     batch = await next_batch(orders)
     await orders.tick_queue("orders")

@@ -83,7 +83,7 @@ class Queue:
         return moved
 
     def retry_delays(self) -> list[float]:
-        """Return the seconds until each event in the retry queue comes again."""
+        """Return the seconds until each event in the retry queue is delivered again."""
         rows = self.client.connection.execute(
             "select extract(epoch from ev_retry_after - now())::float8 from pgq.retry_queue"
         ).fetchall()

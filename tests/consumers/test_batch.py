@@ -88,7 +88,7 @@ def test_an_event_can_be_set_aside(queue, collect):
     assert [data for batch in running.consumer.batches for data in batch] == ["a", "b", "c", "b"]
 
 
-def test_a_failing_batch_stays_unfinished_and_is_given_again(queue, collect, caplog):
+def test_a_failing_batch_stays_unfinished_and_is_delivered_again(queue, collect, caplog):
     def fail_once(batch, events):
         if events and len(ids) < 2:
             ids.append(batch.info.id)

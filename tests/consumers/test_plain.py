@@ -46,7 +46,7 @@ def test_a_tick_wakes_a_waiting_consumer_without_polling(queue, make):
         eventually(partial(seen.__contains__, text))
 
 
-def test_a_failing_event_comes_again_through_the_retry_queue(queue, make):
+def test_a_failing_event_is_delivered_again_through_the_retry_queue(queue, make):
     seen = []
 
     def handler(event):
@@ -124,7 +124,7 @@ def test_a_failing_event_is_told_each_time_and_its_traceback_once(queue, make, l
     assert log.text.count("Traceback") == 1
 
 
-def test_a_revived_dead_event_comes_again(queue, client, make):
+def test_a_revived_dead_event_is_delivered_again(queue, client, make):
     seen = []
 
     def handler(event):
@@ -172,7 +172,7 @@ def test_retry_does_not_stop_a_consumer_that_stops_on_errors(queue, make):
     assert len(queue.retry_delays()) == 1
 
 
-def test_stop_leaves_the_batch_unfinished_and_it_is_given_again(queue, make):
+def test_stop_leaves_the_batch_unfinished_and_it_is_delivered_again(queue, make):
     seen = []
 
     def handler(event):

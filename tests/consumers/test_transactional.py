@@ -167,7 +167,7 @@ def test_on_error_stop_rolls_everything_back(queue, make, effects):
     assert effects() == ["a", "b"]
 
 
-def test_stop_rolls_the_batch_back_and_it_is_given_again(queue, make, effects):
+def test_stop_rolls_the_batch_back_and_it_is_delivered_again(queue, make, effects):
     def handler(event):
         running.consumer.stop()
         yield NOTE, [event.data]

@@ -97,7 +97,7 @@ def check(transactions: list[Transaction], deliveries: list[Delivery]) -> Findin
 
 
 def _same_batches(deliveries: list[Delivery], findings: Findings) -> list[Delivery]:
-    """Return each batch once; one given again has to be the same."""
+    """Return each batch once; one delivered again has to be the same."""
     batches: list[Delivery] = []
     for delivery in deliveries:
         if batches and batches[-1].batch == delivery.batch:

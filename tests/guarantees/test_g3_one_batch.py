@@ -1,4 +1,4 @@
-"""G3: an event is in one batch of a consumer, and a batch given again is the same."""
+"""G3: an event is in one batch of a consumer, and a batch delivered again is the same."""
 
 from __future__ import annotations
 
