@@ -9,31 +9,27 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pgqpy.consumers.settings import BaseConsumer
 
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-class Forkable(Protocol):
-    """Something that holds a connection's socket."""
-
-    def after_fork(self) -> int | None:
-        """Note that this is a forked child; return the socket that it must not use."""
+def protect(consumer: BaseConsumer) -> None:
+    """Close the connection of a consumer in forked children, until `unprotect`."""
+    _running.add(consumer)
 
 
-def protect(owner: Forkable) -> None:
-    """Close the connection of `owner` in forked children, until it is deleted or `unprotect`."""
-    _running.add(owner)
-
-
-def unprotect(owner: Forkable) -> None:
+def unprotect(consumer: BaseConsumer) -> None:
     """End the protection; doing it twice is safe."""
-    _running.discard(owner)
+    _running.discard(consumer)
 
 
 def _close_in_child() -> None:
-    for owner in list(_running):
-        fd = owner.after_fork()
+    for consumer in list(_running):
+        fd = consumer.after_fork()
         if fd is not None:
             dead = os.open(os.devnull, os.O_RDWR)
             os.dup2(dead, fd)

@@ -237,7 +237,7 @@ class Consumer(BaseConsumer):
             logger.error(text, self.name, self.queue, in_progress, describe(error))
 
     def after_fork(self) -> int | None:
-        """Stop being a consumer: this is a forked child."""
+        """Note that this is a forked child; return the socket that it must not use."""
         self.__forked = True
         self.__stop.abandon()
         session = self.__session

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Half the cost of Event._make.
-_to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
+to_event: Callable[[Sequence[Any]], Event] = partial(tuple.__new__, Event)
 
 
 def event_row(_cursor: object) -> Callable[[Sequence[Any]], Event]:
     """Make rows events: a row factory of psycopg."""
-    return _to_event
+    return to_event
 
 
 _TIMESTAMPTZ = psycopg.adapters.types["timestamptz"].oid
@@ -62,24 +62,13 @@ class _BoundedLoader(TimestamptzBinaryLoader):
             return self._earliest if before_2000 else self._latest
 
 
-def bounded_events(cursor: psycopg.Cursor[Event] | psycopg.AsyncCursor[Event]) -> list[Event]:
-    """Load the rows that a cursor holds once more, after an ev_time that Python lacks.
+def bounded(
+    cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], make: Callable[[Sequence[Any]], T]
+) -> list[T]:
+    """Load the rows that a cursor holds once more, after a time that Python lacks.
 
     A producer may choose ev_time, 'infinity' too. One such event would stop every consumer.
     """
-    return _bounded(cursor, _to_event)
-
-
-def bounded_rows(
-    cursor: psycopg.Cursor[tuple[Any, ...]] | psycopg.AsyncCursor[tuple[Any, ...]],
-) -> list[tuple[Any, ...]]:
-    """Load the rows that a cursor holds once more, as tuples, after a time that Python lacks."""
-    return _bounded(cursor, tuple)
-
-
-def _bounded(
-    cursor: psycopg.Cursor[T] | psycopg.AsyncCursor[T], make: Callable[[Sequence[Any]], T]
-) -> list[T]:
     if cursor.pgresult is None:
         return []
     cursor.adapters.register_loader("timestamptz", _BoundedLoader)

@@ -122,7 +122,7 @@ class AsyncProducing(AsyncBase):
 
         Raises:
             InvalidArgument: no transaction is open, or it is a stage of something else.
-            QueueNotFound, InsertDisabled; NotSupported: on the real extension.
+            QueueNotFound, InsertDisabled: the queue refused.
         """
         if self.runner.alone():
             raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
@@ -149,16 +149,11 @@ class AsyncProducing(AsyncBase):
             EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
                 a later epoch was committed; nothing was released.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
-            NotSupported: on the real extension.
         """
         return await self.runner.run(
             calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)
         )
 
     async def drop_stage(self, queue: str, writer: str) -> int:
-        """Drop the stages of a writer that were not committed; return how many.
-
-        Raises:
-            NotSupported: on the real extension.
-        """
+        """Drop the stages of a writer that were not committed; return how many."""
         return await self.runner.run(calls.produce.drop_stage(queue, writer))

@@ -26,8 +26,7 @@ class Managing(Base):
     def drop_queue(self, queue: str, force: bool = False) -> int:  # noqa: FBT001, FBT002  # PGQ's
         """Drop a queue with its events; with `force` also its consumers. PGQ drop_queue.
 
-        Raises:
-            QueueNotFound; QueueInUse: it has consumers, and force is not given.
+        Raises QueueNotFound, and QueueInUse if it has consumers, without `force`.
         """
         return self.runner.run(calls.admin.drop_queue(queue, force=force))
 
@@ -69,16 +68,14 @@ class Managing(Base):
     def repair_queue(self, queue: str) -> int:
         """Make a queue usable again after a restore where transaction ids are smaller.
 
-        Raises:
-            QueueNotFound; NotSupported: on the real extension.
+        Raises QueueNotFound.
         """
         return self.runner.run(calls.admin.repair_queue(queue))
 
     def schema_version(self) -> int | None:
         """Return the version of the schema's tables; None on the real extension.
 
-        Raises:
-            SchemaMissing: there is no schema pgq at all.
+        Raises SchemaMissing if there is no schema pgq at all.
         """
         if self.runner.is_extension():
             return None

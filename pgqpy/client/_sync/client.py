@@ -16,8 +16,6 @@ from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from typing_extensions import Self
 
     from pgqpy.calls.json_values import Default
@@ -37,19 +35,15 @@ class Client(
     more than these functions and refuse it with SchemaTooNew. Calling a function that an older
     schema lacks raises SchemaMissing.
 
-    Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's.
+    Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's. On the
+    real extension pgq a method whose function it lacks raises NotSupported.
     """
 
     def __enter__(self) -> Self:
         """Return the client; `close()` follows at the end."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close the connection if `connect` opened it; leave the application's alone."""
         self.close()
 

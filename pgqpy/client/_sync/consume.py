@@ -54,18 +54,10 @@ class Consuming(Base):
     ) -> Batch | None:
         """Open the consumer's next batch. None: there is no newer tick yet.
 
-        An unfinished batch is delivered again, unchanged, whatever the arguments. PGQ next_batch,
-        next_batch_custom.
-
-        Args:
-            queue: the queue's name.
-            consumer: the consumer's name.
-            min_lag: seconds or timedelta; only ticks at least this old.
-            min_count: merge ticks until about so many events are in the batch …
-            min_interval: … or it spans this time (seconds or timedelta), whichever comes first.
-
-        Raises:
-            ConsumerNotFound: it is not registered.
+        An unfinished batch is delivered again, unchanged, whatever the arguments. `min_lag` takes
+        only ticks at least this old. With `min_count` ticks are merged until about so many events
+        are in the batch, with `min_interval` until it spans this time, whichever comes first. Times
+        are seconds or timedeltas. Raises ConsumerNotFound. PGQ next_batch, next_batch_custom.
 
             while batch := client.next_batch("orders", "billing"):
                 for event in client.get_batch_events(batch):
@@ -90,11 +82,8 @@ class Consuming(Base):
         A small batch is one SELECT. A large one is read through a cursor: inside a transaction
         PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
         HOLD, so that no transaction stays open while the caller works on the events. The cursor is
-        closed when the iterator is. Behind a pooler of transactions, read inside one. PGQ
-        get_batch_events.
-
-        Raises:
-            BatchNotFound: no such batch is open.
+        closed when the iterator is. Behind a pooler of transactions, read inside one. Raises
+        BatchNotFound. PGQ get_batch_events.
 
             for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())
@@ -136,8 +125,7 @@ class Consuming(Base):
         `after` is seconds or a timedelta from now, or an aware datetime: then the event is
         delivered again. PGQ event_retry.
 
-        Raises:
-            BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
+        Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.
         """
         return self.runner.run(calls.consume.event_retry(batch, event, after))
 
@@ -150,8 +138,7 @@ class Consuming(Base):
         whose cost does not depend on the batch; on the real extension, one `event_retry` each.
         Returns the number of newly queued events, without those that were in the retry queue.
 
-        Raises:
-            BatchNotFound, EventNotFound; InvalidArgument: a negative delay.
+        Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.
         """
         pairs = list(retries)
         if not self.runner.is_extension():
@@ -166,18 +153,14 @@ class Consuming(Base):
         """Put every event of an open batch into the retry queue; return the number of new ones.
 
         They are delivered again `after` seconds (or a timedelta) from now, rounded up to whole
-        seconds. PGQ batch_retry.
-
-        Raises:
-            BatchNotFound; InvalidArgument: a negative delay.
+        seconds. Raises BatchNotFound, and InvalidArgument for a negative delay. PGQ batch_retry.
         """
         return self.runner.run(calls.consume.batch_retry(batch, after))
 
     def finish_batch(self, batch: Batch | int) -> None:
         """Close a batch, and so move the consumer's position behind it. PGQ finish_batch.
 
-        Raises:
-            BatchLost: the batch is not open any more: finished, taken over, or the consumer moved.
+        Raises BatchLost if it is not open any more: finished, taken over, or the consumer moved.
         """
         call = calls.consume.finish_batch(batch)
         if not self.runner.run(call):
@@ -190,16 +173,14 @@ class Consuming(Base):
 
         `dead` are pairs of an event and the reason. Returns the number of new dead events.
 
-        Raises:
-            BatchNotFound, EventNotFound; NotSupported: on the real extension.
+        Raises BatchNotFound, EventNotFound.
         """
         return self.runner.run(calls.consume.event_dead(batch, dead))
 
     def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
         """List the dead events of a consumer, by id.
 
-        Raises:
-            ConsumerNotFound; NotSupported: on the real extension.
+        Raises ConsumerNotFound.
         """
         return self.runner.run(calls.consume.get_dead_events(queue, consumer))
 
@@ -208,8 +189,7 @@ class Consuming(Base):
     ) -> int:
         """Put dead events (None: all) into the retry queue, for their consumer; return how many.
 
-        Raises:
-            ConsumerNotFound; NotSupported: on the real extension.
+        Raises ConsumerNotFound.
         """
         call = calls.consume.revive_dead_events(queue, consumer, event_ids)
         return self.runner.run(call)
@@ -219,8 +199,7 @@ class Consuming(Base):
     ) -> int:
         """Delete dead events (None: all) for good; return how many.
 
-        Raises:
-            ConsumerNotFound; NotSupported: on the real extension.
+        Raises ConsumerNotFound.
         """
         call = calls.consume.delete_dead_events(queue, consumer, event_ids)
         return self.runner.run(call)

@@ -34,9 +34,7 @@ def open_session(
         defaults: more for libpq, such as `fallback_application_name`.
         any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
 
-    Raises:
-        ConnectionFailed: says what to do.
-        SchemaNotTrusted: nothing in the schema pgq was called.
+    Raises ConnectionFailed, and SchemaNotTrusted before anything in the schema pgq is called.
     """
     connection = _connect(dsn, kind, connect_parameters(dsn, {}, defaults or {}))
     statements = set_statements(settings, connection.info.server_version)
@@ -48,10 +46,9 @@ def open_session(
 
 
 def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Connection[Any]:
-    """Connect for an application, in autocommit; only its default isolation is ours.
+    """Connect for an application, in autocommit, or raise ConnectionFailed.
 
-    Raises:
-        ConnectionFailed: says what to do.
+    Of its settings only the default isolation is ours.
     """
     keywords = connect_parameters(dsn, parameters)
     connection = _connect(dsn, Connection, keywords)

@@ -13,7 +13,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
 from pgqpy.client import encodings
-from pgqpy.client._rows import UtcLoader, bounded_events, bounded_rows, event_row
+from pgqpy.client._rows import UtcLoader, bounded, event_row, to_event
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
@@ -144,7 +144,7 @@ class CallRunner:
             try:
                 return cursor.fetchall() if cursor.description else []
             except psycopg.DataError:
-                return bounded_events(cursor)
+                return bounded(cursor, to_event)
 
     def unreadable(self, events: EventSet) -> UnreadableEvent:
         """Find the event that is not text; its id is unknown if a transaction failed."""
@@ -228,7 +228,7 @@ def _rows(cursor: Cursor[Row]) -> list[Row]:
     try:
         return cursor.fetchall()
     except psycopg.DataError:
-        return bounded_rows(cursor)
+        return bounded(cursor, tuple)
 
 
 def _failed(wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]]) -> Call[Any]:
