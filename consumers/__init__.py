@@ -5,11 +5,4 @@ from pgqpy.consumers._sync import Consumer, OpenBatch
 from pgqpy.consumers.retry import Retry
 from pgqpy.consumers.settings import ConsumerSettings
 
-__all__ = [
-    "AsyncConsumer",
-    "AsyncOpenBatch",
-    "Consumer",
-    "ConsumerSettings",
-    "OpenBatch",
-    "Retry",
-]
+__all__ = ["AsyncConsumer", "AsyncOpenBatch", "Consumer", "ConsumerSettings", "OpenBatch", "Retry"]

@@ -30,7 +30,7 @@ class StopRequested(Exception):
     """`stop()` was called while the consumer was waiting to start."""
 
 
-def is_own_cancellation(error: BaseException) -> bool:
+def cancels_consumer(error: BaseException) -> bool:
     """Say whether `error` is a request to cancel the task that runs the consumer."""
     if not isinstance(error, asyncio.CancelledError):
         return False

@@ -10,12 +10,7 @@ import psycopg
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import (
-    HANDLER_ERRORS,
-    HandlerFailed,
-    check_result,
-    is_own_cancellation,
-)
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
@@ -87,7 +82,7 @@ class AsyncPlainLoop(AsyncLoop):
                 if result is not None:
                     check_result(result)
             except HANDLER_ERRORS as error:
-                if is_own_cancellation(error):
+                if cancels_consumer(error):
                     raise
                 if self.wants_stop(error):
                     raise HandlerFailed(error) from error

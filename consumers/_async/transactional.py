@@ -17,21 +17,10 @@ from pgqpy.calls import consume, read
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
-from pgqpy.consumers.handlers import (
-    HANDLER_ERRORS,
-    HandlerFailed,
-    check_result,
-    is_own_cancellation,
-)
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
-from pgqpy.errors import (
-    BatchLost,
-    BatchNotFound,
-    EventNotFound,
-    TransactionEnded,
-    UnreadableEvent,
-)
+from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
 
 if TYPE_CHECKING:
     from pgqpy.consumers._async.batch import AsyncOpenBatch
@@ -129,7 +118,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             check_result(await self.consumer.process_event(event, connection))
             savepoint.check_open(connection)
         except HANDLER_ERRORS as error:
-            if is_own_cancellation(error):
+            if cancels_consumer(error):
                 raise
             if savepoint.ended(connection):
                 raise HandlerFailed(TransactionEnded()) from error

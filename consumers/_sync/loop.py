@@ -13,12 +13,7 @@ from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import (
-    HANDLER_ERRORS,
-    HandlerFailed,
-    check_result,
-    is_own_cancellation,
-)
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
@@ -55,9 +50,8 @@ class Loop:
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
-        self.limits = BatchLimits(
-            most=consumer.fetch_size, own=(consumer.min_count, consumer.min_interval)
-        )
+        own_limits = (consumer.min_count, consumer.min_interval)
+        self.limits = BatchLimits(most=consumer.fetch_size, own=own_limits)
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
@@ -130,7 +124,7 @@ class Loop:
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
-            if is_own_cancellation(error):
+            if cancels_consumer(error):
                 raise
             if batch.error is not None:
                 raise batch.error from None

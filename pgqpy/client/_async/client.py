@@ -62,12 +62,11 @@ async def connect_async(
 
     Args:
         dsn: a URL or libpq's `key=value` text; what it leaves out comes from the PG* variables.
-        payload_limit: octets of each field of an event at most.
-        json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
+        payload_limit: as in AsyncClient.
+        json_default: as in AsyncClient.
         parameters: more for psycopg's connect, such as `application_name` or `prepare_threshold`.
 
-    Raises:
-        ConnectionFailed: no such server, database, user or password; says what to do.
+    Raises ConnectionFailed, which says what to do, without a server, database, user or password.
 
         client = await connect_async("postgresql://localhost/shop")
     """

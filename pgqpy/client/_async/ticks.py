@@ -38,8 +38,7 @@ class AsyncTickReading(AsyncBase):
     async def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
         """List the stages whose events came after one tick, up to another: see commit_stage.
 
-        Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`.
+        Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
         """
         return await self.runner.run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
 
@@ -52,9 +51,8 @@ class AsyncTickReading(AsyncBase):
         get_tick_stages lists, selects only their events; an empty list selects the events outside
         of stages, None all events.
 
-        Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`;
-            InvalidArgument: a stage is not one of the range's.
+        Raises QueueNotFound, TickNotFound, RangeExpired if rotation removed some of its events, and
+        InvalidArgument if a stage is not in the range.
         """
         return await self.runner.run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
 
@@ -66,8 +64,7 @@ class AsyncTickReading(AsyncBase):
         They are the events of the batches in between. Retried events, which belong to one consumer,
         are left out. Inside a transaction, read to the end before it ends.
 
-        Raises:
-            QueueNotFound, TickNotFound; RangeExpired: rotation removed events after `from_tick`.
+        Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
         """
         size = calls.read.fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
@@ -85,14 +82,11 @@ class AsyncTickReading(AsyncBase):
         """Keep the ticks of a range that a subscription will read; release the range before.
 
         Rotation removes no event after the subscription's position. But ticks that no consumer
-        refers to are thinned out: pin a range before you store its ticks anywhere.
+        refers to are thinned out: pin a range before you store its ticks anywhere. Returns 1 if
+        they are kept from now on, 0 if they were kept already.
 
-        Returns:
-            1 kept from now on, 0 kept already.
-
-        Raises:
-            ConsumerNotFound, TickNotFound; InvalidArgument: the range is empty or runs backwards;
-            SubscriptionMoved: it is beyond `from_tick`, or somebody opened a batch.
+        Raises ConsumerNotFound, TickNotFound, InvalidArgument if the range is empty or runs
+        backwards, SubscriptionMoved if it is beyond `from_tick` or somebody opened a batch.
         """
         return await self.runner.run(calls.ticks.pin_range(queue, consumer, from_tick, to_tick))
 
@@ -101,14 +95,11 @@ class AsyncTickReading(AsyncBase):
     ) -> int:
         """Move a subscription from one tick to a later one, if it is at the first.
 
-        Call it when you will not read the range again: rotation may remove it then.
+        Call it when you will not read the range again: rotation may remove it then. Returns 1 if it
+        moved, 0 if it is at `to_tick` already.
 
-        Returns:
-            1 moved, 0 it is at `to_tick` already.
-
-        Raises:
-            ConsumerNotFound, TickNotFound; InvalidArgument: it would move backwards;
-            SubscriptionMoved: it is elsewhere, or somebody opened a batch.
+        Raises ConsumerNotFound, TickNotFound, InvalidArgument if it would move backwards,
+        SubscriptionMoved if it is elsewhere or somebody opened a batch.
         """
         call = calls.ticks.advance_subscription(queue, consumer, from_tick, to_tick)
         return await self.runner.run(call)
