@@ -53,7 +53,7 @@ def import_class(place: str) -> ConsumerClass:
 def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
     """Parse the values of ``--set NAME=VALUE`` into settings."""
     settings: dict[str, Any] = {}
-    for name, value in split_settings(texts, "fetch_size=100"):
+    for name, value in split_settings(texts, "--set fetch_size=100"):
         if name not in SETTINGS:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)
