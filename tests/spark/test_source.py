@@ -6,10 +6,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from pyspark.errors import PySparkException
-from pyspark.sql.functions import col, length, unix_micros
+from pyspark.sql.functions import length, unix_micros
 
 import pgqpy
-from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError
+from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError, SchemaMissing
 from pgqpy.install import install
 from pgqpy.spark import finish, register
 from pgqpy.spark.connect import SCHEMA_VERSION
@@ -67,7 +67,7 @@ def failure(started):
 
 
 def test_values_come_through_spark_as_they_went_in(frame, feed, client):
-    data = "äöü🐘\n" * 1_000_000
+    data = "äöü🐘\n" * 200_000
     client.connection.execute(RAW, (2**63 - 1, "1969-12-31 23:59:59.123456+00", None, data))
     client.connection.execute(RAW, (1, "infinity", "Zürich, 日本", None))
     feed.tick()
@@ -154,21 +154,18 @@ def test_each_wrong_option_is_an_error_of_the_schema_that_load_asks_for(feed, op
     assert words in str(caught.value)
 
 
-def test_what_is_wrong_with_a_range_is_said_by_the_action(frame, feed):
+def test_what_is_wrong_with_a_range_is_said_by_the_action(frame):
     with pytest.raises(PySparkException, match="startingTick: tick 99 is in the future"):
         frame(startingTick=99).collect()
-    feed.tick()
-    with pytest.raises(PySparkException, match="before it starts at tick 2"):
-        frame(startingTick=2, endingTick=1).collect()
 
 
-def test_a_database_without_the_schema_or_with_an_older_one(frame, empty_dsn, connect, client):
-    with pytest.raises(PySparkException, match="run pgqpy schema install"):
-        frame(dsn=empty_dsn)
+def test_a_database_without_the_schema_or_with_an_older_one(feed, empty_dsn, client):
+    with pytest.raises(SchemaMissing, match="run pgqpy schema install"):
+        feed.source(dsn=empty_dsn).schema()
     client.connection.execute("update pgq.installation set version = 0")
     needs = f"is version 0, Spark needs {SCHEMA_VERSION} or later"
-    with pytest.raises(PySparkException, match=needs):
-        frame()
+    with pytest.raises(SchemaMissing, match=needs):
+        feed.source().schema()
 
 
 def test_a_password_is_neither_in_a_plan_nor_in_an_error(spark, own_server, checkpoint, capfd):
@@ -272,9 +269,3 @@ def test_micro_batches_keep_their_limits(query, lake, feed, client):
     rows = [progress.numInputRows for progress in started.recentProgress]
     assert [number for number in rows if number] == [4, 4]
     assert lake() == sorted("abcdABCD")
-
-
-def test_names_are_columns_like_any_other(frame, feed):
-    feed.insert("1", "2")
-    events = frame().groupBy("tick_id").agg({"ev_data": "max"}).where(col("tick_id") == 2)
-    assert [tuple(row) for row in events.collect()] == [(2, "2")]
