@@ -51,7 +51,7 @@ def session(folder: str) -> Iterator[SparkSession]:
     """Run Spark in this process for as long as the block lasts; it may write into the folder."""
     from pyspark.sql import SparkSession  # noqa: PLC0415  # the other cases do without
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable  # Spark would take the python3 of the PATH
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else the python3 of the PATH
     builder = SparkSession.builder.master(f"local[{CORES}]").appName("benchmarks")
     places = {"spark.local.dir": folder, "spark.sql.warehouse.dir": f"{folder}/warehouse"}
     drivers = {"spark.jars": str(JDBC)} if JDBC.exists() else {}
