@@ -12,6 +12,8 @@ import psutil
 import psycopg
 import pytest
 
+from tests.docs.markdown import blocks, shape
+from tests.docs.transcript import steps
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -48,7 +50,9 @@ def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
     return start
 
 
-def test_every_event_is_processed_once_and_nothing_is_left_behind(demo: Any, place: Path) -> None:
+def test_every_event_is_processed_once_and_nothing_is_left_behind_also_without_java(
+    demo: Any, place: Path
+) -> None:
     process = demo()
     process.wait_for_output("consumer started")
     children = psutil.Process(process.pid).children(recursive=True)
@@ -59,17 +63,18 @@ def test_every_event_is_processed_once_and_nothing_is_left_behind(demo: Any, pla
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
     assert [child for child in children if child.is_running()] == []
-
-
-def test_without_java_it_says_how_to_get_it_and_does_the_rest(demo: Any) -> None:
-    process = demo()
-    assert process.wait(TIMEOUT) == 0, process.output()
-    (line,) = [line for line in process.output().splitlines() if "Spark" in line]
+    (line,) = [line for line in output.splitlines() if "Spark" in line]
     assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
-    assert "in parquet" not in process.output()
+    assert "in parquet" not in output
 
 
-def test_spark_finds_every_event_too(demo: Any, place: Path) -> None:
+def test_spark_finds_every_event_too_and_the_readme_shows_what_is_printed(
+    demo: Any, place: Path
+) -> None:
+    (block,) = (block for block in blocks("README.md", "console") if block.note == "demo")
+    (step,) = steps(block)
+    assert step.command == "make demo"
+    assert step.shown.pop() == "make demo: passed"  # make's own line
     process = demo(spark=True)
     assert process.wait(TIMEOUT) == 0, process.output()
     output = process.output()
@@ -77,6 +82,12 @@ def test_spark_finds_every_event_too(demo: Any, place: Path) -> None:
     assert "ok    all 10 branch sums in parquet equal pgbench's" in output
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
+    assert without_repetition(shape(output)) == without_repetition(shape("\n".join(step.shown)))
+
+
+def without_repetition(lines: list[str]) -> list[str]:
+    """Keep the first of lines that are alike: how many there are depends on the seconds."""
+    return list(dict.fromkeys(lines))
 
 
 def test_a_signal_in_the_spark_step_stops_and_removes_everything(demo: Any, place: Path) -> None:
@@ -129,17 +140,6 @@ def test_on_a_server_without_the_schema_it_is_installed_and_removed(
     assert schemas(empty_dsn) == set()
 
 
-def test_on_a_server_with_the_schema_only_what_is_the_demos_goes(
-    demo: Any, dsn: str, client: Any
-) -> None:
-    client.create_queue("orders")
-    process = demo("--dsn", dsn)
-    assert process.wait(TIMEOUT) == 0, process.output()
-    assert PASSED in process.output()
-    assert schemas(dsn) == {"pgq"}
-    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
-
-
 def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:
     process = demo("--dsn", empty_dsn)
     process.wait_for_output("consumer killed")
@@ -148,7 +148,10 @@ def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:
     assert schemas(empty_dsn) == set()
 
 
-def test_what_a_killed_demo_left_is_removed_by_the_next(demo: Any, dsn: str) -> None:
+def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_killed(
+    demo: Any, dsn: str, client: Any
+) -> None:
+    client.create_queue("orders")
     first = demo("--dsn", dsn)
     first.wait_for_output("consumer started")
     first.kill()
@@ -157,12 +160,14 @@ def test_what_a_killed_demo_left_is_removed_by_the_next(demo: Any, dsn: str) -> 
     def free() -> bool:
         with psycopg.connect(dsn) as connection:
             query = "select count(*) from pg_stat_activity where datname = current_database()"
-            return connection.execute(query).fetchone() == (1,)
+            return connection.execute(query).fetchone() == (2,)  # the client's, and this one
 
     eventually(free)
     second = demo("--dsn", dsn)
     assert second.wait(TIMEOUT) == 0, second.output()
+    assert PASSED in second.output()
     assert schemas(dsn) == {"pgq"}
+    assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
 
 
 def test_a_schema_of_that_name_that_is_not_the_demos_is_left_alone(
