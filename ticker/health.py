@@ -56,16 +56,14 @@ class Health:
     def report(self, now: float, limit: float) -> dict[str, Any]:
         """Return this database's part of /healthz; a standby is served by the active daemon."""
         healthy = self.role in ("active", "standby") and self.poll_age(now) < limit
-        reason = self.reason
-        if not healthy and reason is None:
-            reason = f"no answer from the database for {self.poll_age(now):.1f} s"
+        no_answer = f"no answer from the database for {self.poll_age(now):.1f} s"
         return {
             "healthy": healthy,
             "role": self.role,
             "last_poll_age_seconds": round(self.poll_age(now), 3),
             "failing_queues": list(self.failing),
             "slow_duties": self.slow_duties(now),
-            "reason": reason,
+            "reason": self.reason or (None if healthy else no_answer),
         }
 
 

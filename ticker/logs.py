@@ -163,11 +163,10 @@ class Report:
     ) -> None:
         """Count a failure, and log it unless the same was logged during the last minute."""
         self.metrics.errors.labels(self.database, duty).inc()
-        fields = {"duty": duty, "queue": queue, "operation": operation, "error": brief(exc)}
-        fields |= {"sqlstate": sqlstate(exc) or "", "remedy": remedy(exc) or ""}
         text = "queue failing" if queue else "duty failing"
-        if self.is_news(" ".join(filter(None, (duty, operation, queue))), fields["error"]):
-            self.log.error(text, **{name: value for name, value in fields.items() if value})
+        if self.is_news(" ".join(filter(None, (duty, operation, queue))), brief(exc)):
+            log = self.log.bind(duty=duty, queue=queue or None, operation=operation or None)
+            log.error(text, error=brief(exc), sqlstate=sqlstate(exc), remedy=remedy(exc))
 
     def is_news(self, subject: str, text: str) -> bool:
         """Say whether `text` was not logged about `subject` during the last minute."""

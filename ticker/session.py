@@ -116,10 +116,9 @@ def check_database(connection: Connection[Any]) -> install.Status:
 
 
 def label(dsn: str) -> str:
-    """Return host:port/database of a connection string, for logs and metrics.
+    """Return host:port/database of a connection string, completed by libpq's defaults and PG*.
 
-    Parts that the string omits come from libpq's defaults and PG* variables. Raises
-    ConnectionFailed if the string cannot be parsed.
+    Raises ConnectionFailed if the string cannot be parsed.
     """
     connect_parameters(dsn, {})  # libpq's own error message may quote the password
     options = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(dsn.encode())]

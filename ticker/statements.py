@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 # sequences are read, then the open writers, then the ticks take snapshots of their own. A
 # transaction that took an id before the first step, and is not open at the second, has ended: its
 # events are in the tick.
+#
+# It is no SQL function: as one (PL/pgSQL, PostgreSQL 18), a poll that finds nothing written took
+# 61 us instead of 55 with 1 queue, and 81 us instead of 75 with 100 (10th percentile of 2,000
+# calls). An idle daemon repeats that poll. Polls after a write took about as long as before.
 POLL = """
 with polled as materialized (
     select coalesce(activity.queue_id, known.queue_id) as queue_id, activity.queue_name,
@@ -80,9 +84,7 @@ where (queue_id between $1 and $2 or queue_id = any ($3))
 # The queues with ids from $1 to $2 that are due by PGQ's own rules.
 FIND_DUE = "select * from pgq.ticker_due($1, $2)"
 # Ticks the queues in the JSON array $1 that are still due.
-TICK_DUE = """
-select name, pgq.ticker(name) from json_array_elements_text($1) as name
-"""
+TICK_DUE = "select name, pgq.ticker(name) from json_array_elements_text($1) as name"
 QUEUES = "select queue_id from pgq.queue order by queue_id"
 TICK = "select tick_id from pgq.tick_queue($1)"
 

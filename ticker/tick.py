@@ -170,8 +170,7 @@ class Poll:
 
     def result(self) -> Ticked:
         """Return what was ticked, what failed, and what works again."""
-        done = self._done
-        return done if done.ticks or done.failures or done.recovered else NOTHING
+        return NOTHING if self._done == NOTHING else self._done
 
     def _rows(self, selection: Selection, known: bytes) -> list[Row]:
         """Run POLL, which ticks all due queues but the failing ones; if it fails, only poll.

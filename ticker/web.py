@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import CollectorRegistry
 
+    HealthPage = Callable[[], tuple[int, dict[str, Any]]]  # the status, and the body for JSON
+
 CLIENT_TIMEOUT = 5.0  # seconds for a whole request and its response
 MAX_CLIENTS = 64  # at once; another one replaces the oldest
 MAX_REQUEST = 16 * 1024  # bytes, with headers
@@ -36,12 +38,7 @@ class Web:
     """
 
     def __init__(
-        self,
-        host: str,
-        port: int | None,
-        *,
-        health: Callable[[], tuple[int, dict[str, Any]]],
-        registry: CollectorRegistry,
+        self, host: str, port: int | None, *, health: HealthPage, registry: CollectorRegistry
     ) -> None:
         """Prepare to listen on host and port (None: no server, 0: any free port)."""
         self._host = host
