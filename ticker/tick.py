@@ -61,7 +61,7 @@ class TickState:
 
     def known_snapshot(self, now: float) -> bytes:
         """Return the snapshot with which a poll finds nothing to do, or NO_SNAPSHOT."""
-        return NO_SNAPSHOT if self.failing.due(now) else self.snapshot
+        return NO_SNAPSHOT if self.failing and self.failing.due(now) else self.snapshot
 
     def ticked(self, queue_id: int, now: float) -> None:
         """Have every poll include this queue for a while: more events are likely."""
