@@ -10,10 +10,12 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     import psycopg
 
 _keys = itertools.count(1_000_000)
+calls: dict[int, Future[Any]] = {}  # what sessions were asked to do in the background, by their pid
 
 BLOCKED_SQL = """
     select pg_blocking_pids(pid) from pg_stat_activity
@@ -66,13 +68,21 @@ def shut_gate(keeper: psycopg.Connection[Any]) -> Iterator[Gate]:
 def wait_until_blocked(
     connection: psycopg.Connection[Any], pid: int, timeout: float = 30
 ) -> list[int]:
-    """Wait until session `pid` waits for a lock; return the process ids that block it."""
+    """Wait until session `pid` waits for a lock; return the process ids that block it.
 
-    def blockers() -> list[int]:
+    Fails at once when a call of the session in `calls` ends without that.
+    """
+
+    def blockers() -> list[int] | str:
+        ended = pid in calls and calls[pid].done()
         row = connection.execute(BLOCKED_SQL, [pid]).fetchone()
-        return [] if row is None else _first(row)
+        if row is None:
+            return "it ended" if ended else []
+        return _first(row)
 
-    return eventually(blockers, timeout)
+    found = eventually(blockers, timeout)
+    assert not isinstance(found, str), f"session {pid} waited for no lock: {found}"
+    return found
 
 
 def _first(row: Any) -> Any:
