@@ -11,14 +11,14 @@ import pytest
 from psycopg import sql
 
 from pgqpy import install
-from pgqpy.testing import EmbeddedServer, embedded_server
+from pgqpy.testing import EmbeddedServer
 from tests.support.databases import new_database
-from tests.support.servers import FAST, other_programs
+from tests.support.servers import FAST, other_programs, private_server
 
 
 @pytest.fixture(scope="session")
 def bare_server() -> Iterator[EmbeddedServer]:
-    with embedded_server(settings=FAST, bin_dir=other_programs()) as server:
+    with private_server(FAST, other_programs()) as server:
         yield server
 
 
