@@ -1,4 +1,4 @@
-"""Which tests share an xdist process: all that need Spark, which takes ten seconds to start.
+"""Which tests share an xdist process: those that share something that takes seconds to make.
 
 xdist has a mark for that (xdist_group), but it renames tests, which pytest 9.2 does not let it.
 """
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 NEEDS_SPARK = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
+NEEDS_EXTENSION = re.compile(r"\bdef (\w+)\([^)]*\bextension_dsn\b")  # a test or a fixture
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
-    """Hand out tests one by one, but those with the fixture `spark` to one process."""
+    """Hand out tests one by one, but those of a group to one process."""
     if config.getvalue("dist") != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -36,11 +37,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def group_of(nodeid: str) -> str:
-    """Return the name of a test's group; its own if it needs no session."""
-    module = nodeid.partition("::")[0]
-    return "spark" if _needs_spark(module) else nodeid
+    """Return the name of a test's group; its own if it shares nothing.
+
+    Spark is a group, the server with the real extension is one, and each module with a fixture
+    for the whole module.
+    """
+    module, _, test = nodeid.partition("::")
+    text = _text(module)
+    if NEEDS_SPARK.search(text):
+        return "spark"
+    users = NEEDS_EXTENSION.findall(text)
+    if test.partition("[")[0] in users or any(not name.startswith("test_") for name in users):
+        return "extension"
+    return module if 'scope="module"' in text else nodeid
 
 
 @cache
-def _needs_spark(module: str) -> bool:
-    return bool(NEEDS_SPARK.search((ROOT / module).read_text(encoding="utf-8")))
+def _text(module: str) -> str:
+    return (ROOT / module).read_text(encoding="utf-8")
