@@ -10,7 +10,12 @@ import psycopg
 import pytest
 
 from tests.support import debian
-from tests.support.databases import new_database, template_database
+from tests.support.databases import (
+    QUEUE_IS_NEW,
+    new_database,
+    queue_template,
+    template_database,
+)
 from tests.support.groups import pytest_xdist_make_scheduler
 from tests.support.processes import PythonProcess
 from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
@@ -54,11 +59,27 @@ def template(server: Server) -> Iterator[str]:
         yield name
 
 
+@pytest.fixture(scope="session")
+def orders_template(server: Server, template: str) -> Iterator[str]:
+    """The name of a database with a queue `orders` and its consumer `billing`, to clone from."""
+    with queue_template(server, template, "orders", "billing") as name:
+        yield name
+
+
 @pytest.fixture
-def dsn(server: Server, template: str) -> Iterator[str]:
-    """A fresh database with the schema."""
-    with new_database(server, template) as name:
+def dsn(request: pytest.FixtureRequest, server: Server, template: str) -> Iterator[str]:
+    """A fresh database with the schema, and with what the fixture `new_orders` promises."""
+    wanted = "new_orders" in request.fixturenames
+    source = request.getfixturevalue("orders_template") if wanted else template
+    with new_database(server, source) as name:
         yield server.dsn(name)
+
+
+@pytest.fixture
+def new_orders(connection: psycopg.Connection[Any]) -> str:
+    """The name of a queue `orders`, just made, with the consumer `billing`."""
+    connection.execute(QUEUE_IS_NEW)
+    return "orders"
 
 
 @pytest.fixture

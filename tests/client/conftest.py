@@ -29,18 +29,14 @@ async def either(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[Any]
 
 
 @pytest.fixture
-async def orders(either: Any) -> Any:
+async def orders(either: Any, new_orders: str) -> Any:
     """The same client, on a queue `orders` with the consumer `billing`."""
-    await either.create_queue("orders")
-    await either.register_consumer("orders", "billing")
     return either
 
 
 @pytest.fixture
-def queue(client: pgqpy.Client) -> pgqpy.Client:
+def queue(client: pgqpy.Client, new_orders: str) -> pgqpy.Client:
     """The sync client alone, on a queue `orders` with the consumer `billing`."""
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
     return client
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def queue(client: pgqpy.Client) -> Queue:
+def queue(client: pgqpy.Client, new_orders: str) -> Queue:
     """A queue with a consumer registered."""
-    return Queue(client)
+    return Queue(client, made=True)
 
 
 @pytest.fixture(params=["threads", "asyncio"])

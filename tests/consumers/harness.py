@@ -47,12 +47,13 @@ def private(consumer: Any, name: str) -> Any:
 class Queue:
     """A queue with one consumer registered, ticked by hand."""
 
-    def __init__(self, client: pgqpy.Client, name: str = QUEUE) -> None:
-        """Create the queue and register the consumer."""
+    def __init__(self, client: pgqpy.Client, name: str = QUEUE, *, made: bool = False) -> None:
+        """Create the queue and register the consumer, unless that is done."""
         self.client = client
         self.name = name
-        client.create_queue(name)
-        client.register_consumer(name, CONSUMER)
+        if not made:
+            client.create_queue(name)
+            client.register_consumer(name, CONSUMER)
 
     def tick(self) -> None:
         """Take a tick now: ours by tick_queue, the real extension's by its own rules."""

@@ -6,7 +6,7 @@ import pytest
 
 import pgqpy
 from pgqpy.errors import ConsumerRunning, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, private
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue, private
 from tests.support.waiting import eventually
 
 
@@ -23,6 +23,12 @@ def client(extension_dsn):
     """A client of the same database."""
     with pgqpy.connect(extension_dsn) as client:
         yield client
+
+
+@pytest.fixture
+def queue(client):
+    """A queue with a consumer registered."""
+    return Queue(client)
 
 
 def test_an_unknown_queue_is_told_by_its_own_class(client, make):

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from tests.support import gates
+from tests.support.databases import QUEUE_IS_NEW
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 RC, RR, SERIALIZABLE = "read committed", "repeatable read", "serializable"
 ISOLATIONS = (RC, RR, SERIALIZABLE)
 
 
+ROTATES = {"rotation_period": "1 microsecond"}
 HANGS = "-c statement_timeout=60s"  # a test that hangs fails
 
 
@@ -52,6 +57,7 @@ class Session:
         if self.connection.info.transaction_status == psycopg.pq.TransactionStatus.ACTIVE:
             self.connection.cancel_safe(timeout=5)
         self._background.shutdown()
+        gates.calls.pop(self.pid, None)
         self.connection.close()
 
     @property
@@ -74,7 +80,8 @@ class Session:
 
     def later(self, query: str, *args: Any) -> Future[Any]:
         """Start a query that will have to wait, as `one` in the background."""
-        return self._background.submit(self.one, query, *args)
+        call = gates.calls[self.pid] = self._background.submit(self.one, query, *args)
+        return call
 
     def begin(self, isolation: str = RC) -> None:
         """Begin a transaction; its snapshot, in the higher isolation levels, is taken now."""
@@ -154,11 +161,22 @@ class Session:
 class Database:
     """A test's database: a session `main`, and more by `open()`."""
 
-    def __init__(self, dsn: str) -> None:
-        """Connect `main`."""
-        self.dsn = dsn
+    def __init__(self, place: str | Callable[[bool], str]) -> None:
+        """Take a DSN, or a function that makes a database: with the queue already, or without."""
+        self._place = place
         self._stack = ExitStack()
-        self.main = self.open()
+
+    @property
+    def dsn(self) -> str:
+        """The connection string."""
+        if callable(self._place):
+            self._place = self._place(False)  # whether it has the queue already
+        return self._place
+
+    @cached_property
+    def main(self) -> Session:
+        """The first session."""
+        return self.open()
 
     def close(self) -> None:
         """Close all sessions."""
@@ -172,8 +190,14 @@ class Database:
 
     def queue(self, name: str = "q", *, consumers: tuple[str, ...] = ("c",), **config: str) -> None:
         """Make a queue that may rotate at any time, with consumers and other settings."""
-        self.main.one("select pgq.create_queue(%s)", name)
-        for parameter, value in {"rotation_period": "1 microsecond", **config}.items():
+        if callable(self._place) and name == "q" and consumers[:1] == ("c",):
+            self._place = self._place(True)  # as above
+            self.main.run(QUEUE_IS_NEW)
+            consumers = consumers[1:]
+        else:
+            self.main.one("select pgq.create_queue(%s)", name)
+            config = {**ROTATES, **config}
+        for parameter, value in config.items():
             self.main.one("select pgq.set_queue_config(%s, %s, %s)", name, parameter, value)
         for consumer in consumers:
             self.main.one("select pgq.register_consumer(%s, %s)", name, consumer)

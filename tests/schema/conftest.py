@@ -7,11 +7,29 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.schema.stages import INSERT, OPEN
+from tests.support.databases import QUEUE_IS_NEW, new_database, queue_template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import psycopg
+
+    from tests.support.servers import Server
+
+
+@pytest.fixture(scope="session")
+def _queue_template(server: Server, template: str) -> Iterator[str]:
+    with queue_template(server, template, "q", "c") as name:
+        yield name
+
+
+@pytest.fixture
+def dsn(request: pytest.FixtureRequest, server: Server, template: str) -> Iterator[str]:
+    """A fresh database with the schema, and with the queue if the test asks for it."""
+    wanted = "queue" in request.fixturenames
+    source = request.getfixturevalue("_queue_template") if wanted else template
+    with new_database(server, source) as name:
+        yield server.dsn(name)
 
 
 @pytest.fixture
@@ -39,8 +57,7 @@ def rows(connection: psycopg.Connection[Any]) -> Callable[..., list[tuple[Any, .
 @pytest.fixture
 def queue(sql: Callable[..., Any]) -> str:
     """A queue with one consumer, "c"."""
-    sql("select pgq.create_queue('q')")
-    sql("select pgq.register_consumer('q', 'c')")
+    sql(QUEUE_IS_NEW)
     return "q"
 
 

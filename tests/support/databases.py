@@ -33,6 +33,30 @@ def template_database(server: Server) -> Iterator[str]:
 
 
 @contextmanager
+def queue_template(
+    server: Server, template: str, queue: str, consumer: str, **config: str
+) -> Iterator[str]:
+    """Make a database with a queue and a consumer, to clone from: half of a test's time is that.
+
+    The tests that clone it run QUEUE_IS_NEW first.
+    """
+    with new_database(server, template) as name:
+        with psycopg.connect(server.dsn(name), autocommit=True) as mine:
+            mine.execute("select pgq.create_queue(%s)", [queue])
+            for parameter, value in config.items():
+                mine.execute("select pgq.set_queue_config(%s, %s, %s)", [queue, parameter, value])
+            mine.execute("select pgq.register_consumer(%s, %s)", [queue, consumer])
+        yield name
+
+
+QUEUE_IS_NEW = """
+    update pgq.tick set tick_time = now();
+    update pgq.position set pos_active = now();
+    update pgq.queue set queue_switch_time = now();
+"""
+
+
+@contextmanager
 def encoded_database(server: Server, encoding: str) -> Iterator[str]:
     """Make a database in another encoding than UTF8 with the schema, yield its DSN, drop it."""
     options = sql.SQL("template template0 locale 'C' encoding {}").format(sql.Literal(encoding))
@@ -55,7 +79,8 @@ def new_database(server: Server, template: str | sql.Composed = "template0") -> 
     name = f"pgqpy_test_{os.getpid()}_{next(_numbers)}"
     with _admin(server) as admin:
         if isinstance(template, str):
-            template = sql.SQL("template {}").format(sql.Identifier(template))
+            copy = sql.SQL("strategy file_copy" if admin.info.server_version >= 150_000 else "")
+            template = sql.SQL("template {} {}").format(sql.Identifier(template), copy)
         admin.execute(sql.SQL("create database {} {}").format(sql.Identifier(name), template))
         try:
             yield name

@@ -14,6 +14,7 @@ from tests.ticker.harness import Daemon
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pgqpy
     from tests.support.processes import PythonProcess
 
 
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
 def start(spawn: Callable[..., PythonProcess]) -> Callable[..., Daemon]:
     """Start a daemon: `start(dsn, other_dsn, PGQPY_RETRY_PERIOD="0.1")`."""
     return lambda *dsns, **env: Daemon(spawn, *dsns, **env)
+
+
+@pytest.fixture
+def queue(client: pgqpy.Client, new_orders: str) -> str:
+    """A queue with one consumer, `billing`."""
+    return new_orders
 
 
 @pytest.fixture

@@ -9,9 +9,11 @@ import socket
 from contextlib import suppress
 
 import pytest
+from click.testing import CliRunner
 
 import pgqpy
 from pgqpy import install
+from pgqpy.cli.app import app
 from pgqpy.ticker import Ticker, run
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.web import address
@@ -40,13 +42,6 @@ SESSIONS = (
     "select count(*) from pg_stat_activity"
     " where application_name = 'pgqpy ticker' and datname = current_database()"
 )
-
-
-@pytest.fixture
-def queue(client):
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    return "orders"
 
 
 @pytest.fixture
@@ -188,23 +183,23 @@ def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start):
     assert "hunter2" not in line
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "bounds"),
-    [
-        ("PGQPY_POLL_INTERVAL", "-1", "must be a number of seconds above 0, and at most 900"),
-        ("PGQPY_MAINT_PERIOD", "1000", "must be a number of seconds above 0, and at most 900"),
-        ("PGQPY_DUE_PERIOD", "soon", "must be a number of seconds above 0, and at most 900"),
-        ("PGQPY_HTTP_PORT", "70000", "must be a whole number from 0 to 65535"),
-        ("PGQPY_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
-        ("PGQPY_DSNS", "password=hunter2", "must be a JSON list of connection strings"),
-        ("PGQPY_DSNS", '"password=hunter2"', "must be a JSON list of connection strings"),
-        ("PGQPY_DSNS", '["dbname=a", 1]', "must be a JSON list of connection strings"),
-    ],
-)
-def test_absurd_setting_is_wrong_usage_and_names_the_bounds(spawn, variable, value, bounds):
-    process = spawn("-m", "pgqpy", "ticker", "run", env={variable: value})
-    assert process.wait() == 2
-    (line,) = process.output().strip().splitlines()
+ABSURD = [
+    ("PGQPY_POLL_INTERVAL", "-1", "must be a number of seconds above 0, and at most 900"),
+    ("PGQPY_MAINT_PERIOD", "1000", "must be a number of seconds above 0, and at most 900"),
+    ("PGQPY_DUE_PERIOD", "soon", "must be a number of seconds above 0, and at most 900"),
+    ("PGQPY_HTTP_PORT", "70000", "must be a whole number from 0 to 65535"),
+    ("PGQPY_LOG_LEVEL", "loud", "must be debug, info, warning or error"),
+    ("PGQPY_DSNS", "password=hunter2", "must be a JSON list of connection strings"),
+    ("PGQPY_DSNS", '"password=hunter2"', "must be a JSON list of connection strings"),
+    ("PGQPY_DSNS", '["dbname=a", 1]', "must be a JSON list of connection strings"),
+]
+
+
+@pytest.mark.parametrize(("variable", "value", "bounds"), ABSURD)
+def test_absurd_setting_is_wrong_usage_and_names_the_bounds(variable, value, bounds):
+    ended = CliRunner().invoke(app, ["ticker", "run"], env={variable: value})
+    assert ended.exit_code == 2
+    (line,) = ended.output.strip().splitlines()
     assert variable in line
     assert bounds in line
     assert "hunter2" not in line

@@ -31,13 +31,6 @@ from pgqpy.ticker.tick import Failure, Ticked
 from tests.support.waiting import eventually
 
 
-@pytest.fixture
-def queue(client):
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    return "orders"
-
-
 def next_batch(client, queue):
     client.tick_queue(queue)
     return client.next_batch(queue, "billing")

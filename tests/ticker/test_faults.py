@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import structlog
 
 import pgqpy
@@ -11,13 +10,6 @@ from pgqpy.ticker import Ticker
 from pgqpy.ticker.settings import TickerSettings
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def queue(client):
-    client.create_queue("orders")
-    client.register_consumer("orders", "billing")
-    return "orders"
 
 
 def ticks(client, queue="orders"):
