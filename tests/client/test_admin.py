@@ -17,15 +17,20 @@ async def test_create_says_whether_it_was_new(either: Any) -> None:
     assert await either.create_queue("orders") == 0
 
 
-@pytest.mark.parametrize("name", ["", "x" * 60, "é" * 30, "or\nders", "\x7f", "or\0ders", "\udc80"])
-async def test_name_that_cannot_be_used_is_refused(either: Any, name: str) -> None:
-    with pytest.raises(InvalidArgument):
-        await either.create_queue(name)
+async def test_name_that_cannot_be_used_is_refused(either: Any, subtests: pytest.Subtests) -> None:
+    for name in ("", "x" * 60, "é" * 30, "or\nders", "\x7f", "or\0ders", "\udc80"):
+        with subtests.test(name=ascii(name)), pytest.raises(InvalidArgument):
+            await either.create_queue(name)
     assert await either.get_queue_info() == []
 
 
-@pytest.mark.parametrize("name", ["x" * 59, "Or Ders", 'a"b', "a.b", "%s", "'; drop", "é" * 29])
-async def test_odd_names_work_all_the_way(either: Any, name: str) -> None:
+async def test_odd_names_work_all_the_way(either: Any, subtests: pytest.Subtests) -> None:
+    for name in ("x" * 59, "Or Ders", 'a"b', "a.b", "%s", "'; drop", "é" * 29):
+        with subtests.test(name=name):
+            await _expect_delivery(either, name)
+
+
+async def _expect_delivery(either: Any, name: str) -> None:
     assert await either.create_queue(name) == 1
     assert await either.register_consumer(name, name) == 1
     await either.insert_event(name, "t", "single")
@@ -59,24 +64,25 @@ async def test_drop_asks_for_force_where_consumers_are(orders: Any) -> None:
         await orders.drop_queue("orders")
 
 
-@pytest.mark.parametrize(
-    ("param", "value", "field", "becomes"),
-    [
-        ("ticker_max_count", 7, "queue_ticker_max_count", 7),
-        ("ticker_max_count", "8", "queue_ticker_max_count", 8),
-        ("ticker_max_lag", timedelta(seconds=1.5), "queue_ticker_max_lag", timedelta(seconds=1.5)),
-        ("ticker_idle_period", "90 s", "queue_ticker_idle_period", timedelta(seconds=90)),
-        ("rotation_period", timedelta(days=2), "queue_rotation_period", timedelta(days=2)),
-        ("ticker_paused", True, "queue_ticker_paused", True),
-        ("external_ticker", "true", "queue_external_ticker", True),
-    ],
-)
+SETTINGS: list[tuple[str, Any, str, Any]] = [
+    ("ticker_max_count", 7, "queue_ticker_max_count", 7),
+    ("ticker_max_count", "8", "queue_ticker_max_count", 8),
+    ("ticker_max_lag", timedelta(seconds=1.5), "queue_ticker_max_lag", timedelta(seconds=1.5)),
+    ("ticker_idle_period", "90 s", "queue_ticker_idle_period", timedelta(seconds=90)),
+    ("rotation_period", timedelta(days=2), "queue_rotation_period", timedelta(days=2)),
+    ("ticker_paused", True, "queue_ticker_paused", True),
+    ("external_ticker", "true", "queue_external_ticker", True),
+]
+
+
 async def test_setting_takes_sql_text_or_the_python_value(
-    orders: Any, param: str, value: Any, field: str, becomes: Any
+    orders: Any, subtests: pytest.Subtests
 ) -> None:
-    assert await orders.set_queue_config("orders", param, value) == 1
-    (info,) = await orders.get_queue_info("orders")
-    assert getattr(info, field) == becomes
+    for param, value, field, becomes in SETTINGS:
+        with subtests.test(param, value=value):
+            assert await orders.set_queue_config("orders", param, value) == 1
+            (info,) = await orders.get_queue_info("orders")
+            assert getattr(info, field) == becomes
 
 
 async def test_unknown_setting_is_refused_by_name(orders: Any) -> None:
@@ -86,10 +92,10 @@ async def test_unknown_setting_is_refused_by_name(orders: Any) -> None:
     assert "colour" in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["many", "", None, "-1 potato"])
-async def test_setting_of_the_wrong_kind_is_refused(orders: Any, value: Any) -> None:
-    with pytest.raises(InvalidArgument):
-        await orders.set_queue_config("orders", "ticker_max_count", value)
+async def test_setting_of_the_wrong_kind_is_refused(orders: Any, subtests: pytest.Subtests) -> None:
+    for value in ("many", "", None, "-1 potato"):
+        with subtests.test(value=value), pytest.raises(InvalidArgument):
+            await orders.set_queue_config("orders", "ticker_max_count", value)
 
 
 async def test_setting_of_an_unknown_queue(orders: Any) -> None:

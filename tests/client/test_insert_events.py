@@ -6,6 +6,7 @@ import asyncio
 import tracemalloc
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -64,13 +65,12 @@ async def test_more_than_a_buffer_arrives_in_order(orders: Any, inserted: Any) -
     assert [row[1] for row in inserted()] == [str(i) for i in range(20_000)]
 
 
-@pytest.mark.parametrize("unusual", ["\t", "\n", "\r", "\\", "\\N", "é", ""])
 @pytest.mark.parametrize("fields", [2, 3, 6])
 async def test_what_copy_would_misread_arrives_as_it_is(
-    orders: Any, inserted: Any, unusual: str, fields: int
+    orders: Any, inserted: Any, fields: int
 ) -> None:
     plain = ["t", "d", "1", "2", "3", "4"][:fields]
-    for place in range(fields):
+    for place, unusual in product(range(fields), ["\t", "\n", "\r", "\\", "\\N", "é", ""]):
         odd = [*plain[:place], f"a{unusual}b", *plain[place + 1 :]]
         events = [tuple(plain), tuple(odd), tuple(plain)]
         assert await orders.insert_events("orders", events) == 3
@@ -84,33 +84,34 @@ async def test_events_of_different_lengths_arrive_side_by_side(orders: Any, inse
     assert inserted() == [event + (None,) * (6 - len(event)) for event in events * 50]
 
 
-@pytest.mark.parametrize(
-    ("bad", "field"),
-    [
-        (("t", "a\0b"), "data"),
-        (("t", "d", "\ud800"), "extra1"),
-        ((7, "d"), "type"),
-        (("t",), None),
-        (("t", "d", 1, 2, 3, 4, 5), None),
-        ({"type": "t"}, "data"),
-        ({"data": "t"}, "type"),
-        ({"type": "t", "data": "d", "extra5": ""}, "extra5"),
-        ("a string", None),
-        (17, None),
-        (None, None),
-        (("t", object()), "data"),
-    ],
-)
+BAD: list[tuple[Any, str | None]] = [
+    (("t", "a\0b"), "data"),
+    (("t", "d", "\ud800"), "extra1"),
+    ((7, "d"), "type"),
+    (("t",), None),
+    (("t", "d", 1, 2, 3, 4, 5), None),
+    ({"type": "t"}, "data"),
+    ({"data": "t"}, "type"),
+    ({"type": "t", "data": "d", "extra5": ""}, "extra5"),
+    ("a string", None),
+    (17, None),
+    (None, None),
+    (("t", object()), "data"),
+]
+
+
 async def test_bad_event_in_the_middle_inserts_nothing_and_is_named(
-    orders: Any, inserted: Any, bad: Any, field: str | None
+    orders: Any, inserted: Any, subtests: pytest.Subtests
 ) -> None:
     many = [("t", "x" * 1000)] * 200  # some were sent before the bad one is met
-    with pytest.raises(InvalidEvent) as caught:
-        await orders.insert_events("orders", [*many, bad, *many])
-    assert caught.value.index == 200
-    assert caught.value.field == field
-    assert str(caught.value).startswith("event 200: ")
-    assert inserted() == []
+    for bad, field in BAD:
+        with subtests.test(bad=bad):
+            with pytest.raises(InvalidEvent) as caught:
+                await orders.insert_events("orders", [*many, bad, *many])
+            assert caught.value.index == 200
+            assert caught.value.field == field
+            assert str(caught.value).startswith("event 200: ")
+            assert inserted() == []
     assert await orders.insert_events("orders", [("t", "d")]) == 1
 
 
@@ -151,10 +152,10 @@ async def test_per_tx_limit_is_not_for_copy(orders: Any) -> None:
     assert await orders.insert_events("orders", [("t", "d")] * 2) == 2
 
 
-@pytest.mark.parametrize("events", ["abc", b"abc", {"type": "t", "data": "d"}, 17, None])
-async def test_one_event_for_many_is_refused(orders: Any, events: Any) -> None:
-    with pytest.raises(InvalidEvent, match="iterable of events"):
-        await orders.insert_events("orders", events)
+async def test_one_event_for_many_is_refused(orders: Any, subtests: pytest.Subtests) -> None:
+    for events in ("abc", b"abc", {"type": "t", "data": "d"}, 17, None):
+        with subtests.test(events=events), pytest.raises(InvalidEvent, match="iterable of events"):
+            await orders.insert_events("orders", events)
 
 
 async def test_async_client_takes_async_iterables(dsn: str) -> None:
@@ -217,12 +218,12 @@ def test_it_takes_its_xid_before_it_learns_the_table(
 
 def test_load_of_any_size_passes_through_a_small_buffer(queue: pgqpy.Client) -> None:
     def events() -> Iterator[Any]:
-        for i in range(50_000):
+        for i in range(15_000):
             yield "t", f"{i:01000d}"
 
     tracemalloc.start()
     try:
-        assert queue.insert_events("orders", events()) == 50_000  # 50 MB
+        assert queue.insert_events("orders", events()) == 15_000  # 15 MB
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -88,18 +88,20 @@ class Hard(BaseException):
     """Of no kind that an application may catch."""
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Hard("x")])
 def test_what_cannot_be_caught_ends_run_with_one_line_and_leaves_the_batch(
-    queue, make, effects, log, transactional, error
+    queue, make, effects, log, transactional, subtests
 ):
-    handler = handler_of({"bad": lambda: error}, transactional)
     _, bad = queue.insert("a", "bad")
-    with pytest.raises(type(error)):
-        make.start(handler, transactional=transactional).join()
-    (told,) = [record for record in log.records if "ends" in record.message]
-    assert f"the handler of event {bad} raised {type(error).__name__}" in told.message
-    assert queue.pending() > 0
-    assert effects() == []
+    for error in (SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Hard("x")):
+        with subtests.test(repr(error)):
+            log.clear()
+            handler = handler_of({"bad": lambda error=error: error}, transactional)
+            with pytest.raises(type(error)):
+                make.start(handler, transactional=transactional).join()
+            (told,) = [record for record in log.records if "ends" in record.message]
+            assert f"the handler of event {bad} raised {type(error).__name__}" in told.message
+            assert queue.pending() > 0
+            assert effects() == []
 
 
 async def test_cancelling_the_task_of_a_consumer_ends_it(queue, dsn):

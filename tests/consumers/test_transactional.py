@@ -181,10 +181,9 @@ def test_stop_rolls_the_batch_back_and_it_is_delivered_again(queue, make, effect
     assert effects() == ["a", "b"]
 
 
-@pytest.mark.parametrize("statement", ["commit", "rollback", "rollback; begin", "commit; begin"])
 @pytest.mark.parametrize("bad_before", [False, True])
 def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
-    queue, make, effects, statement, bad_before
+    queue, make, effects, subtests, bad_before
 ):
     def handler(event):
         if event.data == "bad":
@@ -193,8 +192,9 @@ def test_a_handler_that_ends_the_transaction_by_sql_ends_run(
         yield statement, None
 
     queue.insert(*(["bad"] if bad_before else []), "a", "b")
-    with pytest.raises(TransactionEnded):
-        make.start(handler, transactional=True).join()
+    for statement in ("commit", "rollback", "rollback; begin", "commit; begin"):
+        with subtests.test(statement), pytest.raises(TransactionEnded):
+            make.start(handler, transactional=True).join()
 
 
 @pytest.mark.parametrize("method", ["commit", "rollback"])

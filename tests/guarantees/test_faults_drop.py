@@ -95,20 +95,22 @@ def test_drop_waits_for_the_consumer_in_the_middle_of_a_batch(db: Database) -> N
     assert consumer.finish(batch) == 0
 
 
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda session, batch: session.one("select pgq.batch_retry(%s, 0)", batch),
-        lambda session, batch: session.events(batch),
-        lambda session, batch: session.finish(batch),
-        lambda session, batch: session.insert("late"),
-        lambda session, batch: session.one("select pgq.maint_retry_events()"),
-    ],
-    ids=["retry", "read", "finish", "insert", "maint_retry"],
-)
-def test_drop_waits_for_who_uses_the_queue(
-    db: Database, use: Callable[[Session, int | None], object]
-) -> None:
+USES: dict[str, Callable[[Session, int | None], object]] = {
+    "retry": lambda session, batch: session.one("select pgq.batch_retry(%s, 0)", batch),
+    "read": lambda session, batch: session.events(batch),
+    "finish": lambda session, batch: session.finish(batch),
+    "insert": lambda session, batch: session.insert("late"),
+    "maint_retry": lambda session, batch: session.one("select pgq.maint_retry_events()"),
+}
+
+
+def test_drop_waits_for_who_uses_the_queue(db: Database, subtests: pytest.Subtests) -> None:
+    for name, use in USES.items():
+        with subtests.test(name):
+            _expect_that_drop_waits(db, use)
+
+
+def _expect_that_drop_waits(db: Database, use: Callable[[Session, int | None], object]) -> None:
     db.queue()
     for data in "ab":
         db.main.insert(data)
@@ -127,21 +129,26 @@ def test_drop_waits_for_who_uses_the_queue(
     _expect_nothing_left(db)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "select pgq.insert_event('q', 't', 'd')",
-        "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
-        "select pgq.register_consumer('q', 'new')",
-        "select pgq.maint_rotate_tables_step1('q')",
-        "select pgq.maint_ticks('q')",
-        "select pgq.repair_queue('q')",
-        "select pgq.set_queue_config('q', 'ticker_max_count', '5')",
-        "select pgq.next_batch('q', 'c')",
-        "select pgq.drop_queue('q', true)",
-    ],
-)
-def test_who_waited_for_a_drop_gets_an_error(db: Database, call: str) -> None:
+WAIT_FOR_DROP = [
+    "select pgq.insert_event('q', 't', 'd')",
+    "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
+    "select pgq.register_consumer('q', 'new')",
+    "select pgq.maint_rotate_tables_step1('q')",
+    "select pgq.maint_ticks('q')",
+    "select pgq.repair_queue('q')",
+    "select pgq.set_queue_config('q', 'ticker_max_count', '5')",
+    "select pgq.next_batch('q', 'c')",
+    "select pgq.drop_queue('q', true)",
+]
+
+
+def test_who_waited_for_a_drop_gets_an_error(db: Database, subtests: pytest.Subtests) -> None:
+    for call in WAIT_FOR_DROP:
+        with subtests.test(call=call):
+            _expect_an_error_after_a_drop(db, call)
+
+
+def _expect_an_error_after_a_drop(db: Database, call: str) -> None:
     db.queue(ticker_max_lag="0")
     for _ in range(3):
         db.main.deliver()

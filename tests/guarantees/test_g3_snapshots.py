@@ -31,23 +31,23 @@ def _rotate_until_empty(db: Database) -> None:
 
 
 @pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
-@pytest.mark.parametrize("call", READS.values(), ids=READS.keys())
 def test_batch_that_was_finished_and_rotated_away_is_refused(
-    db: Database, call: str, isolation: str
+    db: Database, subtests: pytest.Subtests, isolation: str
 ) -> None:
     db.queue()
     db.main.insert("a")
     db.main.tick()
     batch = db.main.next()
     (event,) = db.main.events(batch)
-    reader = db.open()
-    reader.begin(isolation)
+    args = {"batch": batch, "id": event.id, "txid": event.txid}
+    readers = {name: db.open() for name in READS}
+    for reader in readers.values():
+        reader.begin(isolation)
     assert db.main.finish(batch) == 1
     _rotate_until_empty(db)
-    with refused("40001"):
-        reader.connection.execute(
-            call.encode(), {"batch": batch, "id": event.id, "txid": event.txid}
-        )
+    for name, reader in readers.items():
+        with subtests.test(name), refused("40001"):
+            reader.connection.execute(READS[name].encode(), args)
 
 
 @pytest.mark.parametrize("isolation", [RC, RR, SERIALIZABLE])

@@ -84,23 +84,17 @@ def test_lost_batch_is_not_finished(db: Database, lose: Callable[[Session, int],
 
 
 @LOST
-@SETTING_ASIDE
-def test_events_of_a_lost_batch_are_not_set_aside(
-    db: Database, lose: Callable[[Session, int], None], call: str
+def test_lost_batch_is_neither_read_nor_are_its_events_set_aside(
+    db: Database, subtests: pytest.Subtests, lose: Callable[[Session, int], None]
 ) -> None:
     batch, event = _open_batch(db)
     lose(db.main, batch)
-    with refused("PQ003"):
-        _set_aside(db.main, call, batch, event)
-    assert _left_over(db.main) == 0
-
-
-@LOST
-def test_lost_batch_cannot_be_read(db: Database, lose: Callable[[Session, int], None]) -> None:
-    batch, _ = _open_batch(db)
-    lose(db.main, batch)
+    for name, call in SET_ASIDE.items():
+        with subtests.test(name), refused("PQ003"):
+            _set_aside(db.main, call, batch, event)
     with refused("PQ003"):
         db.main.events(batch)
+    assert _left_over(db.main) == 0
 
 
 def test_finish_that_waited_for_another_finish_fails(db: Database) -> None:
@@ -153,17 +147,18 @@ def test_finish_with_an_old_snapshot_of_a_finished_batch_fails(
 
 
 @OLD_SNAPSHOTS
-@SETTING_ASIDE
 def test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails(
-    db: Database, isolation: str, call: str
+    db: Database, isolation: str
 ) -> None:
     batch, event = _open_batch(db)
-    loser = db.open()
-    loser.begin(isolation)
+    losers = {name: db.open() for name in SET_ASIDE}
+    for loser in losers.values():
+        loser.begin(isolation)
     assert db.main.finish(batch) == 1
-    with refused("40001"):
-        _set_aside(loser, call, batch, event)
-    loser.rollback()
+    for name, loser in losers.items():
+        with refused("40001"):
+            _set_aside(loser, SET_ASIDE[name], batch, event)
+        loser.rollback()
     assert _left_over(db.main) == 0
 
 
@@ -201,27 +196,24 @@ def test_old_snapshot_from_before_maint_positions_finishes_nothing(
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-@SETTING_ASIDE
-def test_whole_cycle_in_one_transaction_of_any_isolation(
-    db: Database, isolation: str, call: str
-) -> None:
+def test_whole_cycle_in_one_transaction_of_any_isolation(db: Database, isolation: str) -> None:
     db.queue()
-    db.main.insert("a")
-    db.main.tick()
     consumer = db.open()
-    for expected in (1, 0):  # the second time nothing is new
+    for number, call in enumerate(SET_ASIDE.values(), 1):
+        db.main.insert("a")
+        db.main.tick()
         consumer.begin(isolation)
         batch = consumer.next()
-        if expected:
-            assert batch is not None
-            event = consumer.events(batch)[0]
-            assert _set_aside(consumer, call, batch, event) == 1
-            assert _set_aside(consumer, call, batch, event) == 0
-            assert consumer.finish(batch) == 1
-        else:
-            assert batch is None
+        assert batch is not None
+        (event,) = consumer.events(batch)
+        assert _set_aside(consumer, call, batch, event) == 1
+        assert _set_aside(consumer, call, batch, event) == 0
+        assert consumer.finish(batch) == 1
         consumer.commit()
-    assert _left_over(db.main) == 1
+        consumer.begin(isolation)
+        assert consumer.next() is None, "nothing is new"
+        consumer.commit()
+        assert _left_over(db.main) == number
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)

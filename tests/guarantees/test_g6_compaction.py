@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.sessions import RR, SERIALIZABLE, Session, refused
 from tests.support.gates import BLOCKED_SQL, wait_until_blocked
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database, Session
+    from tests.guarantees.sessions import Database
 
 COMPACTIONS = pytest.mark.parametrize("compact", ["compact_positions", "compact_ticks"])
 OLD_SNAPSHOTS = pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
@@ -49,7 +50,7 @@ ONLY_FRESH = {
 }
 
 
-def _story(db: Database) -> None:
+def leave_a_batch_open(db: Database) -> None:
     """Leave a batch open, with four ticks in one second behind it."""
     db.queue()
     db.main.insert("a")
@@ -66,47 +67,61 @@ def _ticks(session: Session) -> list[int]:
 
 
 @COMPACTIONS
-@pytest.mark.parametrize("call", [*ANSWERS, *ONLY_FRESH])
 def test_call_that_waited_for_a_compaction_answers_as_ever(
-    db: Database, compact: str, call: str
+    db: Database, subtests: pytest.Subtests, compact: str
 ) -> None:
-    _story(db)
-    keeper, other = db.open(), db.open()
+    leave_a_batch_open(db)
+    for call in [*ANSWERS, *ONLY_FRESH]:
+        with subtests.test(call=call):
+            answers_after_waiting(db, compact, call)
+
+
+def answers_after_waiting(db: Database, compact: str, call: str) -> None:
+    """Let a call wait for a compaction, compare its answer, and take back what it did."""
     db.main.one("select pgq.compact_ticks()")
     db.main.run("insert into pgq.tick_recent select * from only pgq.tick where tick_id = 5")
     db.main.run("delete from only pgq.tick where tick_id = 5")
-    keeper.begin()
-    assert keeper.one(f"select pgq.{compact}()") is True
-    answer = other.later(call)
-    eventually(lambda: answer.done() or db.main.all(BLOCKED_SQL, other.pid))
-    keeper.commit()
-    assert answer.result(timeout=30) == {**ANSWERS, **ONLY_FRESH}[call]
+    with closing(Session(db.dsn)) as keeper, closing(Session(db.dsn)) as other:
+        keeper.begin()
+        assert keeper.one(f"select pgq.{compact}()") is True
+        other.begin()
+        answer = other.later(call)
+        eventually(lambda: answer.done() or db.main.all(BLOCKED_SQL, other.pid))
+        keeper.commit()
+        assert answer.result(timeout=30) == {**ANSWERS, **ONLY_FRESH}[call]
+        other.rollback()
 
 
 @COMPACTIONS
 @OLD_SNAPSHOTS
-@pytest.mark.parametrize("call", ANSWERS)
 def test_snapshot_from_before_a_compaction_is_told_to_call_again(
-    db: Database, compact: str, isolation: str, call: str
+    db: Database, subtests: pytest.Subtests, compact: str, isolation: str
 ) -> None:
-    _story(db)
+    leave_a_batch_open(db)
+    for call in ANSWERS:
+        with subtests.test(call=call):
+            refused_once(db, compact, isolation, call)
+
+
+def refused_once(db: Database, compact: str, isolation: str, call: str) -> None:
+    """Compact under an old snapshot: its call is refused, and answered in the next transaction."""
     db.main.one("select pgq.compact_ticks()")
-    late = db.open()
-    late.begin(isolation)
-    assert db.main.one(f"select pgq.{compact}()") is True
-    with refused("40001"):
-        late.one(call)
-    late.rollback()
-    late.begin(isolation)
-    assert late.one(call) == ANSWERS[call]
-    late.commit()
+    with closing(Session(db.dsn)) as late:
+        late.begin(isolation)
+        assert db.main.one(f"select pgq.{compact}()") is True
+        with refused("40001"):
+            late.one(call)
+        late.rollback()
+        late.begin(isolation)
+        assert late.one(call) == ANSWERS[call]
+        late.rollback()
 
 
 @OLD_SNAPSHOTS
 def test_batch_that_is_not_open_is_said_not_to_be_after_a_compaction(
     db: Database, isolation: str
 ) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     assert db.main.finish(1) == 1
     db.main.one("select pgq.compact_positions()")
     late = db.open()
@@ -120,7 +135,7 @@ def test_batch_that_is_not_open_is_said_not_to_be_after_a_compaction(
 def test_compaction_is_put_off_while_somebody_works_in_a_transaction(
     db: Database, compact: str
 ) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     worker = db.open()
     worker.begin()
     worker.next()
@@ -134,7 +149,7 @@ def test_compaction_is_put_off_while_somebody_works_in_a_transaction(
 
 @COMPACTIONS
 def test_compaction_that_waited_for_a_worker_keeps_what_it_did(db: Database, compact: str) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     assert db.main.finish(1) == 1
     db.main.run(f"alter function pgq.{compact}() set lock_timeout = '60s'")
     worker, keeper = db.open(), db.open()
@@ -151,7 +166,7 @@ def test_compaction_that_waited_for_a_worker_keeps_what_it_did(db: Database, com
 @COMPACTIONS
 @OLD_SNAPSHOTS
 def test_compaction_needs_read_committed(db: Database, compact: str, isolation: str) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     keeper = db.open()
     keeper.begin(isolation)
     with refused("PQ013"):
@@ -159,7 +174,7 @@ def test_compaction_needs_read_committed(db: Database, compact: str, isolation: 
 
 
 def test_compaction_keeps_every_position(db: Database) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     for name in ("idle", "new"):
         db.main.one("select pgq.register_consumer('q', %s)", name)
     before = db.main.all("select * from pgq.subscription order by 1")
@@ -172,7 +187,7 @@ def test_compaction_keeps_every_position(db: Database) -> None:
 
 
 def test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second(db: Database) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     assert _ticks(db.main) == [1, 2, 3, 4, 5]
     db.main.one("select pgq.compact_ticks()")
     assert _ticks(db.main) == [1, 2, 5]
@@ -183,7 +198,7 @@ def test_compaction_keeps_the_ticks_of_an_open_batch_and_the_last_of_a_second(db
 
 
 def test_tick_that_was_thinned_out_can_not_be_registered_at(db: Database) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     db.main.one("select pgq.compact_ticks()")
     with pytest.raises(Exception, match="tick not found: 4") as failed:
         db.main.one("select pgq.register_consumer_at('q', 'd', 4)")
@@ -193,7 +208,7 @@ def test_tick_that_was_thinned_out_can_not_be_registered_at(db: Database) -> Non
 
 
 def test_ticks_that_come_from_elsewhere_are_all_kept(db: Database) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     db.main.one("select pgq.set_queue_config('q', 'external_ticker', 'true')")
     db.main.one("select pgq.compact_ticks()")
     assert _ticks(db.main) == [1, 2, 3, 4, 5]
@@ -203,7 +218,7 @@ def test_ticks_that_come_from_elsewhere_are_all_kept(db: Database) -> None:
 
 
 def test_rotation_goes_on_from_ticks_that_were_kept(db: Database) -> None:
-    _story(db)
+    leave_a_batch_open(db)
     assert len(db.main.drain()) == 4
     for number in range(6):
         db.main.insert("more")
@@ -268,31 +283,3 @@ WORK = """
       from (select * from pgq.tick order by tick_id desc limit 1) newest
      cross join generate_series(1, 20000) n
 """
-LISTED = """
-    select relname from pg_class
-    where relnamespace = 'pgq'::regnamespace and relkind = 'r' order by oid
-"""
-
-
-@COMPACTIONS
-def test_dump_that_begins_beside_a_compaction_fails(db: Database, compact: str) -> None:
-    _story(db)
-    dump = db.open()
-    dump.begin(RR)
-    listed = [row[0] for row in dump.all(LISTED)]
-    db.main.one(f"select pgq.{compact}()")
-    with refused("42P01"):
-        for table in listed:  # as pg_dump does, by name
-            dump.run(f"lock table pgq.{table} in access share mode")
-    dump.rollback()
-
-
-def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
-    _story(db)
-    dump = db.open()
-    dump.begin(RR)
-    for (table,) in dump.all(LISTED):
-        dump.run(f"lock table pgq.{table} in access share mode")
-    assert db.main.one("select pgq.compact_positions() or pgq.compact_ticks()") is False
-    assert dump.one("select count(*) from pgq.subscription") == 1
-    assert db.main.drain() == ["a", "b", "c", "d"], "nobody else is held up"

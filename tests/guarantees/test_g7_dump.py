@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgqpy.install import install
-from tests.guarantees.sessions import Database
+from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.test_g6_compaction import COMPACTIONS, leave_a_batch_open
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -38,3 +39,33 @@ def test_pg_dump_that_begins_beside_a_compaction_fails(own_server: EmbeddedServe
         with pytest.raises(RuntimeError, match=r'relation "pgq.compaction_0" does not exist'):
             dump.result(timeout=30)
         assert "compaction_1" in own_server.run("pg_dump", "--dbname", db.dsn)
+
+
+LISTED = """
+    select relname from pg_class
+    where relnamespace = 'pgq'::regnamespace and relkind = 'r' order by oid
+"""
+
+
+@COMPACTIONS
+def test_dump_that_begins_beside_a_compaction_fails(db: Database, compact: str) -> None:
+    leave_a_batch_open(db)
+    dump = db.open()
+    dump.begin(RR)
+    listed = [row[0] for row in dump.all(LISTED)]
+    db.main.one(f"select pgq.{compact}()")
+    with refused("42P01"):
+        for table in listed:  # as pg_dump does, by name
+            dump.run(f"lock table pgq.{table} in access share mode")
+    dump.rollback()
+
+
+def test_dump_that_has_its_locks_puts_a_compaction_off(db: Database) -> None:
+    leave_a_batch_open(db)
+    dump = db.open()
+    dump.begin(RR)
+    for (table,) in dump.all(LISTED):
+        dump.run(f"lock table pgq.{table} in access share mode")
+    assert db.main.one("select pgq.compact_positions() or pgq.compact_ticks()") is False
+    assert dump.one("select count(*) from pgq.subscription") == 1
+    assert db.main.drain() == ["a", "b", "c", "d"], "nobody else is held up"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,7 +24,9 @@ from tests.guarantees.sessions import RC, RR
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-with_retry: dict[str, Any] = {"isolation": RR, "call": g5.SET_ASIDE["batch_retry"]}
+set_aside_late = partial(
+    g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, isolation=RR
+)
 MUTATIONS = {
     "truncate whatever was read": Mutation(
         "tick_sees_table",
@@ -112,13 +114,13 @@ MUTATIONS = {
         "lock_batch",
         "and not x_moves",
         "and false",
-        partial(g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, **with_retry),
+        set_aside_late,
     ),
     "set aside without the lock": Mutation(
         "batch_retry",
         "(pgq.lock_batch(i_batch_id, false)).pos_sub is null",
         "not exists (select from pgq.find_batch(i_batch_id))",
-        partial(g5.test_setting_aside_with_an_old_snapshot_of_a_finished_batch_fails, **with_retry),
+        set_aside_late,
     ),
     "tick without the lock": Mutation(
         "insert_tick",

@@ -10,6 +10,7 @@ import pytest
 from tests.guarantees import test_g6_compaction as g6c
 from tests.guarantees import test_g6_no_bloat as g6
 from tests.guarantees import test_g6_retries as g6r
+from tests.guarantees import test_g7_dump as dump
 from tests.guarantees import test_ranges_kept as kept
 from tests.guarantees.mutations import Mutation, expect_failure, held
 from tests.guarantees.sessions import RR
@@ -31,6 +32,16 @@ def looked(check: Callable[[Database], None]) -> Callable[[Database], None]:
 
     def run(db: Database) -> None:
         g6r.look_first(db)
+        check(db)
+
+    return run
+
+
+def with_an_open_batch(check: Callable[[Database], None]) -> Callable[[Database], None]:
+    """Let a check run beside an open batch and the ticks after it."""
+
+    def run(db: Database) -> None:
+        g6c.leave_a_batch_open(db)
         check(db)
 
     return run
@@ -102,28 +113,28 @@ MUTATIONS = {
         "check_snapshot",
         "relfilenode <> pg_relation_filenode(oid)",
         "false",
-        partial(
-            g6c.test_snapshot_from_before_a_compaction_is_told_to_call_again,
-            compact="compact_positions",
-            isolation=RR,
-            call="select pgq.finish_batch(1)",
+        with_an_open_batch(
+            partial(
+                g6c.refused_once,
+                compact="compact_positions",
+                isolation=RR,
+                call="select pgq.finish_batch(1)",
+            )
         ),
     ),
     "look for a tick with the caller's snapshot": Mutation(
         "find_tick_helper",
         "LANGUAGE plpgsql",
         "LANGUAGE plpgsql STABLE",
-        partial(
-            g6c.test_call_that_waited_for_a_compaction_answers_as_ever,
-            compact="compact_ticks",
-            call=g6c.FIND_TICK,
+        with_an_open_batch(
+            partial(g6c.answers_after_waiting, compact="compact_ticks", call=g6c.FIND_TICK)
         ),
     ),
     "let a dump take an emptied table for empty": Mutation(
         "lock_for_compaction",
         "execute format('alter table pgq.%I rename",
         "perform format('alter table pgq.%I rename",
-        partial(g6c.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
+        partial(dump.test_dump_that_begins_beside_a_compaction_fails, compact="compact_positions"),
     ),
     "walk over moved retries each time": Mutation(
         "maint_retry_events",

@@ -28,8 +28,7 @@ dropped: dict[str, Any] = {"call": DROP, "args": ("w",)}
 
 def no_deadlock(first: Any, then: Any) -> partial[None]:
     """Let a queue be dropped between two calls of one who stages."""
-    check = locks.test_drop_of_a_queue_and_who_stages_do_not_wait_for_each_other
-    return partial(check, first=first, then=then, known=True)
+    return partial(locks.drop_beside, first=first, then=then, known=True)
 
 
 MUTATIONS = {

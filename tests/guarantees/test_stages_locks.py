@@ -178,13 +178,22 @@ ORDERS = [*product(CALLS.values(), repeat=2), (_maintain, _maintain)]
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize(("first", "then"), ORDERS)
 def test_drop_of_a_queue_and_who_stages_do_not_wait_for_each_other(
+    db: Database, subtests: pytest.Subtests, known: bool
+) -> None:
+    for first, then in ORDERS:
+        with subtests.test(first=first.__name__, then=then.__name__):
+            drop_beside(db, first, then, known=known)
+
+
+def drop_beside(
     db: Database,
     first: Callable[[Session, int], None],
     then: Callable[[Session, int], None],
+    *,
     known: bool,
 ) -> None:
+    """Drop the queue between two calls of a transaction that stages."""
     db.queue()
     for writer in ("v", "w") if known else ():
         commit_stage(db.main, stage(db.main, "a", writer=writer), writer=writer)

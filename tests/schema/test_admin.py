@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import psycopg
 import pytest
 
@@ -34,21 +36,22 @@ def test_queue_created_after_the_snapshot_is_a_serialization_failure(sql, connec
         other.execute("select pgq.create_queue('q')")
 
 
-@pytest.mark.parametrize("name", [None, "", "a\nb", "a\x7f", "ä" * 30])
-def test_invalid_queue_name_is_refused_and_creates_nothing(sql, name):
-    assert error(sql, "select pgq.create_queue(%s)", name).sqlstate == "PQ009"
+def test_invalid_queue_name_is_refused_and_creates_nothing(sql):
+    for name in (None, "", "a\nb", "a\x7f", "ä" * 30):
+        assert error(sql, "select pgq.create_queue(%s)", name).sqlstate == "PQ009"
     assert sql(OBJECTS) == 0
 
 
-@pytest.mark.parametrize("name", ["'; drop schema pgq; --", 'a"b', "a.b", "%s", "Ä Ö", "q" * 59])
-def test_any_printable_queue_name_works(sql, name):
-    assert sql("select pgq.create_queue(%s)", name) == 1
-    sql("select pgq.register_consumer(%s, %s)", name, name)
-    sql("select pgq.insert_event(%s, 't', 'd')", name)
-    assert sql("select tick_id from pgq.tick_queue(%s)", name) == 2
-    batch = sql("select pgq.next_batch(%s, %s)", name, name)
-    assert sql("select ev_data from pgq.get_batch_events(%s)", batch) == "d"
-    assert sql("select pgq.drop_queue(%s, true)", name) == 1
+def test_any_printable_queue_name_works(sql, subtests):
+    for name in ("'; drop schema pgq; --", 'a"b', "a.b", "%s", "Ä Ö", "q" * 59):
+        with subtests.test(name=name):
+            assert sql("select pgq.create_queue(%s)", name) == 1
+            sql("select pgq.register_consumer(%s, %s)", name, name)
+            sql("select pgq.insert_event(%s, 't', 'd')", name)
+            assert sql("select tick_id from pgq.tick_queue(%s)", name) == 2
+            batch = sql("select pgq.next_batch(%s, %s)", name, name)
+            assert sql("select ev_data from pgq.get_batch_events(%s)", batch) == "d"
+            assert sql("select pgq.drop_queue(%s, true)", name) == 1
 
 
 def test_drop_queue_leaves_nothing_behind(sql):
@@ -71,60 +74,62 @@ def test_drop_of_an_unknown_queue_is_an_error(sql):
     assert error(sql, "select pgq.drop_queue('nope')").sqlstate == "PQ001"
 
 
-@pytest.mark.parametrize(
-    ("param", "value", "column"),
-    [
-        ("ticker_max_count", "7", 7),
-        ("ticker_paused", "true", True),
-        ("external_ticker", "true", True),
-        ("disable_insert", "on", True),
-        ("per_tx_limit", "5", 5),
-        ("per_tx_limit", "", None),
-        ("ntables", "5", 5),
-        ("extra_maint", "{pgq.maint_ticks}", ["pgq.maint_ticks"]),
-    ],
-)
-def test_every_parameter_is_settable(sql, param, value, column):
+SETTABLE = [
+    ("ticker_max_count", "7", 7),
+    ("ticker_paused", "true", True),
+    ("external_ticker", "true", True),
+    ("disable_insert", "on", True),
+    ("per_tx_limit", "5", 5),
+    ("per_tx_limit", "", None),
+    ("ntables", "5", 5),
+    ("extra_maint", "{pgq.maint_ticks}", ["pgq.maint_ticks"]),
+]
+PERIODS = ("ticker_max_lag", "ticker_idle_period", "rotation_period")
+
+
+def test_every_parameter_is_settable(sql, subtests):
     sql("select pgq.create_queue('q')")
-    assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
-    assert sql(f"select queue_{param} from pgq.queue") == column
+    for param, value, column in SETTABLE:
+        with subtests.test(param, value=value):
+            assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
+            assert sql(f"select queue_{param} from pgq.queue") == column
 
 
-@pytest.mark.parametrize("param", ["ticker_max_lag", "ticker_idle_period", "rotation_period"])
-@pytest.mark.parametrize("value", ["7 minutes", "0"])
-def test_every_period_is_settable(sql, param, value):
+def test_every_period_is_settable(sql):
     sql("select pgq.create_queue('q')")
-    assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
-    assert sql(f"select queue_{param} = %s::interval from pgq.queue", value)
+    for param, value in product(PERIODS, ["7 minutes", "0"]):
+        assert sql("select pgq.set_queue_config('q', %s, %s)", param, value) == 1
+        assert sql(f"select queue_{param} = %s::interval from pgq.queue", value)
 
 
-@pytest.mark.parametrize(
-    ("param", "value"),
-    [
-        ("ticker_max_count", "0"),
-        ("ticker_max_count", "x"),
-        ("ticker_max_count", ""),
-        ("ticker_max_lag", "-1 s"),
-        ("ticker_idle_period", "soon"),
-        ("ticker_max_lag", "101 years"),
-        ("ticker_idle_period", "300000 years"),
-        ("rotation_period", "-1 s"),
-        ("rotation_period", "300000 years"),
-        ("per_tx_limit", "-1"),
-        ("ntables", "2"),
-        ("ntables", "65"),
-        ("ntables", "x"),
-        ("ticker_paused", "perhaps"),
-        ("extra_maint", "{no.such_function}"),
-        ("extra_maint", "{"),
-    ],
-)
-def test_invalid_value_is_refused_by_parameter_name(sql, param, value):
+OUT_OF_BOUNDS = [
+    ("ticker_max_count", "0"),
+    ("ticker_max_count", "x"),
+    ("ticker_max_count", ""),
+    ("ticker_max_lag", "-1 s"),
+    ("ticker_idle_period", "soon"),
+    ("ticker_max_lag", "101 years"),
+    ("ticker_idle_period", "300000 years"),
+    ("rotation_period", "-1 s"),
+    ("rotation_period", "300000 years"),
+    ("per_tx_limit", "-1"),
+    ("ntables", "2"),
+    ("ntables", "65"),
+    ("ntables", "x"),
+    ("ticker_paused", "perhaps"),
+    ("extra_maint", "{no.such_function}"),
+    ("extra_maint", "{"),
+]
+
+
+def test_invalid_value_is_refused_by_parameter_name(sql, subtests):
     sql("select pgq.create_queue('q')")
     before = sql("select q::text from pgq.queue q")
-    failure = error(sql, "select pgq.set_queue_config('q', %s, %s)", param, value)
-    assert failure.sqlstate == "PQ009"
-    assert sql("select q::text from pgq.queue q") == before
+    for param, value in OUT_OF_BOUNDS:
+        with subtests.test(param, value=value):
+            failure = error(sql, "select pgq.set_queue_config('q', %s, %s)", param, value)
+            assert failure.sqlstate == "PQ009"
+            assert sql("select q::text from pgq.queue q") == before
 
 
 def test_unknown_parameter_is_refused_by_name(sql):
@@ -150,20 +155,19 @@ def test_grown_queue_writes_and_rotates_over_all_its_tables(sql):
     assert used == {f"pgq.event_1_{number}" for number in range(4)}
 
 
-@pytest.mark.parametrize("sequence", ["pgq.event_1_id_seq", "pgq.event_1_tick_seq"])
-def test_seq_setval_never_moves_back(queue, sql, sequence):
-    assert sql("select pgq.seq_setval(%s, 10)", sequence) == 10
-    assert sql("select pgq.seq_setval(%s, 5)", sequence) == 10
-    assert sql("select pgq.seq_getval(%s)", sequence) == 10
+def test_seq_setval_never_moves_back(queue, sql):
+    for sequence in ("pgq.event_1_id_seq", "pgq.event_1_tick_seq"):
+        assert sql("select pgq.seq_setval(%s, 10)", sequence) == 10
+        assert sql("select pgq.seq_setval(%s, 5)", sequence) == 10
+        assert sql("select pgq.seq_getval(%s)", sequence) == 10
 
 
-@pytest.mark.parametrize(
-    "sequence", ["public.invoices", "pgq.batch_id_seq", "pgq.queue_queue_id_seq", "event_1_id_seq"]
-)
-def test_seq_setval_moves_no_sequence_but_a_queues(queue, sql, sequence):
+def test_seq_setval_moves_no_sequence_but_a_queues(queue, sql):
     sql("create sequence public.invoices")
     sql("set role pgq_admin")
-    assert error(sql, "select pgq.seq_setval(%s, 10)", sequence).sqlstate == "PQ009"
+    ours = ("pgq.batch_id_seq", "pgq.queue_queue_id_seq", "event_1_id_seq")
+    for sequence in ("public.invoices", *ours):
+        assert error(sql, "select pgq.seq_setval(%s, 10)", sequence).sqlstate == "PQ009"
 
 
 def test_quote_fqname_quotes_at_the_first_dot(sql):

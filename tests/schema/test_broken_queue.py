@@ -19,28 +19,29 @@ def external(queue, sql):
     return queue
 
 
-@pytest.mark.parametrize(
-    ("tick", "time", "seq"),
-    [
-        (50, "infinity", 500),
-        (50, "-infinity", 500),
-        (50, "1969-12-31", 500),
-        (50, "294276-01-01", 500),
-        (50, "4713-01-01 BC", 500),
-        (0, NOW, 500),
-        (MOST + 1, NOW, 500),
-        (2**63 - 1, NOW, 500),
-        (50, NOW, -1),
-        (50, NOW, -(2**63)),
-        (50, NOW, MOST + 1),
-        (50, NOW, 2**63 - 1),
-    ],
-)
-def test_external_tick_out_of_range_is_refused_and_changes_nothing(external, sql, tick, time, seq):
-    with pytest.raises(psycopg.Error) as caught:
-        sql(TICK, tick, time, seq)
-    assert caught.value.sqlstate == "PQ009"
-    assert caught.value.diag.message_hint
+OUT_OF_RANGE = [
+    (50, "infinity", 500),
+    (50, "-infinity", 500),
+    (50, "1969-12-31", 500),
+    (50, "294276-01-01", 500),
+    (50, "4713-01-01 BC", 500),
+    (0, NOW, 500),
+    (MOST + 1, NOW, 500),
+    (2**63 - 1, NOW, 500),
+    (50, NOW, -1),
+    (50, NOW, -(2**63)),
+    (50, NOW, MOST + 1),
+    (50, NOW, 2**63 - 1),
+]
+
+
+def test_external_tick_out_of_range_is_refused_and_changes_nothing(external, sql, subtests):
+    for tick, time, seq in OUT_OF_RANGE:
+        with subtests.test(tick=tick, time=time, seq=seq):
+            with pytest.raises(psycopg.Error) as caught:
+                sql(TICK, tick, time, seq)
+            assert caught.value.sqlstate == "PQ009"
+            assert caught.value.diag.message_hint
     assert sql("select count(*) from pgq.tick") == 1
     assert sql("select pgq.seq_getval('pgq.event_1_id_seq')") == 0
 
@@ -81,13 +82,17 @@ BREAKAGES = {
 }
 
 
-@pytest.mark.parametrize("breakage", BREAKAGES.values(), ids=BREAKAGES.keys())
-def test_broken_queue_breaks_no_list_of_all(queue, sql, connection, breakage):
+def test_broken_queue_breaks_no_list_of_all(queue, sql, connection, subtests):
     sql("select pgq.create_queue('other')")
     sql("select pgq.register_consumer('other', 'c')")
     sql("select pgq.insert_event('other', 't', 'd')")
-    client = Client(connection)
-    connection.execute(breakage.encode())
+    for name, breakage in BREAKAGES.items():
+        with subtests.test(name), connection.transaction(force_rollback=True):
+            connection.execute(breakage.encode())
+            _expect_lists(Client(connection), breakage)
+
+
+def _expect_lists(client, breakage):
     broken, other = sorted(client.get_queue_info(), key=lambda each: each.queue_name != "q")
     assert broken.queue_name == "q"
     if breakage in (BREAKAGES["no sequence"], BREAKAGES["no ticks"]):
@@ -108,15 +113,16 @@ NULL_DELAYS = (
 )
 
 
-@pytest.mark.parametrize("call", NULL_DELAYS)
-def test_null_delay_is_refused_without_a_payload(queue, sql, batch, connection, call):
+def test_null_delay_is_refused_without_a_payload(queue, sql, batch, connection, subtests):
     sql("select pgq.insert_event('q', 't', 'secret')")
     opened = batch()
     txid = sql("select ev_txid from pgq.get_batch_events(%s)", opened)
-    with pytest.raises(psycopg.Error) as caught:
-        connection.execute(call, {"batch": opened, "txid": txid})
-    assert caught.value.sqlstate == "PQ009"
-    assert "secret" not in str(caught.value)
+    for call in NULL_DELAYS:
+        with subtests.test(call=call):
+            with pytest.raises(psycopg.Error) as caught:
+                connection.execute(call, {"batch": opened, "txid": txid})
+            assert caught.value.sqlstate == "PQ009"
+            assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

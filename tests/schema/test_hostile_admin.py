@@ -122,47 +122,48 @@ def test_administrators_write_no_table_but_the_settings_of_queues(queue, rows):
     assert {table for table, _ in found} == {"queue"}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "update pgq.queue set queue_ticker_max_lag = '1 second', queue_rotation_period = '1 hour'",
-        "select count(*) from pgq.retry_queue",
-        "select count(*) from pgq.dead_event",
-        "select count(*) from pgq.event_1",
-        "select pgq.set_queue_config('q', 'ntables', '4')",
-        "select pgq.set_queue_config('q', 'per_tx_limit', '')",
-        "select pgq.set_queue_config('q', 'extra_maint', '{}')",
-        "select pgq.grant_perms('q')",
-        "select pgq.tune_storage('q')",
-        "select pgq.repair_queue('q')",
-        "select pgq.seq_setval('pgq.event_1_id_seq', 1000)",
-        "select pgq.insert_event_raw('q', 5, now(), null, 1, 't', 'd', '', '', '', '')",
-        "select pgq.event_retry_raw('q', 'c', now(), null, now(), 1, 't', 'd', '', '', '', '')",
-        "select pgq.maint_rotate_tables_step1('q')",
-        "select pgq.upgrade_schema()",
-        "select pgq.create_queue('r'), pgq.drop_queue('q', true)",
-    ],
-)
-def test_a_login_with_nothing_but_pgq_admin_does_its_work(admin, statement):
-    admin.execute(statement)
+WORK = [
+    "update pgq.queue set queue_ticker_max_lag = '1 second', queue_rotation_period = '1 hour'",
+    "select count(*) from pgq.retry_queue",
+    "select count(*) from pgq.dead_event",
+    "select count(*) from pgq.event_1",
+    "select pgq.set_queue_config('q', 'ntables', '4')",
+    "select pgq.set_queue_config('q', 'per_tx_limit', '')",
+    "select pgq.set_queue_config('q', 'extra_maint', '{}')",
+    "select pgq.grant_perms('q')",
+    "select pgq.tune_storage('q')",
+    "select pgq.repair_queue('q')",
+    "select pgq.seq_setval('pgq.event_1_id_seq', 1000)",
+    "select pgq.insert_event_raw('q', 5, now(), null, 1, 't', 'd', '', '', '', '')",
+    "select pgq.event_retry_raw('q', 'c', now(), null, now(), 1, 't', 'd', '', '', '', '')",
+    "select pgq.maint_rotate_tables_step1('q')",
+    "select pgq.upgrade_schema()",
+    "select pgq.create_queue('r'), pgq.drop_queue('q', true)",
+]
 
 
-@pytest.mark.parametrize("column", NAMES)
-def test_the_names_of_a_queues_tables_cannot_be_set_by_anybody(queue, sql, column):
-    with pytest.raises(psycopg.errors.GeneratedAlways):
-        sql(f"update pgq.queue set {column} = 'public.precious'")
+def test_a_login_with_nothing_but_pgq_admin_does_its_work(admin, subtests):
+    for statement in WORK:
+        with subtests.test(statement):
+            admin.execute(statement)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["public.mine", "pg_catalog.pg_read_file", "pgq.insert_event", "public.nobodys", "public.more"],
-)
-def test_maintenance_runs_no_function_of_an_administrator_or_an_extension(admin, sql, name):
+def test_the_names_of_a_queues_tables_cannot_be_set_by_anybody(queue, sql):
+    for column in NAMES:
+        with pytest.raises(psycopg.errors.GeneratedAlways):
+            sql(f"update pgq.queue set {column} = 'public.precious'")
+
+
+def test_maintenance_runs_no_function_of_an_administrator_or_an_extension(admin, sql, subtests):
     admin.execute("create function public.mine(text) returns int language sql return 0")
     sql("create procedure public.more(text) language sql as ''")
-    with pytest.raises(psycopg.Error) as caught:
-        admin.execute("select pgq.set_queue_config('q', 'extra_maint', %s)", [f"{{{name}}}"])
-    assert caught.value.sqlstate == "PQ009"
+    set_it = "select pgq.set_queue_config('q', 'extra_maint', %s)"
+    functions = ("pg_catalog.pg_read_file", "pgq.insert_event")
+    for name in ("public.mine", "public.nobodys", "public.more", *functions):
+        with subtests.test(name):
+            with pytest.raises(psycopg.Error) as caught:
+                admin.execute(set_it, [f"{{{name}}}"])
+            assert caught.value.sqlstate == "PQ009"
 
 
 def test_maintenance_leaves_out_a_function_that_the_schemas_owner_could_replace(admin, sql):

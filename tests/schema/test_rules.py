@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 import psycopg
 import pytest
@@ -135,76 +135,75 @@ def test_every_table_has_a_file_of_its_name(rows):
     assert {name for (name,) in found} == {path.stem for path in SCHEMA.glob("tables/*.sql")}
 
 
-@pytest.mark.parametrize(
-    ("role", "statement", "allowed"),
-    [
-        ("pgq_writer", "select pgq.insert_event('q', 't', 'd')", True),
-        ("pgq_writer", "select pgq.insert_events('q', '{t}', '{d}')", True),
-        (
-            "pgq_writer",
-            "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')",
-            True,
-        ),
-        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_txid) values (now(), 1)", False),
-        ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_owner) values (now(), 1)", False),
-        ("pgq_writer", "select ev_data from pgq.event_1", False),
-        ("pgq_writer", "select pgq.next_batch('q', 'c')", False),
-        ("pgq_writer", "select pgq.drop_queue('q')", False),
-        ("pgq_reader", "select pgq.next_batch('q', 'c')", True),
-        ("pgq_reader", "select pgq.register_consumer('q', 'd')", True),
-        ("pgq_reader", "select ev_data from pgq.event_1", True),
-        ("pgq_reader", "select pgq.insert_event('q', 't', 'd')", False),
-        (
-            "pgq_reader",
-            "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')",
-            False,
-        ),
-        ("pgq_reader", "select * from pgq.retry_queue", False),
-        ("pgq_reader", "select * from pgq.dead_event", False),
-        ("pgq_reader", "select pgq.tick_queue('q')", False),
-        ("pgq_reader", "select pgq.tick_event_sql('q', 1, 1)", True),
-        ("pgq_reader", "select pgq.get_tick_events('q', 1, 1)", True),
-        ("pgq_reader", "select pgq.advance_subscription('q', 'c', 1, 1)", True),
-        ("pgq_reader", "select pgq.get_tick_stages('q', 1, 1)", True),
-        ("pgq_reader", "select pgq.tick_event_sql('q', 1, 1, '{}')", True),
-        ("pgq_writer", "select pgq.get_tick_stages('q', 1, 1)", False),
-        ("pgq_reader", "select pgq.find_range('q', 1, 1)", False),
-        ("pgq_writer", "select pgq.get_tick_events('q', 1, 1)", False),
-        ("pgq_writer", "select pgq.get_tick_info('q')", True),
-        ("pgq_writer", "select pgq.pin_range('q', 'c', 1, 2)", False),
-        ("pgq_ticker", "select pgq.tick_queue('q')", True),
-        ("pgq_ticker", "select pgq.ticker()", True),
-        ("pgq_ticker", "select pgq.maint_retry_events()", True),
-        ("pgq_ticker", "select pgq.maint_rotate_tables_step1('q')", True),
-        ("pgq_ticker", "select * from pgq.maint_operations()", True),
-        ("pgq_ticker", "select pgq.insert_event('q', 't', 'd')", False),
-        ("pgq_ticker", "select pgq.next_batch('q', 'c')", False),
-        ("pgq_ticker", "select ev_data from pgq.event_1", False),
-        ("pgq_ticker", "select pgq.create_queue('r')", False),
-        ("pgq_ticker", "update pgq.queue set queue_cur_table = 0", False),
-        ("pgq_admin", "select pgq.create_queue('r')", True),
-        ("pgq_admin", "select pgq.drop_queue('q', true)", True),
-        ("pgq_admin", "select pgq.insert_event('q', 't', 'd')", True),
-        ("pgq_admin", "select pgq.next_batch('q', 'c')", True),
-        ("pgq_admin", "update pgq.queue set queue_ticker_paused = true", True),
-        ("pgq_admin", "update pgq.queue set queue_extra_maint = null", False),
-        ("pgq_admin", "update pgq.queue set queue_cur_table = 0", False),
-        ("pgq_admin", "delete from pgq.tick", False),
-        ("pgq_admin", "select * from pgq.retry_queue", True),
-        (
-            "pgq_admin",
-            "select pgq.insert_row(1, 1, now(), 1, 1, 't', 'd', '', '', '', '')",
-            False,
-        ),
-    ],
-)
-def test_each_role_can_do_its_part_and_no_more(queue, sql, role, statement, allowed):
-    sql(f"set role {role}")
-    if allowed:
-        sql(statement)
-        return
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
-        sql(statement)
+RIGHTS = [
+    ("pgq_writer", "select pgq.insert_event('q', 't', 'd')", True),
+    ("pgq_writer", "select pgq.insert_events('q', '{t}', '{d}')", True),
+    (
+        "pgq_writer",
+        "insert into pgq.event_1_0 (ev_time, ev_type, ev_data) values (now(), 't', 'd')",
+        True,
+    ),
+    ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_txid) values (now(), 1)", False),
+    ("pgq_writer", "insert into pgq.event_1_0 (ev_time, ev_owner) values (now(), 1)", False),
+    ("pgq_writer", "select ev_data from pgq.event_1", False),
+    ("pgq_writer", "select pgq.next_batch('q', 'c')", False),
+    ("pgq_writer", "select pgq.drop_queue('q')", False),
+    ("pgq_reader", "select pgq.next_batch('q', 'c')", True),
+    ("pgq_reader", "select pgq.register_consumer('q', 'd')", True),
+    ("pgq_reader", "select ev_data from pgq.event_1", True),
+    ("pgq_reader", "select pgq.insert_event('q', 't', 'd')", False),
+    (
+        "pgq_reader",
+        "select pgq.insert_event_raw('q', 1, now(), 1, 1, 't', 'd', '', '', '', '')",
+        False,
+    ),
+    ("pgq_reader", "select * from pgq.retry_queue", False),
+    ("pgq_reader", "select * from pgq.dead_event", False),
+    ("pgq_reader", "select pgq.tick_queue('q')", False),
+    ("pgq_reader", "select pgq.tick_event_sql('q', 1, 1)", True),
+    ("pgq_reader", "select pgq.get_tick_events('q', 1, 1)", True),
+    ("pgq_reader", "select pgq.advance_subscription('q', 'c', 1, 1)", True),
+    ("pgq_reader", "select pgq.get_tick_stages('q', 1, 1)", True),
+    ("pgq_reader", "select pgq.tick_event_sql('q', 1, 1, '{}')", True),
+    ("pgq_writer", "select pgq.get_tick_stages('q', 1, 1)", False),
+    ("pgq_reader", "select pgq.find_range('q', 1, 1)", False),
+    ("pgq_writer", "select pgq.get_tick_events('q', 1, 1)", False),
+    ("pgq_writer", "select pgq.get_tick_info('q')", True),
+    ("pgq_writer", "select pgq.pin_range('q', 'c', 1, 2)", False),
+    ("pgq_ticker", "select pgq.tick_queue('q')", True),
+    ("pgq_ticker", "select pgq.ticker()", True),
+    ("pgq_ticker", "select pgq.maint_retry_events()", True),
+    ("pgq_ticker", "select pgq.maint_rotate_tables_step1('q')", True),
+    ("pgq_ticker", "select * from pgq.maint_operations()", True),
+    ("pgq_ticker", "select pgq.insert_event('q', 't', 'd')", False),
+    ("pgq_ticker", "select pgq.next_batch('q', 'c')", False),
+    ("pgq_ticker", "select ev_data from pgq.event_1", False),
+    ("pgq_ticker", "select pgq.create_queue('r')", False),
+    ("pgq_ticker", "update pgq.queue set queue_cur_table = 0", False),
+    ("pgq_admin", "select pgq.create_queue('r')", True),
+    ("pgq_admin", "select pgq.drop_queue('q', true)", True),
+    ("pgq_admin", "select pgq.insert_event('q', 't', 'd')", True),
+    ("pgq_admin", "select pgq.next_batch('q', 'c')", True),
+    ("pgq_admin", "update pgq.queue set queue_ticker_paused = true", True),
+    ("pgq_admin", "update pgq.queue set queue_extra_maint = null", False),
+    ("pgq_admin", "update pgq.queue set queue_cur_table = 0", False),
+    ("pgq_admin", "delete from pgq.tick", False),
+    ("pgq_admin", "select * from pgq.retry_queue", True),
+    (
+        "pgq_admin",
+        "select pgq.insert_row(1, 1, now(), 1, 1, 't', 'd', '', '', '', '')",
+        False,
+    ),
+]
+
+
+def test_each_role_can_do_its_part_and_no_more(queue, connection, sql, subtests):
+    for role, statement, allowed in RIGHTS:
+        may = nullcontext() if allowed else pytest.raises(psycopg.errors.InsufficientPrivilege)
+        with subtests.test(role, statement=statement), connection.transaction(force_rollback=True):
+            sql(f"set local role {role}")
+            with may:
+                sql(statement)
 
 
 def test_a_stranger_sees_queues_and_no_payloads(queue, sql):

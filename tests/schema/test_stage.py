@@ -126,22 +126,22 @@ def test_dropping_a_queue_deletes_its_ledger_and_stages(stage, sql, rows):
     assert sql(OPEN, "w", 1) is not None, "a new queue, a new ledger"
 
 
-@pytest.mark.parametrize(
-    ("statement", "code"),
-    [
-        ("select pgq.open_stage('nope', 'w', 1)", "PQ001"),
-        ("select pgq.open_stage(null, 'w', 1)", "PQ009"),
-        ("select pgq.open_stage('q', null, 1)", "PQ009"),
-        ("select pgq.open_stage('q', '', 1)", "PQ009"),
-        ("select pgq.open_stage('q', repeat('x', 201), 1)", "PQ009"),
-        ("select pgq.commit_stage('nope', 'w', 1, '{}', 0)", "PQ001"),
-        ("select pgq.commit_stage('q', 'w', 1, null, 0)", "PQ009"),
-        ("select pgq.commit_stage('q', 'w', 1, '{}', null)", "PQ009"),
-        ("select pgq.commit_stage('q', null, 1, '{}', 0)", "PQ009"),
-    ],
-)
-def test_wrong_arguments_are_refused(queue, sql, statement, code):
-    assert state(sql, statement) == code
+WRONG = [
+    ("select pgq.open_stage('nope', 'w', 1)", "PQ001"),
+    ("select pgq.open_stage(null, 'w', 1)", "PQ009"),
+    ("select pgq.open_stage('q', null, 1)", "PQ009"),
+    ("select pgq.open_stage('q', '', 1)", "PQ009"),
+    ("select pgq.open_stage('q', repeat('x', 201), 1)", "PQ009"),
+    ("select pgq.commit_stage('nope', 'w', 1, '{}', 0)", "PQ001"),
+    ("select pgq.commit_stage('q', 'w', 1, null, 0)", "PQ009"),
+    ("select pgq.commit_stage('q', 'w', 1, '{}', null)", "PQ009"),
+    ("select pgq.commit_stage('q', null, 1, '{}', 0)", "PQ009"),
+]
+
+
+def test_wrong_arguments_are_refused(queue, sql):
+    for statement, code in WRONG:
+        assert state(sql, statement) == code, statement
 
 
 def test_pgq_writer_stages_and_commits_and_reads_no_events(queue, connection, sql):

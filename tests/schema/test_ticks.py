@@ -48,23 +48,24 @@ def test_tick_info_lists_the_ticks_with_times_and_counts(ticks, sql, rows):
     assert [(tick, time, snapshot) for tick, time, snapshot, *_ in found] == there
 
 
-@pytest.mark.parametrize(
-    ("limits", "expected"),
-    [
-        ((None, None), [1, 2, 3, 4, 5, 6]),
-        ((3, None), [3, 4, 5, 6]),
-        ((None, 2), [1, 2]),
-        ((2, 4), [2, 3, 4]),
-        ((4, 4), [4]),
-        ((5, 2), []),
-        ((7, None), []),
-        ((-(2**63), 2**63 - 1), [1, 2, 3, 4, 5, 6]),
-    ],
-)
-def test_tick_info_keeps_to_its_limits(ticks, rows, limits, expected):
-    found = rows("select tick_id, events from pgq.get_tick_info('q', %s, %s)", *limits)
-    assert [tick for tick, _ in found] == expected
-    assert [count for _, count in found] == [None, 1, 1, 1, 1, 1][: len(expected)]
+LIMITS = [
+    ((None, None), [1, 2, 3, 4, 5, 6]),
+    ((3, None), [3, 4, 5, 6]),
+    ((None, 2), [1, 2]),
+    ((2, 4), [2, 3, 4]),
+    ((4, 4), [4]),
+    ((5, 2), []),
+    ((7, None), []),
+    ((-(2**63), 2**63 - 1), [1, 2, 3, 4, 5, 6]),
+]
+
+
+def test_tick_info_keeps_to_its_limits(ticks, rows, subtests):
+    for limits, expected in LIMITS:
+        with subtests.test(limits=limits):
+            found = rows("select tick_id, events from pgq.get_tick_info('q', %s, %s)", *limits)
+            assert [tick for tick, _ in found] == expected
+            assert [count for _, count in found] == [None, 1, 1, 1, 1, 1][: len(expected)]
 
 
 def test_tick_info_leaves_out_what_rotation_has_passed(ticks, sql, rows):
@@ -78,14 +79,20 @@ def test_tick_info_of_an_unknown_queue_is_an_error(queue, sql):
     assert state(sql, "select * from pgq.get_tick_info(null)") == "PQ001"
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [(1, 6, "12345"), (1, 2, "1"), (2, 4, "23"), (5, 6, "5"), (3, 3, ""), (1, 1, ""), (6, 6, "")],
-)
-def test_range_holds_the_events_after_its_first_tick_up_to_its_last(
-    ticks, rows, first, last, expected
-):
-    assert "".join(data for (data,) in rows(EVENTS, first, last)) == expected
+RANGES = {
+    (1, 6): "12345",
+    (1, 2): "1",
+    (2, 4): "23",
+    (5, 6): "5",
+    (3, 3): "",
+    (1, 1): "",
+    (6, 6): "",
+}
+
+
+def test_range_holds_the_events_after_its_first_tick_up_to_its_last(ticks, rows):
+    found = {ends: "".join(data for (data,) in rows(EVENTS, *ends)) for ends in RANGES}
+    assert found == RANGES
 
 
 def test_range_has_the_columns_of_a_batch(ticks, sql, rows):
@@ -128,14 +135,15 @@ def test_error_of_an_unreadable_range_has_the_reason(ticks, sql, function):
 
 
 @pytest.mark.parametrize("function", ["tick_event_sql", "get_tick_events"])
-@pytest.mark.parametrize(("first", "last"), [(3, 6), (1, 2), (3, 3), (-5, 6), (2, 99)])
-def test_error_of_an_expired_range_has_the_ticks_that_are_left(ticks, sql, function, first, last):
+def test_error_of_an_expired_range_has_the_ticks_that_are_left(ticks, sql, subtests, function):
     sql("update pgq.queue set queue_low_tick = 4")
     call = f"select pgq.{function}('q', %s::bigint, %s::bigint)"
-    code, text, detail, hint = refusal(sql, call, first, last)
-    assert (code, text) == ("PQ016", f"events after tick {first} were rotated away")
-    assert detail == f"queue q, tick_id={first}, first_tick=4, last_tick=6"
-    assert hint == "ticks 4 to 6 are left"
+    for first, last in ((3, 6), (1, 2), (3, 3), (-5, 6), (2, 99)):
+        with subtests.test(first=first, last=last):
+            code, text, detail, hint = refusal(sql, call, first, last)
+            assert (code, text) == ("PQ016", f"events after tick {first} were rotated away")
+            assert detail == f"queue q, tick_id={first}, first_tick=4, last_tick=6"
+            assert hint == "ticks 4 to 6 are left"
 
 
 def test_first_tick_that_is_left_can_be_read_from(ticks, sql, rows):
