@@ -28,20 +28,24 @@ class Cause(NamedTuple):
     message: str
 
     @property
-    def is_connection_loss(self) -> bool:
-        """Whether the connection to PostgreSQL was lost, so that a retry may succeed."""
-        return _is(self.name, *CONNECTION_ERRORS)
+    def kind(self) -> type[BaseException]:
+        """The class with this name; Exception if there is none."""
+        module, _, name = self.name.rpartition(".")
+        try:
+            found = getattr(import_module(module or "builtins"), name)
+        except (ImportError, AttributeError):
+            return Exception
+        return found if isinstance(found, type) else Exception
 
     @property
-    def known(self) -> bool:
-        """Whether it is an error of pgqpy or a lost connection."""
-        return _is(self.name, PgqError, *CONNECTION_ERRORS)
+    def is_connection_loss(self) -> bool:
+        """Whether the connection to PostgreSQL was lost, so that a retry may succeed."""
+        return issubclass(self.kind, CONNECTION_ERRORS)
 
     def error(self) -> PgqError:
         """Return it as an instance of its own class if that is pgqpy's, else as PipelineFailed."""
-        kind = _find(self.name)
-        if kind is not None and issubclass(kind, PgqError):
-            return kind(self.message)
+        if issubclass(self.kind, PgqError):
+            return self.kind(self.message)
         return PipelineFailed(f"{self.name.rpartition('.')[2]}: {self.message}".lstrip(": "))
 
 
@@ -52,27 +56,8 @@ def find_cause(text: str) -> Cause:
     """
     first, *tracebacks = text.split(TRACEBACK)
     ends = [found for traceback in tracebacks if (found := RAISED.search(traceback))]
-    raised = [_cause(found) for found in ends or JAVA.finditer(text)]
-    known = [cause for cause in raised if cause.known]
+    raised = [Cause(found[1], SQLSTATE.sub("", found[2])) for found in ends or JAVA.finditer(text)]
+    known = [cause for cause in raised if issubclass(cause.kind, (PgqError, *CONNECTION_ERRORS))]
     if raised:
         return known[-1] if known else raised[-1]
     return Cause("", SQLSTATE.sub("", first.strip().partition("\n")[0]))
-
-
-def _cause(found: re.Match[str]) -> Cause:
-    return Cause(found[1], SQLSTATE.sub("", found[2]))
-
-
-def _is(name: str, *kinds: type[BaseException]) -> bool:
-    kind = _find(name)
-    return kind is not None and issubclass(kind, kinds)
-
-
-def _find(name: str) -> type[BaseException] | None:
-    """Return the class with this full name; None if there is none."""
-    module, _, kind = name.rpartition(".")
-    try:
-        found = getattr(import_module(module or "builtins"), kind)
-    except (ImportError, AttributeError):
-        return None
-    return found if isinstance(found, type) else None

@@ -38,7 +38,12 @@ def read_schema(ddl: str) -> StructType:
         raise _refused(str(exc).partition(" SQLSTATE")[0].partition("] ")[2] or str(exc)) from exc
     if not isinstance(schema, StructType) or not schema.fields:
         raise _refused("name each column and its type: 'branch INT, amount DECIMAL(10,2)'")
-    _check_names([name.lower() for name in schema.names])
+    names = [name.lower() for name in schema.names]
+    for name in names:
+        if names.count(name) > 1:
+            raise _refused(f"column {name} appears twice")
+        if name in RESERVED:
+            raise _refused(f"column {name} is the pipeline's own: choose another name")
     return schema
 
 
@@ -99,14 +104,6 @@ def _problem(field: StructField) -> Column:
     kind = field.dataType.simpleString().upper()
     wrong = F.when(unread & text.isNotNull(), f"{field.name} is not {kind}")
     return wrong if field.nullable else wrong.when(unread, f"{field.name} is missing")
-
-
-def _check_names(names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise _refused(f"column {name} appears twice")
-        if name in RESERVED:
-            raise _refused(f"column {name} is the pipeline's own: choose another name")
 
 
 def _refused(why: str) -> InvalidArgument:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy import Client
-    from pgqpy.pipeline.writer import MicroBatchCounts
 
 LINE_INTERVAL = 1.0  # seconds; the least time between two lines
 AGE = """
@@ -58,16 +57,17 @@ class QueueMonitor:
         return self._client
 
 
-class Totals(NamedTuple):
-    """The events, bad events and seconds of several micro-batches."""
+class Counts(NamedTuple):
+    """The events, bad events and seconds of one or more micro-batches."""
 
     events: int = 0
     bad: int = 0
     seconds: float = 0.0
 
-    def plus(self, events: int, bad: int, seconds: float) -> Totals:
-        """Return the totals with one more micro-batch."""
-        return Totals(self.events + events, self.bad + bad, self.seconds + seconds)
+    def plus(self, other: Counts) -> Counts:
+        """Return the sums."""
+        events, bad, seconds = other
+        return Counts(self.events + events, self.bad + bad, self.seconds + seconds)
 
 
 class Progress:
@@ -77,13 +77,13 @@ class Progress:
         self._monitor = monitor
         self._say = say
         self._last_line = time.monotonic()
-        self._since = Totals()  # of the micro-batches since the last line
-        self._all = Totals()
+        self._since = Counts()  # of the micro-batches since the last line
+        self._all = Counts()
         self.tick: int | None = None
 
-    def add(self, counts: MicroBatchCounts, seconds: float) -> None:
+    def add(self, counts: Counts) -> None:
         """Add a micro-batch. Spark calls this in a thread of its own."""
-        self._since = self._since.plus(counts.events, counts.bad, seconds)
+        self._since = self._since.plus(counts)
 
     def report(self, last: Any, *, at_once: bool = False) -> None:
         """Say how far the query is if it has advanced, at most once a second unless `at_once`."""
@@ -99,8 +99,8 @@ class Progress:
         self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
 
     def _write_line(self, tick: int, now: float) -> None:
-        since, self._since = self._since, Totals()
-        self._all = self._all.plus(*since)
+        since, self._since = self._since, Counts()
+        self._all = self._all.plus(since)
         self.tick, self._last_line = tick, now
         if not since.events:  # an idle queue has ticks too
             return

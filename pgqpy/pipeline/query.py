@@ -10,7 +10,7 @@ import tempfile
 import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL = 0.2  # seconds between checks of the query
 MAX_DELAY = 30.0  # seconds between two attempts to connect
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "spark.sql.session.timeZone": "UTC",  # ev_date is the same wherever the pipeline runs
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # other readers expect it
     "spark.ui.showConsoleProgress": "false",
@@ -164,9 +164,7 @@ def _session(options: PipelineOptions) -> Iterator[SparkSession]:
     No setting may contain a secret: PySpark passes every setting to Java as an argument.
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark's own files configure it
-    builder = SparkSession.builder.appName(f"pgqpy pipeline {options.queue}")
-    for name, value in SETTINGS.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName(f"pgqpy pipeline {options.queue}").config(map=SETTINGS)
     if options.master:
         builder = builder.master(options.master)
     if not submitted:

@@ -10,18 +10,19 @@ It also cannot write good and bad records in one query.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
 from pgqpy.errors import PgqError
 from pgqpy.pipeline.parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
+from pgqpy.pipeline.progress import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
     from pgqpy.pipeline.options import PipelineOptions
@@ -35,13 +36,6 @@ class MicroBatchFailed(PgqError):
     """A micro-batch could not be written."""
 
 
-class MicroBatchCounts(NamedTuple):
-    """The numbers of events and of bad events in a micro-batch."""
-
-    events: int
-    bad: int = 0
-
-
 class MicroBatchWriter:
     """The function for foreachBatch. `error` is the error of the last failed micro-batch."""
 
@@ -49,9 +43,9 @@ class MicroBatchWriter:
         self,
         options: PipelineOptions,
         schema: StructType | None,
-        wrote: Callable[[MicroBatchCounts, float], None],
+        wrote: Callable[[Counts], None],
     ) -> None:
-        """Call `wrote` after each micro-batch with its counts and its duration in seconds."""
+        """Call `wrote` after each micro-batch."""
         self._options = options
         self._schema = schema
         self._wrote = wrote
@@ -62,45 +56,40 @@ class MicroBatchWriter:
         try:
             began = time.monotonic()
             counts = self._write(events, batch_id)
-            self._wrote(counts, time.monotonic() - began)
+            self._wrote(counts._replace(seconds=time.monotonic() - began))
         except Exception as exc:  # noqa: BLE001  # any error, kept for the caller
             # Spark searches the raised text with a recursive regular expression. A long stack trace
             # overflows its stack, and the query ends without a reason.
             self.error = exc
             raise MicroBatchFailed from None
 
-    def _write(self, events: DataFrame, batch_id: int) -> MicroBatchCounts:
+    def _write(self, events: DataFrame, batch_id: int) -> Counts:
         if self._options.types:
             events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
-        self._clear(events.sparkSession, place)
+        # Files of an attempt that was killed. This one may write no file there, if the schema or
+        # the types have changed since.
+        for root in filter(None, (self._options.to, self._options.bad_path)):
+            _remove(events.sparkSession, _folder(root, place))
         if events.isEmpty():  # an idle queue has ticks too, and needs no folder
-            return MicroBatchCounts(0)
+            return Counts(0)
         if self._schema is None:
             return self._save_all(events, place)
         return self._save_parsed(parse(events, self._schema), self._schema, place)
 
-    def _clear(self, spark: SparkSession, place: str) -> None:
-        """Remove the files of an attempt that was killed.
-
-        This attempt may write no file there, if the schema or the types have changed since.
-        """
-        for root in filter(None, (self._options.to, self._options.bad_path)):
-            _remove(spark, _folder(root, place))
-
-    def _save_all(self, events: DataFrame, place: str) -> MicroBatchCounts:
+    def _save_all(self, events: DataFrame, place: str) -> Counts:
         seen = Observation()
         columns = ("ev_id", "ev_time", "ev_type", "ev_data", *EXTRAS)
         counted = events.select(*columns).observe(seen, F.count(F.lit(1)).alias("events"))
         self._save(counted, self._options.to, place)
-        return MicroBatchCounts(seen.get["events"])
+        return Counts(seen.get["events"])
 
-    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> MicroBatchCounts:
+    def _save_parsed(self, parsed: DataFrame, schema: StructType, place: str) -> Counts:
         seen = Observation()
         events, bad = F.count(F.lit(1)), F.count_if(~F.col("good"))
         counted = parsed.observe(seen, events.alias("events"), bad.alias("bad"))
         self._save(good_records(counted), self._options.to, place)
-        counts = MicroBatchCounts(seen.get["events"], seen.get["bad"])
+        counts = Counts(seen.get["events"], seen.get["bad"])
         if counts.bad:  # reads the events again, which is cheaper than caching every batch
             self._save(bad_records(parsed, schema), self._options.bad_path, place)
         return counts

@@ -31,34 +31,35 @@ FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
 SCHEMA_VERSION = 1  # the first with all functions that this package calls
 
 
-def with_retries(
-    action: Callable[[], T], lost: tuple[type[Exception], ...], database: Database
-) -> T:
-    """Return the result of `action`, repeated for `RETRY_TIMEOUT` seconds if it cannot connect.
+def connect(database: Database, queue: str) -> Client:
+    """Connect to the database of a queue; ConnectionFailed if that fails."""
+    return connect_pinned(database.dsn, fallback_application_name=f"pgqpy spark {queue}")
 
-    Args:
-        action: connects; safe to repeat.
-        lost: the exceptions that it raises for a failed or lost connection.
-        database: what it connects to, for a better message than that of ADBC.
 
-    Raises:
-        ConnectionFailed: in one line, without a password. A wrong password is not retried.
-    """
+def connect_with_retries(database: Database, queue: str) -> Client:
+    """Connect like `connect`, from an executor, and wait for a server that restarts."""
+    return with_retries(lambda: connect(database, queue))
 
-    def attempt() -> T:
-        try:
-            return action()
-        except lost as error:
-            reason = _diagnosis(database) or error
-        raise reason
 
-    def passes(error: BaseException) -> bool:
-        if isinstance(error, ConnectionFailed):
-            return not _is_password_error(error)
-        return isinstance(error, lost)
-
+def connect_planner(database: Database, queue: str) -> Client:
+    """Connect from the driver to plan a read, and check the schema."""
+    client = connect(database, queue)
     try:
-        return retrying(passes, _log_retry)(attempt)
+        check_schema(client)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def with_retries(action: Callable[[], T]) -> T:
+    """Return the result of `action`, repeated for `RETRY_TIMEOUT` seconds without a connection.
+
+    `action` connects, and is safe to repeat. A wrong password is not retried. ConnectionFailed is
+    raised without its cause, which may quote the password.
+    """
+    try:
+        return retrying(_may_pass, _log_retry)(action)
     except ConnectionFailed as error:
         raise error from None
 
@@ -87,46 +88,19 @@ def _log_retry(state: RetryCallState) -> None:
     logger.info("no connection, trying again in %.1f s: %s", delay, error)
 
 
-def _diagnosis(database: Database) -> ConnectionFailed | None:
-    """Connect with psycopg, whose errors are more precise, and return the error, if any."""
-    try:
-        connect_pinned(database.dsn).close()
-    except ConnectionFailed as error:
-        return error
-    return None
-
-
-def _is_password_error(error: ConnectionFailed) -> bool:
-    """Return whether the server rejected or lacked a password, which a retry does not change."""
+def _may_pass(error: BaseException) -> bool:
+    """Return whether a retry may help: not with a wrong DSN, or a wrong or missing password."""
+    if not isinstance(error, ConnectionFailed):
+        return isinstance(error, psycopg.OperationalError)
     cause = error.__cause__
-    attempt = cause.pgconn if isinstance(cause, psycopg.Error) else None
-    return cause is None or (
-        attempt is not None and (bool(attempt.needs_password) or bool(attempt.used_password))
-    )
-
-
-def connect_planner(database: Database, queue: str) -> Client:
-    """Connect from the driver to plan a read. The caller closes the client.
-
-    Raises:
-        ConnectionFailed, SchemaMissing, NotSupported.
-    """
-    client = connect_pinned(database.dsn, fallback_application_name=f"pgqpy spark {queue}")
-    try:
-        check_schema(client)
-    except BaseException:
-        client.close()
-        raise
-    return client
+    if not isinstance(cause, psycopg.Error):
+        return False  # the DSN is not valid
+    attempt = cause.pgconn
+    return attempt is None or not (attempt.needs_password or attempt.used_password)
 
 
 def check_schema(client: Client) -> None:
-    """Raise unless the schema pgq is pgqpy's own and new enough.
-
-    Raises:
-        SchemaMissing: the schema is too old.
-        NotSupported: the schema belongs to the original extension.
-    """
+    """Raise SchemaMissing if the schema pgq is too old, NotSupported if it is the extension's."""
     version = client.schema_version()
     if version is None:
         raise NotSupported(

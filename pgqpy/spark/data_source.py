@@ -10,7 +10,7 @@ from pgqpy.spark.connect import connect_planner
 from pgqpy.spark.sink.options import refuse_overwrite
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
 from pgqpy.spark.source.batch import BatchReader, FilteringReader
-from pgqpy.spark.source.columns import projection_of, whole_schema
+from pgqpy.spark.source.columns import checked_schema, whole_schema
 from pgqpy.spark.source.lookups import find_queue
 from pgqpy.spark.source.options import batch_options, read_options, stream_options
 from pgqpy.spark.source.stream import StreamReader
@@ -48,11 +48,11 @@ class PgqDataSource(DataSource):
         """Make the reader of `spark.read`."""
         options = batch_options(self.options)
         kind = FilteringReader if options.push_down_filters else BatchReader
-        return kind(options, projection_of(schema))
+        return kind(options, checked_schema(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Make the reader of `spark.readStream`."""
-        return StreamReader(stream_options(self.options), projection_of(schema))
+        return StreamReader(stream_options(self.options), checked_schema(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001  # as Spark calls it
         """Make the writer of `df.write`."""

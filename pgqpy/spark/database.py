@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.client.dsn import connect_parameters
 from pgqpy.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # The same name as in pgqpy.settings, whose import would cost each Spark process 0.1 s.
 DSN_VARIABLE = "PGQPY_DSN"
@@ -42,17 +36,3 @@ class Database:
         if self._service is not None:
             return make_conninfo(service=self._service)
         return os.environ.get(DSN_VARIABLE, "") if self._dsn is None else self._dsn
-
-    def conninfo(self, application: str) -> str:
-        """Return a libpq connection string with pgqpy's encoding, keepalives and application name.
-
-        Raises:
-            ConnectionFailed: the DSN is not valid.
-        """
-        defaults = {"fallback_application_name": application}
-        return make_conninfo(self.dsn, **connect_parameters(self.dsn, {}, defaults))
-
-
-def database_option(options: Mapping[str, str]) -> Database:
-    """Return the database that the options (keys in lower case) name."""
-    return Database(options.get("dsn"), options.get("service"))

@@ -62,8 +62,8 @@ def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
             parameter="checkpoint",
         )
     lines = planned.get(max(done), "").splitlines()[HEADER:] if done else []
-    written = [json.loads(line) for line in lines if line.startswith("{")]
-    return [Offset(**each) for each in written if set(each) == set(Offset._fields)]
+    offsets = [json.loads(line) for line in lines if line.startswith("{")]
+    return [Offset(**each) for each in offsets if set(each) == set(Offset._fields)]
 
 
 def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
@@ -85,16 +85,14 @@ def _settle(database: Database, end: Offset) -> int:
         queue = lookups.find_queue_name(client, end.queue_id)
     from pgqpy.spark.source.connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
-    with closing(
-        DriverConnection(database, queue, end.consumer, lambda _client: None)
-    ) as connection:
-        return connection.call(lambda client: _advanced(client, queue, end))
+    def advance(client: Client) -> int:
+        position = lookups.find_position(client, queue, end.consumer)
+        if position is None:
+            raise ConsumerNotFound(queue=queue, consumer=end.consumer)
+        if position.tick < end.tick:
+            client.advance_subscription(queue, end.consumer, position.tick, end.tick)
+        return max(position.tick, end.tick)
 
-
-def _advanced(client: Client, queue: str, end: Offset) -> int:
-    position = lookups.find_position(client, queue, end.consumer)
-    if position is None:
-        raise ConsumerNotFound(queue=queue, consumer=end.consumer)
-    if position.tick < end.tick:
-        client.advance_subscription(queue, end.consumer, position.tick, end.tick)
-    return max(position.tick, end.tick)
+    connection = DriverConnection(database, queue, end.consumer, lambda _client: None)
+    with closing(connection):
+        return connection.call(advance)

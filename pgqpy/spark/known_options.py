@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+# In lower case. `load(path)`, checkpoints and names of queries are Spark's: accepted and ignored.
+SPARK_OPTIONS = {"path", "checkpointlocation", "queryname", "mergeschema"}
+# Options of other sources and sinks, for the error message.
+ALIASES = {"topic": "queue", "dbtable": "queue", "url": "dsn", "kafka.bootstrap.servers": "dsn"}
 
 
-class KnownOptions(NamedTuple):
-    """The options that a reader or a writer accepts."""
+def check_known(
+    options: Mapping[str, str], names: Sequence[str], aliases: Mapping[str, str], intro: str
+) -> None:
+    """Raise InvalidArgument for an option that is not in `names`, with the nearest known name.
 
-    names: tuple[str, ...]
-    spark_options: frozenset[str]  # Spark's own, in lower case; accepted and ignored
-    aliases: Mapping[str, str]  # names from other sources and sinks -> our name
-    list_intro: str  # words before the list of all names, in the error message
-
-    def check(self, options: Mapping[str, str]) -> None:
-        """Raise InvalidArgument for an unknown option, with the nearest known name."""
-        known = {name.lower(): name for name in self.names}
-        for key in options:
-            if key in known or key in self.spark_options or key.startswith("spark."):
-                continue
-            near = difflib.get_close_matches(key, known, 1)
-            nearest = self.aliases.get(key) or (known[near[0]] if near else None)
-            remedy = f"{self.list_intro} {', '.join(self.names)}"
-            if nearest:
-                remedy = f"did you mean {nearest}?"
-            raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
+    Args:
+        options: their keys are in lower case.
+        names: of all options.
+        aliases: more names from other sources and sinks -> our name.
+        intro: words before the list of all names, in the error message.
+    """
+    known = {name.lower(): name for name in names}
+    for key in options:
+        if key in known or key in SPARK_OPTIONS or key.startswith("spark."):
+            continue
+        near = difflib.get_close_matches(key, known, 1)
+        nearest = {**ALIASES, **aliases}.get(key) or (known[near[0]] if near else None)
+        remedy = f"did you mean {nearest}?" if nearest else f"{intro} {', '.join(names)}"
+        raise InvalidArgument(f"unknown option {key}: {remedy}", parameter=key)
 
 
 def queue_option(options: Mapping[str, str], shorter: str) -> str:

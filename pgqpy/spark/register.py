@@ -28,11 +28,6 @@ def register(spark: SparkSession) -> None:
     from pgqpy.spark.data_source import PgqDataSource  # noqa: PLC0415  # pyspark is installed: checked
 
     spark.dataSource.register(PgqDataSource)
-    _hide_dsn(spark)
-
-
-def _hide_dsn(spark: SparkSession) -> None:
-    """Add the option `dsn` to the options that plans hide, and keep those of the user."""
     hidden = spark.conf.get(HIDDEN_OPTIONS) or ""
     if OURS not in hidden:
         spark.conf.set(HIDDEN_OPTIONS, f"(?:{hidden})|{OURS}" if hidden else OURS)

@@ -54,12 +54,11 @@ begin
     perform pgq.set_rights('pg_namespace', 'pgq'::regnamespace, '{public usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
-        ('installation tick tick_recent consumer registration position subscription',
-            '{public select}'::text[]),
+        ('installation tick tick_recent consumer registration position', '{public select}'::text[]),
+        ('current_position subscription', '{public select}'),
         ('event_template', '{pgq_reader select}'),
         ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
-        ('current_position batch_id_seq queue_queue_id_seq consumer_co_id_seq', '{}'),
-        ('registration_sub_id_seq', '{}'),
+        ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[
                 'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit',

@@ -13,7 +13,7 @@ from pgqpy.errors import ConnectionFailed, ConsumerRunning, QueueNotFound
 from pgqpy.pipeline import query
 from pgqpy.pipeline.failure import PipelineFailed, find_cause
 from pgqpy.pipeline.options import PipelineOptions, spark_interval
-from pgqpy.pipeline.progress import Progress, end_tick
+from pgqpy.pipeline.progress import Counts, Progress, end_tick
 
 DRIVER = """[STREAM_FAILED] Query terminated with exception: [PYTHON_STREAMING_DATA] Failed: \
 Traceback (most recent call last):
@@ -144,8 +144,8 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
     lines: list[str] = []
     progress = Progress(SimpleNamespace(age=lambda _tick: 0.25), lines.append)  # type: ignore[arg-type]  # a watch
     for tick in (5, 6):
-        progress.add(SimpleNamespace(events=900, bad=1), 0.5)  # type: ignore[arg-type]  # counts
-        progress.add(SimpleNamespace(events=100, bad=0), 0.5)  # type: ignore[arg-type]  # counts
+        progress.add(Counts(events=900, bad=1, seconds=0.5))
+        progress.add(Counts(events=100, seconds=0.5))
         progress.report(progress_at(tick), at_once=True)
         progress.report(progress_at(tick), at_once=True)
     progress.end()

@@ -12,7 +12,8 @@ import pytest
 from pgqpy.pipeline.failure import find_cause
 from pgqpy.pipeline.options import PipelineOptions
 from pgqpy.pipeline.parse import EVENT_SCHEMA, read_schema
-from pgqpy.pipeline.writer import MicroBatchCounts, MicroBatchWriter
+from pgqpy.pipeline.progress import Counts
+from pgqpy.pipeline.writer import MicroBatchWriter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ class Pipeline:
 
     def __init__(self, spark: SparkSession, feed: Feed, folder: Path) -> None:
         self.spark, self.feed, self.folder = spark, feed, folder
-        self.wrote: list[MicroBatchCounts] = []
+        self.wrote: list[Counts] = []
         self.error: Exception | None = None
 
     def run(self, **options: Any) -> Exception | None:
@@ -38,7 +39,7 @@ class Pipeline:
         given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "once": True}
         plan = PipelineOptions(**{**given, "starting_offsets": "earliest", **options})
         schema = read_schema(plan.schema) if plan.schema else None
-        sink = MicroBatchWriter(plan, schema, lambda counts, _seconds: self.wrote.append(counts))
+        sink = MicroBatchWriter(plan, schema, self.wrote.append)
         reader = self.spark.readStream.format("pgq").schema(EVENT_SCHEMA)
         events = reader.options(dsn=self.feed.dsn, **plan.source_options()).load()
         writer = events.writeStream.foreachBatch(sink).trigger(**plan.trigger())

@@ -69,6 +69,7 @@ def test_public_reads_no_table_with_payloads(queue, rows):
     assert {name for (name,) in found} == {
         "compaction_0",
         "consumer",
+        "current_position",
         "installation",
         "position",
         "queue",

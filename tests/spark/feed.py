@@ -66,10 +66,8 @@ class Feed:
     def standing(self, consumer: str = CONSUMER) -> tuple[int, list[int]]:
         """Return the consumer's tick and its pins."""
         query = """
-            select p.pos_last_tick, coalesce(p.pos_pins, '{}')
-              from pgq.registration r join pgq.consumer on co_id = sub_consumer
-             cross join lateral (
-                select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
+            select pos_last_tick, coalesce(pos_pins, '{}')
+              from pgq.current_position join pgq.consumer on co_id = sub_consumer
              where co_name = %s"""
         row = self.client.connection.execute(query, [consumer]).fetchone()
         assert row is not None, f"no consumer {consumer}"

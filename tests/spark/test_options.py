@@ -122,7 +122,7 @@ def test_no_password_is_in_what_an_exception_or_a_plan_would_show():
 
 def test_an_offset_survives_the_checkpoint():
     offset = Offset("lake", 3, 2**62)
-    assert parse_offset(offset.to_spark()) == offset
+    assert parse_offset(offset._asdict()) == offset
 
 
 @pytest.mark.parametrize(

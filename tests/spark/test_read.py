@@ -13,8 +13,6 @@ from pyspark.sql.types import StructType
 from pgqpy.errors import ConnectionFailed, QueueNotFound, RangeExpired
 from pgqpy.spark import connect
 from pgqpy.spark.database import Database
-from pgqpy.spark.source import by_adbc, by_copy
-from pgqpy.spark.source import read as reading
 from tests.spark.feed import read, rows_of
 from tests.support.gates import wait_until_blocked
 from tests.support.hostile import calls, lay_trap
@@ -23,18 +21,15 @@ from tests.support.waiting import eventually
 DATA = StructType().add("ev_data", "string")
 LOCKS = "select count(*) from pg_locks where mode = 'AccessShareLock' and relation = %s::regclass"
 
+CANCEL = """
+    select pg_cancel_backend(pid) from pg_stat_activity
+     where application_name like 'pgqpy spark%' and datname = current_database()"""
+
 OLD = """
     select count(*) from pg_stat_activity
      where application_name like 'pgqpy spark%' and datname = current_database()
        and clock_timestamp() - xact_start > interval '300 ms'
 """
-
-
-@pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"])
-def way(request, monkeypatch):
-    """Read each way."""
-    monkeypatch.setattr(reading, "reader_module", lambda: request.param)
-    return request.param
 
 
 @pytest.fixture
@@ -47,7 +42,7 @@ def datas(rows):
     return sorted(row["ev_data"] for row in rows)
 
 
-def test_a_queue_that_was_dropped_is_named(feed, way):
+def test_a_queue_that_was_dropped_is_named(feed):
     feed.insert("a")
     reader = feed.batch()
     partitions = reader.partitions()
@@ -57,7 +52,7 @@ def test_a_queue_that_was_dropped_is_named(feed, way):
     assert "queue 'orders' (option queue) was dropped" in str(caught.value)
 
 
-def test_functions_of_a_hostile_search_path_are_not_called(feed, way, connection):
+def test_functions_of_a_hostile_search_path_are_not_called(feed, connection):
     feed.insert("a")
     lay_trap(connection)
     reader = feed.batch()
@@ -65,7 +60,7 @@ def test_functions_of_a_hostile_search_path_are_not_called(feed, way, connection
     assert calls(connection) == 0
 
 
-def test_a_range_that_rotation_took_is_an_error(feed, way):
+def test_a_range_that_rotation_took_is_an_error(feed):
     feed.insert("a")
     reader = feed.batch()
     partitions = reader.partitions()
@@ -78,7 +73,7 @@ def test_a_range_that_rotation_took_is_an_error(feed, way):
     assert "failOnDataLoss" in str(caught.value)
 
 
-def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, way, caplog):
+def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, caplog):
     feed.insert("a")
     reader = feed.batch(failOnDataLoss="false")
     partitions = reader.partitions()
@@ -87,7 +82,7 @@ def test_what_is_left_of_it_is_read_where_loss_is_no_failure(feed, way, caplog):
     assert "skipping the removed events" in caplog.text
 
 
-def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client, way):
+def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client):
     client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
     feed.tick()
     (partition,) = feed.batch(DATA).partitions()
@@ -105,7 +100,7 @@ def test_the_timeouts_of_a_role_do_not_end_a_slow_read(feed, client, way):
     assert count + sum(batch.num_rows for batch in batches) == 20_000
 
 
-def test_rotation_waits_for_who_reads(feed, client, way):
+def test_rotation_waits_for_who_reads(feed, client):
     client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(20_000)))
     feed.tick()
     reader = feed.batch(DATA)
@@ -120,7 +115,7 @@ def test_rotation_waits_for_who_reads(feed, client, way):
         read(feed.batch(DATA, startingTick="1"))
 
 
-def test_who_stops_reading_leaves_nothing_behind(feed, client, way):
+def test_who_stops_reading_leaves_nothing_behind(feed, client):
     client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(60_000)))
     feed.tick()
     reader = feed.batch(DATA)
@@ -173,7 +168,7 @@ def test_partitions_are_the_whole_range_once(feed, client):
     assert datas(rows_of(reader, partitions)) == whole
 
 
-def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed, way):
+def test_what_tasks_staged_side_by_side_is_read_side_by_side(feed):
     feed.insert("plain")
     stages = []
     for task in range(4):
@@ -251,33 +246,44 @@ def test_the_database_is_named_by_a_service(feed, monkeypatch, tmp_path):
     assert datas(read(feed.batch(dsn=None, service="shop"))) == ["a"]
 
 
-def test_no_server_is_said_in_one_line(way, impatient):
+def test_no_server_is_said_in_one_line(impatient):
     database = Database("host=127.0.0.1 port=1 user=u password=geheim dbname=d")
     with pytest.raises(ConnectionFailed) as caught:
-        connect.with_retries(lambda: way.Reader(database.conninfo("x")), way.LOST, database)
+        connect.connect_with_retries(database, "orders")
     assert "check that the server runs" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 
-def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server, way):
-    dsn = make_conninfo(own_server.tcp_dsn(), password="geheim")
-    database, tries = Database(dsn), []
+def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server):
+    database = Database(make_conninfo(own_server.tcp_dsn(), password="geheim"))
+    tries = []
 
     def attempt():
         tries.append(1)
-        return way.Reader(database.conninfo("x"))
+        return connect.connect(database, "orders")
 
     with pytest.raises(ConnectionFailed) as caught:
-        connect.with_retries(attempt, way.LOST, database)
+        connect.with_retries(attempt)
     assert len(tries) == 1
     assert "check user, password and database" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 
-def test_a_server_that_restarts_is_waited_for(own_server, way):
+def test_a_server_that_restarts_is_waited_for(own_server):
     database = Database(own_server.dsn())
     own_server.stop()
     starter = threading.Timer(0.5, own_server.start)
     starter.start()
-    connect.with_retries(lambda: way.Reader(database.conninfo("x")), way.LOST, database).close()
+    connect.connect_with_retries(database, "orders").close()
     starter.join()
+
+
+def test_a_read_that_the_server_ends_raises_the_servers_error(feed, client):
+    client.insert_events(feed.queue, (("t", "x" * 1000) for _ in range(60_000)))
+    feed.tick()
+    (partition,) = feed.batch(DATA).partitions()
+    batches = feed.batch(DATA).read(partition)
+    next(batches)
+    client.connection.execute(CANCEL)
+    with pytest.raises(psycopg.errors.QueryCanceled, match="canceling statement"):
+        list(batches)

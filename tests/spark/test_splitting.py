@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from itertools import accumulate, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgqpy.records import TickInfo
 from pgqpy.spark.source import splitting
-from pgqpy.spark.source.splitting import CommittedStage, EventRange, Mark, split_range
+from pgqpy.spark.source.splitting import CommittedStage, EventRange, split_range
 
 sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
 # by which tick their ids were taken, if in the range; by which they are given; how many they are
@@ -17,13 +19,17 @@ stages = st.lists(
 )
 
 
-def marks_of(sizes):
+def tick(tick_id, seq):
+    return TickInfo(tick_id, datetime.now(timezone.utc), "", seq, None)
+
+
+def ticks_of(sizes):
     seqs = accumulate(sizes, initial=7)
-    return [Mark(3 * number, seq) for number, seq in enumerate(seqs)]
+    return [tick(3 * number, seq) for number, seq in enumerate(seqs)]
 
 
 def history(sizes, stages):
-    """Return the marks and the committed of ticks with so many events that were not staged."""
+    """Return the ticks and the committed of ticks with so many events that were not staged."""
     last, taken, committed = len(sizes) - 1, list(sizes), []
     for number, (inserted, give, events) in enumerate(stages):
         at = min(give, last)
@@ -32,7 +38,7 @@ def history(sizes, stages):
             taken[counted] += events
         by = None if counted is None else 3 * (counted + 1)
         committed.append(CommittedStage(3 * (at + 1), 100 + number, events, by))
-    return marks_of(taken), committed
+    return ticks_of(taken), committed
 
 
 def pieces(found):
@@ -42,15 +48,15 @@ def pieces(found):
 def holds(piece, before, after, event, stage):
     """Say whether a slice holds an event of a tick: of a stage, or of none."""
     return (
-        piece.from_tick <= before.tick
-        and after.tick <= piece.to_tick
+        piece.from_tick <= before.tick_id
+        and after.tick_id <= piece.to_tick
         and (piece.low is None or piece.low <= event)
         and (piece.high is None or event < piece.high)
         and (piece.stages is None or stage in (piece.stages or (None,)))
     )
 
 
-def weight(piece, sizes, marks, committed):
+def weight(piece, sizes, ticks, committed):
     """Return about how many events a slice has: those that were not staged lie anywhere."""
     place = piece.from_tick // 3
     if piece.stages:
@@ -58,28 +64,29 @@ def weight(piece, sizes, marks, committed):
     if piece.low is None and piece.high is None and piece.stages is None:
         given = [each for each in committed if piece.from_tick < each.tick <= piece.to_tick]
         return sum(sizes[place : piece.to_tick // 3]) + sum(each.events for each in given)
-    first, end = marks[place].seq + 1, marks[place + 1].seq + 1
+    first, end = ticks[place].tick_event_seq + 1, ticks[place + 1].tick_event_seq + 1
     ids = (piece.high or end) - (piece.low or first)
     return sizes[place] * ids / (end - first) if sizes[place] else 0
 
 
 @given(sizes, st.integers(1, 12), stages)
 def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
-    marks, committed = history(sizes, stages)
-    cut = pieces(split_range(marks, least, committed))
-    for before, after in pairwise(marks):
-        mine = [each.stage for each in committed if each.tick == after.tick]
+    ticks, committed = history(sizes, stages)
+    cut = pieces(split_range(ticks, least, committed))
+    for before, after in pairwise(ticks):
+        mine = [each.stage for each in committed if each.tick == after.tick_id]
         # an event of this tick with any id, those that the sequence does not promise too
-        for event in (0, before.seq, before.seq + 1, after.seq, after.seq + 1, 10**9):
+        first, last = before.tick_event_seq + 1, after.tick_event_seq
+        for event in (0, first - 1, first, last, last + 1, 10**9):
             for stage in (None, *mine):
                 assert sum(holds(piece, before, after, event, stage) for piece in cut) == 1
 
 
 @given(sizes, st.integers(1, 12), stages)
 def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
-    marks, committed = history(sizes, stages)
+    ticks, committed = history(sizes, stages)
     tick_of = {each.stage: each.tick for each in committed}
-    for piece in pieces(split_range(marks, least, committed)):
+    for piece in pieces(split_range(ticks, least, committed)):
         named = piece.stages or ()
         assert {tick_of[stage] for stage in named} <= {piece.to_tick}
         assert len(named) == len(set(named))
@@ -87,23 +94,23 @@ def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
 
 @given(sizes, st.integers(1, 12), stages)
 def test_no_partition_is_empty_or_much_larger_than_its_share(sizes, least, stages):
-    marks, committed = history(sizes, stages)
+    ticks, committed = history(sizes, stages)
     total = sum(sizes) + sum(each.events for each in committed)
     share = total / max(1, min(least, total))
     whole = max((each.events for each in committed), default=0)  # a stage is not cut
-    found = split_range(marks, least, committed)
+    found = split_range(ticks, least, committed)
     for partition in found:
-        events = sum(weight(piece, sizes, marks, committed) for piece in partition)
+        events = sum(weight(piece, sizes, ticks, committed) for piece in partition)
         assert events <= share * (1 + 2 * splitting.SNAP) + whole + 2
         assert events > 0 or len(found) == 1
 
 
 def test_ticks_of_equal_size_are_cut_at_ticks():
-    assert split_range(marks_of([100] * 4), 2) == [(EventRange(0, 6),), (EventRange(6, 12),)]
+    assert split_range(ticks_of([100] * 4), 2) == [(EventRange(0, 6),), (EventRange(6, 12),)]
 
 
 def test_one_huge_tick_is_cut_by_ids_with_open_ends():
-    found = split_range([Mark(1, 0), Mark(2, 1000)], 4)
+    found = split_range([tick(1, 0), tick(2, 1000)], 4)
     assert found == [
         (EventRange(1, 2, None, 251),),
         (EventRange(1, 2, 251, 501),),
@@ -113,65 +120,65 @@ def test_one_huge_tick_is_cut_by_ids_with_open_ends():
 
 
 def test_a_huge_tick_among_small_ones_shares_its_partitions_with_them():
-    marks = [Mark(1, 0), Mark(2, 100), Mark(3, 1100), Mark(4, 1200)]
-    assert split_range(marks, 2) == [
+    ticks = [tick(1, 0), tick(2, 100), tick(3, 1100), tick(4, 1200)]
+    assert split_range(ticks, 2) == [
         (EventRange(1, 2), EventRange(2, 3, None, 601)),
         (EventRange(2, 3, 601, None), EventRange(3, 4)),
     ]
 
 
 def test_stages_of_one_tick_are_shared_out_and_their_ids_count_where_they_are_given():
-    marks = [Mark(1, 0), Mark(2, 500), Mark(3, 1000), Mark(4, 1001)]
+    ticks = [tick(1, 0), tick(2, 500), tick(3, 1000), tick(4, 1001)]
     committed = [CommittedStage(4, stage, 250, 3) for stage in (7, 8, 9, 10)]
-    assert split_range(marks, 2, committed) == [
+    assert split_range(ticks, 2, committed) == [
         (EventRange(1, 3), EventRange(3, 4, stages=()), EventRange(3, 4, stages=(7, 8))),
         (EventRange(3, 4, stages=(9, 10)),),
     ]
 
 
 def test_a_tick_with_stages_that_is_read_by_one_task_is_read_whole():
-    marks = [Mark(1, 0), Mark(2, 10), Mark(3, 20)]
-    assert split_range(marks, 1, [CommittedStage(2, 7, 5, 2), CommittedStage(3, 8, 5, None)]) == [
+    ticks = [tick(1, 0), tick(2, 10), tick(3, 20)]
+    assert split_range(ticks, 1, [CommittedStage(2, 7, 5, 2), CommittedStage(3, 8, 5, None)]) == [
         (EventRange(1, 3),)
     ]
 
 
 def test_a_stage_larger_than_its_share_stays_whole():
-    found = split_range([Mark(1, 0), Mark(2, 1000)], 4, [CommittedStage(2, 7, 900, 2)])
+    found = split_range([tick(1, 0), tick(2, 1000)], 4, [CommittedStage(2, 7, 900, 2)])
     assert found == [(EventRange(1, 2, stages=()),), (EventRange(1, 2, stages=(7,)),)]
 
 
 def test_ids_of_staged_events_are_taken_from_the_newest_ticks():
-    marks = [Mark(1, 0), Mark(2, 1000), Mark(3, 1500), Mark(4, 2000)]
-    assert split_range(marks, 2, [CommittedStage(4, 7, 1000, 4)]) == [
+    ticks = [tick(1, 0), tick(2, 1000), tick(3, 1500), tick(4, 2000)]
+    assert split_range(ticks, 2, [CommittedStage(4, 7, 1000, 4)]) == [
         (EventRange(1, 2),),
         (EventRange(2, 4),),
     ]
 
 
 def test_ids_that_were_staged_before_the_range_are_not_taken_from_it():
-    marks = [Mark(1, 5000), Mark(2, 6000)]
-    assert split_range(marks, 2, [CommittedStage(2, 7, 1000, None)]) == [
+    ticks = [tick(1, 5000), tick(2, 6000)]
+    assert split_range(ticks, 2, [CommittedStage(2, 7, 1000, None)]) == [
         (EventRange(1, 2, stages=()),),
         (EventRange(1, 2, stages=(7,)),),
     ]
 
 
 def test_without_a_wish_partitions_hold_half_a_million_events():
-    assert len(split_range([Mark(1, 0), Mark(2, 1_600_000)])) == 4
-    assert len(split_range([Mark(1, 0), Mark(2, 400_000)])) == 1
+    assert len(split_range([tick(1, 0), tick(2, 1_600_000)])) == 4
+    assert len(split_range([tick(1, 0), tick(2, 400_000)])) == 1
 
 
 def test_a_range_that_promises_nothing_is_read_all_the_same():
-    assert split_range([Mark(1, 5), Mark(2, 5)], 8) == [(EventRange(1, 2),)]
-    assert split_range([Mark(1, 5), Mark(2, 0), Mark(3, 0)], 8) == [(EventRange(1, 3),)]
+    assert split_range([tick(1, 5), tick(2, 5)], 8) == [(EventRange(1, 2),)]
+    assert split_range([tick(1, 5), tick(2, 0), tick(3, 0)], 8) == [(EventRange(1, 3),)]
 
 
 def test_a_sequence_that_ran_backwards_and_goes_on_is_read_all_the_same():
-    found = split_range([Mark(1, 5), Mark(2, 0), Mark(3, 2)], 8)
+    found = split_range([tick(1, 5), tick(2, 0), tick(3, 2)], 8)
     assert found == [(EventRange(1, 2), EventRange(2, 3, None, 2)), (EventRange(2, 3, 2, None),)]
 
 
 def test_an_empty_range_has_no_partition():
-    assert split_range([Mark(1, 5)], 8) == []
+    assert split_range([tick(1, 5)], 8) == []
     assert split_range([], 8) == []

@@ -77,7 +77,7 @@ def test_a_tick_is_noticed_without_waiting_for_the_next_look(feed, start):
 
 def statements(feed, stream):
     """Count how often a stream's session waits for the server from here on."""
-    connection = stream.reader.subscription._connection._session.connection
+    connection = stream.reader.subscription.connection._session.connection
     sent, wait = [], connection.wait
 
     def counting(generator, *args, **kwargs):

@@ -1,30 +1,22 @@
-"""Columns are right at their edges, through ADBC and through COPY."""
+"""Columns are right at their edges."""
 
 from __future__ import annotations
 
-import builtins
 from datetime import datetime, timezone
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.source import by_adbc, by_copy
-from pgqpy.spark.source import read as reading
-from pgqpy.spark.source.columns import Projection, projection_of, whole_schema
+from pgqpy.spark.source.columns import checked_schema, whole_schema
 from tests.spark.feed import read
 
 UTC = timezone.utc
 RAW = """select pgq.insert_event_raw(%(queue)s, %(id)s, %(time)s, null, %(retry)s,
     %(type)s, %(data)s, %(e1)s, %(e2)s, %(e3)s, %(e4)s)"""
 EVENT = dict.fromkeys(("retry", "type", "data", "e1", "e2", "e3", "e4"))
-
-
-@pytest.fixture(params=[by_adbc, by_copy], ids=["adbc", "copy"], autouse=True)
-def way(request, monkeypatch):
-    """Each test reads both ways."""
-    monkeypatch.setattr(reading, "reader_module", lambda: request.param)
 
 
 @pytest.fixture
@@ -142,9 +134,9 @@ def test_a_transactions_id_and_tick_are_those_of_the_event(feed, client):
 
 def test_batches_have_exactly_the_schema_that_spark_compares(feed):
     feed.insert("a", None)
-    wanted = Projection(("tick_id", "ev_time", "ev_data"), (False, False, True)).arrow_schema()
     schema = StructType().add("tick_id", "long", nullable=False)
     schema = schema.add("ev_time", "timestamp", nullable=False).add("ev_data", "string")
+    wanted = to_arrow_schema(schema, timezone="UTC")
     reader = feed.batch(schema)
     (partition,) = reader.partitions()
     for batch in reader.read(partition):
@@ -168,7 +160,7 @@ def test_a_schema_of_ones_own_projects_on_the_server(feed):
     feed.insert("a")
     reader = feed.batch(StructType().add("ev_data", "string").add("tick_id", "long"))
     (partition,) = reader.partitions()
-    assert partition.query.startswith('select "ev_data", "ev_txid" from (')
+    assert partition.query.startswith('select "ev_txid", "ev_data" from (')
     assert read(reader) == [{"ev_data": "a", "tick_id": 2}]
 
 
@@ -185,30 +177,16 @@ def test_a_schema_of_ones_own_projects_on_the_server(feed):
 )
 def test_a_schema_that_events_do_not_have_is_refused(schema, words):
     with pytest.raises(InvalidArgument) as caught:
-        projection_of(schema)
+        checked_schema(schema)
     assert words in str(caught.value)
 
 
 def test_a_column_named_twice_is_refused_by_its_name():
     with pytest.raises(InvalidArgument, match="column ev_id appears twice"):
-        projection_of(StructType().add("ev_id", "long").add("ev_id", "long"))
+        checked_schema(StructType().add("ev_id", "long").add("ev_id", "long"))
 
 
 def test_the_schema_is_what_is_read(feed):
     feed.insert("a")
     (row,) = read(feed.batch())
     assert list(row) == whole_schema().fieldNames()
-
-
-def test_copy_takes_over_where_adbc_is_missing(monkeypatch):
-    monkeypatch.undo()
-    assert reading.reader_module() is by_adbc
-    importing = builtins.__import__
-
-    def without_adbc(name, *args, **kwargs):
-        if name.startswith("adbc") or "by_adbc" in (args[2] or () if len(args) > 2 else ()):
-            raise ImportError(name)
-        return importing(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without_adbc)
-    assert reading.reader_module() is by_copy

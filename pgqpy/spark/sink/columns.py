@@ -52,7 +52,7 @@ def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> 
         if field in FIELDS and not kind.startswith(TEXT):
             remedy = f'cast it: df.withColumn("{name}", col("{name}").cast("string"))'
             raise _refused(name, f"column {name} is {kind}, and must be string: {remedy}")
-    _one_type(names, event_type)
+    _check_one_type(names, event_type)
     packed = tuple((n, name) for n, (name, _) in enumerate(schema) if name.lower() not in FIELDS)
     if "data" in names and packed:
         others = ", ".join(name for _, name in packed)
@@ -66,9 +66,9 @@ def event_columns(schema: Sequence[tuple[str, str]], event_type: str | None) -> 
 
 def check_packable(name: str, kind: DataType) -> None:
     """Raise InvalidArgument if the type of a column, or a type inside it, has no JSON form."""
-    for part in _parts(kind):
-        if part.typeName() not in PACKABLE:
-            whole = "" if part is kind else f" contains {part.simpleString()}, which"
+    for each in _types_in(kind):
+        if each.typeName() not in PACKABLE:
+            whole = "" if each is kind else f" contains {each.simpleString()}, which"
             raise _refused(
                 name,
                 f"column {name} is {kind.simpleString()},{whole or ' which'} has no JSON form: "
@@ -76,25 +76,23 @@ def check_packable(name: str, kind: DataType) -> None:
             )
 
 
-def _parts(kind: DataType) -> Iterator[DataType]:
+def _types_in(kind: DataType) -> Iterator[DataType]:
     """Yield a type and the types inside it."""
     yield kind
     for name in ("elementType", "keyType", "valueType"):
         if hasattr(kind, name):
-            yield from _parts(getattr(kind, name))
+            yield from _types_in(getattr(kind, name))
     for field in getattr(kind, "fields", ()):
-        yield from _parts(field.dataType)
+        yield from _types_in(field.dataType)
 
 
-def _one_type(names: Sequence[str], event_type: str | None) -> None:
+def _check_one_type(names: Sequence[str], event_type: str | None) -> None:
     if "type" in names and event_type is not None:
-        raise _refused(
-            "eventType", "option eventType and column type exclude each other: leave one out"
-        )
+        problem = "option eventType and column type exclude each other: leave one out"
+        raise _refused("eventType", problem)
     if "type" not in names and event_type is None:
-        raise _refused(
-            "eventType", 'events need a type: a column type, or .option("eventType", "paid")'
-        )
+        problem = 'events need a type: a column type, or .option("eventType", "paid")'
+        raise _refused("eventType", problem)
 
 
 def _refused(parameter: str, message: str) -> InvalidArgument:

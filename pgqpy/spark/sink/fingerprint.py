@@ -33,6 +33,6 @@ def fingerprint(rows: pa.Array) -> int:
 
 
 def combine(fingerprints: Iterable[int]) -> int:
-    """Return the fingerprint of all rows, from the fingerprints of the parts."""
+    """Return the fingerprint of all rows, from the fingerprints of some."""
     total = sum(fingerprints) & 0xFFFFFFFFFFFFFFFF
     return total - (1 << 64) if total >> 63 else total

@@ -10,9 +10,8 @@ import psycopg
 from psycopg import sql
 
 from pgqpy.calls.produce import table_to_load
-from pgqpy.client import connect_pinned
-from pgqpy.errors import ConnectionFailed, InvalidEvent, TransactionLimitExceeded
-from pgqpy.spark.connect import check_schema, with_retries
+from pgqpy.errors import InvalidEvent, TransactionLimitExceeded
+from pgqpy.spark.connect import check_schema, connect_with_retries
 from pgqpy.spark.sink import binary_copy
 from pgqpy.spark.sink.fields import column_names, fields, split_batches
 from pgqpy.spark.sink.fingerprint import combine, fingerprint
@@ -44,19 +43,7 @@ class Attempt(NamedTuple):
 
 
 NOTHING = Attempt(None)
-
-
-@contextmanager
-def connected(options: SinkOptions) -> Iterator[Client]:
-    """Yield a client, connected with retries; ConnectionFailed if that fails."""
-    database = options.database
-    name = f"pgqpy spark {options.queue}"
-
-    def connect() -> Client:
-        return connect_pinned(database.dsn, fallback_application_name=name)
-
-    with with_retries(connect, (ConnectionFailed,), database) as client:
-        yield client
+PER_TX_LIMIT = "select queue_per_tx_limit from pgq.queue where queue_name = %s"
 
 
 def load(
@@ -82,8 +69,12 @@ def load(
     rows = _Rows(
         columns, chain([first], some), hashed=bool(write_id and write_id.epoch is not None)
     )
-    with connected(options) as client, client.transaction():
-        stage = _stage(client, options.queue, write_id) if write_id else None
+    connection = connect_with_retries(options.database, options.queue)
+    with connection as client, client.transaction():
+        stage = None
+        if write_id:
+            check_schema(client)  # an older schema would show the events at once
+            stage = client.open_stage(options.queue, *write_id)
         if stage is not None or not write_id:
             _copy(client, options, column_names(fields(columns, first)), rows)
             return Attempt(stage, rows.events, rows.fingerprint)
@@ -114,14 +105,9 @@ class _Rows:
             yield binary_copy.octets(rows)
 
 
-def _stage(client: Client, queue: str, write_id: WriteId) -> int | None:
-    """Open a stage. Without the check, an older schema would show the events at once."""
-    check_schema(client)
-    return client.open_stage(queue, *write_id)
-
-
 def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Rows) -> None:
-    limit = _per_tx_limit(client, options.queue)
+    row = client.connection.execute(PER_TX_LIMIT, [options.queue]).fetchone()
+    limit = row[0] if row else None
     table = client.runner.run(table_to_load(options.queue))
     statement = sql.SQL("copy {} ({}) from stdin with (format binary)").format(
         sql.SQL(table), sql.SQL(", ").join(map(sql.Identifier, names))
@@ -130,23 +116,13 @@ def _copy(client: Client, options: SinkOptions, names: Sequence[str], rows: _Row
         copy.write(binary_copy.START)
         for octets in rows:
             if limit is not None and rows.events > limit:
-                raise _over_limit(options.queue, limit)
+                raise TransactionLimitExceeded(
+                    f"queue {options.queue} accepts {limit} events per transaction, and this task "
+                    "has more: repartition into more tasks, or raise the queue's per_tx_limit",
+                    queue=options.queue,
+                )
             copy.write(octets)
         copy.write(binary_copy.END)
-
-
-def _per_tx_limit(client: Client, queue: str) -> int | None:
-    query = "select queue_per_tx_limit from pgq.queue where queue_name = %s"
-    row = client.connection.execute(query, [queue]).fetchone()
-    return row[0] if row else None
-
-
-def _over_limit(queue: str, limit: int) -> TransactionLimitExceeded:
-    return TransactionLimitExceeded(
-        f"queue {queue} accepts {limit} events per transaction, and this task has more: "
-        "repartition into more tasks, or raise the queue's per_tx_limit",
-        queue=queue,
-    )
 
 
 @contextmanager

@@ -5,23 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.database import Database, database_option
-from pgqpy.spark.known_options import KnownOptions, bool_option, queue_option
+from pgqpy.spark.database import Database
+from pgqpy.spark.known_options import bool_option, check_known, queue_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAMES = ("dsn", "service", "queue", "mode", "eventType", "failOnChangedEpoch")
 MODES = ("exactly_once", "at_least_once")
-SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname"})
-ALIASES = {  # options of other sinks, for the error message
-    "topic": "queue",
-    "kafka.bootstrap.servers": "dsn",
-    "url": "dsn",
-    "dbtable": "queue",
-    "type": "eventType",
-}
-KNOWN = KnownOptions(NAMES, SPARK_OPTIONS, ALIASES, "a writer has")
 
 
 class SinkOptions(NamedTuple):
@@ -35,20 +26,16 @@ class SinkOptions(NamedTuple):
 
 
 def sink_options(spark_options: Mapping[str, str]) -> SinkOptions:
-    """Check the options of a writer, for a stream or a batch.
-
-    Raises:
-        InvalidArgument: an option is unknown, missing or invalid.
-    """
+    """Check the options of a writer; InvalidArgument if one is unknown, missing or invalid."""
     options = {key.lower(): value for key, value in spark_options.items()}
-    KNOWN.check(options)
+    check_known(options, NAMES, {"type": "eventType"}, "a writer has")
     mode = options.get("mode", MODES[0]).strip().lower()
     if mode not in MODES:
         raise InvalidArgument(
             f"option mode must be {' or '.join(MODES)}, not {mode!r}", parameter="mode"
         )
     return SinkOptions(
-        database=database_option(options),
+        database=Database(options.get("dsn"), options.get("service")),
         queue=queue_option(options, '.save("orders")'),
         exactly_once=mode == MODES[0],
         event_type=options.get("eventtype"),

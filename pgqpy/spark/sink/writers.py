@@ -24,10 +24,10 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import PgqError
-from pgqpy.spark.connect import with_retries
+from pgqpy.spark.connect import connect, connect_with_retries, with_retries
 from pgqpy.spark.sink.columns import check_packable, event_columns
 from pgqpy.spark.sink.fingerprint import combine
-from pgqpy.spark.sink.load import NOTHING, Attempt, WriteId, connected, load
+from pgqpy.spark.sink.load import NOTHING, Attempt, WriteId, load
 from pgqpy.spark.sink.options import sink_options
 
 if TYPE_CHECKING:
@@ -118,14 +118,15 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
 
     def once() -> int:
         done = 0
-        with connected(options) as client, client.transaction():
+        with connect(options.database, options.queue) as client, client.transaction():
             done = client.commit_stage(options.queue, *write_id, stages, events, sums)
             if done and done_before:  # the ledger lost the epoch since then, and stages are missing
                 raise psycopg.Rollback
         return 0 if done_before else done
 
-    if not with_retries(once, (psycopg.OperationalError,), options.database):
-        _warn_repeated(options, write_id)
+    if not with_retries(once):
+        message = "queue %s has epoch %s of %s already: nothing was inserted"
+        logger.warning(message, options.queue, write_id.epoch, write_id.writer)
         if done_before:
             drop_stages(options, write_id)
 
@@ -139,21 +140,12 @@ def drop_stages(options: SinkOptions, write_id: WriteId | None) -> None:
     if write_id is None:
         return
     try:
-        with connected(options) as client:
+        with connect_with_retries(options.database, options.queue) as client:
             client.drop_stage(options.queue, write_id.writer)
             if write_id.epoch is None:
                 client.commit_stage(options.queue, *write_id, [], 0)
     except (PgqError, psycopg.Error) as exc:
         logger.warning("the stages of %s are left to maintenance: %s", write_id.writer, exc)
-
-
-def _warn_repeated(options: SinkOptions, write_id: WriteId) -> None:
-    logger.warning(
-        "queue %s has epoch %s of %s already: nothing was inserted",
-        options.queue,
-        write_id.epoch,
-        write_id.writer,
-    )
 
 
 def _task_messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

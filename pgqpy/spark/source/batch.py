@@ -23,13 +23,13 @@ from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
-    from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.lookups import Queue
     from pgqpy.spark.source.options import Bound, ReadOptions
 
@@ -49,38 +49,27 @@ class BatchReader(DataSourceReader):
     Spark plans it once per DataFrame: every action on the DataFrame reads the same ticks.
     """
 
-    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
-        self.projection = projection
+        self.schema = schema
         self.conditions: list[sql.Composable] = []
 
-    def partitions(self) -> list[InputPartition]:
-        """Resolve the bounds to ticks, and split the range into partitions.
-
-        Raises:
-            ConnectionFailed, QueueNotFound, TickNotFound, RangeExpired, InvalidArgument.
-        """
+    def partitions(self) -> Sequence[InputPartition]:
+        """Resolve the bounds to ticks, and split the range into partitions."""
         options = self.options
         connection = connect_planner(options.database, options.queue)
         with connection as client, lookups.locked_queue(client, options.queue) as queue:
             start, end = self._range(client, queue)
-            found = plan_partitions(
-                client,
-                queue,
-                start,
-                end,
-                self.projection,
-                min_partitions=options.min_partitions,
-                conditions=self.conditions,
+            return plan_partitions(
+                client, queue, start, end, self.schema, options.min_partitions, self.conditions
             )
-        return list(found)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""
         if not isinstance(partition, EventPartition):
             return iter(())  # Spark adds a partition where partitions() returned none
         loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
+        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
 
     def _range(self, client: Client, queue: Queue) -> tuple[int, int]:
         start = self._tick(client, queue, self.options.start)

@@ -1,10 +1,9 @@
-"""Columns of the source: names, Spark types, and the projection that a query selects."""
+"""Columns of the source: names, Spark types, and the check of a schema that selects some."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     IntegerType,
     LongType,
@@ -17,17 +16,17 @@ from pyspark.sql.types import (
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql.types import DataType
 
 TICK_ID = "tick_id"
 TXID = "ev_txid"
 TIME = "ev_time"
+RETRY = "ev_retry"
 TYPES: dict[str, DataType] = {
     "ev_id": LongType(),
     TIME: TimestampType(),
     TXID: LongType(),
-    "ev_retry": IntegerType(),
+    RETRY: IntegerType(),
     "ev_type": StringType(),
     "ev_data": StringType(),
     "ev_extra1": StringType(),
@@ -44,38 +43,14 @@ def whole_schema() -> StructType:
     return StructType([StructField(name, kind) for name, kind in TYPES.items()])
 
 
-class Projection(NamedTuple):
-    """The columns that Spark wants, in order."""
-
-    names: tuple[str, ...]
-    nullable: tuple[bool, ...]
-
-    @property
-    def selected(self) -> tuple[str, ...]:
-        """The columns to select on the server. tick_id is computed from ev_txid."""
-        names = [name for name in self.names if name != TICK_ID]
-        return tuple(names if not self.with_tick or TXID in names else [*names, TXID])
-
-    @property
-    def with_tick(self) -> bool:
-        """Whether tick_id is among the columns."""
-        return TICK_ID in self.names
-
-    def arrow_schema(self) -> pa.Schema:
-        """Return the Arrow schema that Spark requires of the first batch."""
-        fields = [
-            StructField(name, TYPES[name], nullable)
-            for name, nullable in zip(self.names, self.nullable, strict=True)
-        ]
-        return to_arrow_schema(StructType(fields), timezone="UTC")
+def selected_columns(schema: StructType) -> list[str]:
+    """Return the columns to select on the server. tick_id is computed from ev_txid."""
+    wanted = {*schema.names, TXID} if TICK_ID in schema.names else {*schema.names}
+    return [name for name in TYPES if name in wanted - {TICK_ID}]
 
 
-def projection_of(schema: StructType) -> Projection:
-    """Return the projection for a schema that the user gave.
-
-    Raises:
-        InvalidArgument: a column is unknown, has another type, or appears twice.
-    """
+def checked_schema(schema: StructType) -> StructType:
+    """Return the schema of a user; InvalidArgument for columns that events do not have."""
     for field in schema.fields:
         if schema.names.count(field.name) > 1:
             raise InvalidArgument(
@@ -102,7 +77,4 @@ def projection_of(schema: StructType) -> Projection:
             )
     if not schema.fields:
         raise InvalidArgument("schema: name at least one column", parameter="schema")
-    return Projection(
-        tuple(field.name for field in schema.fields),
-        tuple(field.nullable for field in schema.fields),
-    )
+    return schema

@@ -78,33 +78,25 @@ class DriverConnection:
 
     def _log_and_close(self, state: RetryCallState) -> None:
         error, delay = error_and_delay(state)
-        logger.warning(
-            "queue %s, consumer %s: %s: trying again in %.1f s",
-            self._queue,
-            self._consumer,
-            error,
-            delay,
-        )
+        message = "queue %s, consumer %s: %s: trying again in %.1f s"
+        logger.warning(message, self._queue, self._consumer, error, delay)
         self.close()
 
     def _open(self) -> Client:
         if self._session is None:
             session = Session.open(self._database.dsn, f"pgqpy spark {self._consumer}")
             try:
-                self._set_up(session)
+                check_schema(session.client)
+                self._attach(session.client)
+                self._lock.take(session, Wakeup())
+                session.connection.add_notify_handler(self._on_notification)
+                session.listen(self._queue)
+                self._notified = True
             except BaseException:
                 session.close()
                 raise
             self._session, self._connected = session, True
         return self._session.client
-
-    def _set_up(self, session: Session) -> None:
-        check_schema(session.client)
-        self._attach(session.client)
-        self._lock.take(session, Wakeup())
-        session.connection.add_notify_handler(self._on_notification)
-        session.listen(self._queue)
-        self._notified = True
 
     def _on_notification(self, _notification: object) -> None:
         self._notified = True

@@ -31,7 +31,7 @@ class Queue(NamedTuple):
 
 
 class Position(NamedTuple):
-    """The position of a subscription: its last tick, open batch, and pinned ticks."""
+    """The last tick, the open batch and the pinned ticks of a subscription."""
 
     tick: int
     batch: int | None
@@ -54,13 +54,11 @@ QUEUE: LiteralString = """
      where q.queue_name = %s"""
 
 POSITION: LiteralString = """
-    select p.pos_last_tick, p.pos_batch, p.pos_pins
-      from pgq.registration r
-      join pgq.queue q on q.queue_id = r.sub_queue
-      join pgq.consumer c on c.co_id = r.sub_consumer
-     cross join lateral (
-        select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p
-     where q.queue_name = %s and c.co_name = %s"""
+    select pos_last_tick, pos_batch, pos_pins
+      from pgq.current_position
+      join pgq.queue on queue_id = sub_queue
+      join pgq.consumer on co_id = sub_consumer
+     where queue_name = %s and co_name = %s"""
 
 # The last tick at or before a time: one range's end time and the next one's start time give the
 # same tick.
@@ -136,14 +134,14 @@ def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:
 def adjacent_ticks(client: Client, queue: Queue, tick: int) -> tuple[int | None, int | None]:
     """Return the nearest ticks up to and from a number: both are the tick itself if it exists."""
     row = _row(client, ADJACENT_TICKS, {"queue": queue.id, "low": queue.low_tick, "tick": tick})
-    return (None, None) if row is None else (row[0], row[1])
+    return row[0], row[1]
 
 
 def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
     """Return the last tick of the micro-batch after `start`; None if there is no later tick."""
     wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
-    row = _row(client, MICRO_BATCH_END, wanted)
-    return None if row is None else row[0]
+    end: int | None = _row(client, MICRO_BATCH_END, wanted)[0]
+    return end
 
 
 @contextmanager

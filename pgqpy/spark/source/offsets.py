@@ -16,16 +16,13 @@ MAX_BIGINT = 2**63 - 1
 class Offset(NamedTuple):
     """A tick of a queue, and the consumer whose subscription keeps the events after it.
 
-    The queue's id reveals that the queue was dropped and created again under the same name.
+    The queue's id reveals that the queue was dropped and created again under the same name. Spark
+    writes `_asdict()` to the checkpoint.
     """
 
     consumer: str
     queue_id: int
     tick: int
-
-    def to_spark(self) -> dict[str, int | str]:
-        """Return the dict that Spark writes to the checkpoint."""
-        return self._asdict()
 
 
 def parse_offset(written: Mapping[str, Any]) -> Offset:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.database import Database, database_option
-from pgqpy.spark.known_options import KnownOptions, bool_option, queue_option
+from pgqpy.spark.database import Database
+from pgqpy.spark.known_options import bool_option, check_known, queue_option
 from pgqpy.spark.source.offsets import MAX_BIGINT, parse_tick
 
 if TYPE_CHECKING:
@@ -35,21 +35,15 @@ NAMES = (
     "failOnDataLoss",
     "pushDownFilters",
 )
-SPARK_OPTIONS = frozenset({"path", "checkpointlocation", "queryname", "mergeschema"})
 ALIASES = {  # options of other sources, for the error message
     "maxoffsetspertrigger": "maxEventsPerTrigger",
     "subscribe": "queue",
-    "topic": "queue",
-    "kafka.bootstrap.servers": "dsn",
     "kafka.group.id": "consumer",
-    "url": "dsn",
-    "dbtable": "queue",
     "numpartitions": "minPartitions",
     "pushdownpredicate": "pushDownFilters",
     "startingoffsetsbytimestamp": "startingTimestamp",
     "endingoffsetsbytimestamp": "endingTimestamp",
 }
-KNOWN = KnownOptions(NAMES, SPARK_OPTIONS, ALIASES, "there are")
 MAX_PARTITIONS = 10_000
 
 
@@ -78,15 +72,11 @@ class ReadOptions(NamedTuple):
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
-    """Check the options that stream and batch readers share.
-
-    Raises:
-        InvalidArgument: an option is unknown, missing or invalid.
-    """
+    """Check the options of a reader; InvalidArgument if one is unknown, missing or invalid."""
     options = {key.lower(): value for key, value in spark_options.items()}
-    KNOWN.check(options)
+    check_known(options, NAMES, ALIASES, "there are")
     return ReadOptions(
-        database=database_option(options),
+        database=Database(options.get("dsn"), options.get("service")),
         queue=queue_option(options, '.load("orders")'),
         consumer=options.get("consumer", ""),
         start=_one_of(options, STARTS),

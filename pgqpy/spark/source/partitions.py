@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
-from pgqpy.spark.source.splitting import CommittedStage, Mark, split_range
+from pgqpy.spark.source.columns import TICK_ID, selected_columns
+from pgqpy.spark.source.splitting import CommittedStage, split_range
 from pgqpy.spark.source.tick_finder import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyspark.sql.types import StructType
+
     from pgqpy.client import Client
     from pgqpy.records import TickInfo
-    from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.lookups import Queue
     from pgqpy.spark.source.splitting import EventRange
-
-ID = sql.Identifier("ev_id")
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -49,24 +49,19 @@ def plan_partitions(
     queue: Queue,
     start: int,
     end: int,
-    projection: Projection,
-    *,
+    schema: StructType,
     min_partitions: int | None = None,
     conditions: Sequence[sql.Composable] = (),
 ) -> list[EventPartition]:
     """Return the partitions of the range from tick `start` to tick `end`.
 
     Call it inside `lookups.locked_queue`.
-
-    Raises:
-        TickNotFound, RangeExpired.
     """
     ticks = client.get_tick_info(queue.name, start, end)
-    marks = [Mark(tick.tick_id, tick.tick_event_seq) for tick in ticks]
     stages = _committed_stages(client, queue, ticks, start, end) if start < end else []
     return [
-        _partition(client, queue, ranges, ticks, projection, conditions)
-        for ranges in split_range(marks, min_partitions, stages)
+        _partition(client, queue, ranges, ticks, schema, conditions)
+        for ranges in split_range(ticks, min_partitions, stages)
     ]
 
 
@@ -91,16 +86,16 @@ def _partition(
     queue: Queue,
     ranges: tuple[EventRange, ...],
     ticks: Sequence[TickInfo],
-    projection: Projection,
+    schema: StructType,
     conditions: Sequence[sql.Composable],
 ) -> EventPartition:
     start, end = ranges[0].from_tick, ranges[-1].to_tick
+    columns = sql.SQL(", ").join(map(sql.Identifier, selected_columns(schema)))
     queries = [
-        _query(
-            client.tick_event_sql(queue.name, each.from_tick, each.to_tick, each.stages),
-            each,
-            projection,
-            conditions,
+        sql.SQL("select {} from ({}) e where {}").format(
+            columns,
+            sql.SQL(client.tick_event_sql(queue.name, each.from_tick, each.to_tick, each.stages)),
+            _where(each, conditions),
         )
         for each in ranges
     ]
@@ -111,28 +106,19 @@ def _partition(
         from_tick=start,
         to_tick=end,
         query=sql.SQL(" union all ").join(queries).as_string(None),
-        finder=_finder(ticks, start, end) if projection.with_tick else None,
+        finder=_finder(ticks, start, end) if TICK_ID in schema.names else None,
     )
+
+
+def _where(ids: EventRange, conditions: Sequence[sql.Composable]) -> sql.Composable:
+    wanted = [sql.SQL("true"), *conditions]
+    if ids.low is not None:
+        wanted.append(sql.SQL("ev_id >= {}").format(ids.low))
+    if ids.high is not None:
+        wanted.append(sql.SQL("ev_id < {}").format(ids.high))
+    return sql.SQL(" and ").join(wanted)
 
 
 def _finder(ticks: Sequence[TickInfo], start: int, end: int) -> TickFinder:
     mine = [(tick.tick_id, tick.tick_snapshot) for tick in ticks if start <= tick.tick_id <= end]
     return TickFinder.between(mine)
-
-
-def _query(
-    text: str,
-    event_range: EventRange,
-    projection: Projection,
-    conditions: Sequence[sql.Composable],
-) -> sql.Composable:
-    wanted = list(conditions)
-    if event_range.low is not None:
-        wanted.append(sql.SQL("{} >= {}").format(ID, sql.Literal(event_range.low)))
-    if event_range.high is not None:
-        wanted.append(sql.SQL("{} < {}").format(ID, sql.Literal(event_range.high)))
-    columns = sql.SQL(", ").join(map(sql.Identifier, projection.selected))
-    query = sql.SQL("select {} from ({}) e").format(columns, sql.SQL(text))
-    if not wanted:
-        return query
-    return sql.SQL("{} where {}").format(query, sql.SQL(" and ").join(wanted))

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from psycopg import sql
+from psycopg import errors, sql
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pgqpy.errors import QueueNotFound, RangeExpired
-from pgqpy.spark.connect import with_retries
-from pgqpy.spark.source.conversion import to_spark_batch
+from pgqpy.spark.connect import connect_with_retries
+from pgqpy.spark.source.binary_copy import read_blocks
+from pgqpy.spark.source.columns import selected_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from types import ModuleType
+    from collections.abc import Iterator
 
     import pyarrow as pa
+    from pyspark.sql.types import StructType
 
+    from pgqpy.client import Client
     from pgqpy.spark.database import Database
-    from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.partitions import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
@@ -29,8 +31,6 @@ logger = logging.getLogger("pgqpy.spark")
 # error. The timeouts are off because Spark may pause between two batches.
 BEGIN = sql.SQL("""
     begin isolation level read committed;
-    set local search_path = pg_catalog, pg_temp;
-    set local standard_conforming_strings = on;
     set local statement_timeout = 0;
     set local idle_in_transaction_session_timeout = 0;
     do $$ begin
@@ -42,41 +42,13 @@ BEGIN = sql.SQL("""
     set local jit = off;
     lock table {} in access share mode
 """)
-LOW_TICK = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
-DROPPED = ("42P01", "3F000")  # no such table, no such schema
-
-
-class Reader(Protocol):
-    """A connection that returns Arrow batches; `by_adbc` and `by_copy` have one each."""
-
-    def script(self, statements: str) -> None:
-        """Run statements that return nothing."""
-
-    def row(self, query: str) -> tuple[Any, ...] | None:
-        """Return the first row of a query."""
-
-    def batches(self, query: str, names: Sequence[str]) -> Generator[pa.RecordBatch, None, None]:
-        """Run a query of these columns and yield its rows."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-def reader_module() -> ModuleType:
-    """Return `by_adbc` if ADBC is installed, else `by_copy`."""
-    try:
-        from pgqpy.spark.source import by_adbc  # noqa: PLC0415  # the package may be missing
-    except ImportError:
-        from pgqpy.spark.source import by_copy  # noqa: PLC0415  # as above
-
-        return by_copy
-    return by_adbc
+LOW_TICK = "select queue_low_tick from pgq.queue where queue_id = %s"
 
 
 def read(
     database: Database,
     partition: EventPartition,
-    projection: Projection,
+    schema: StructType,
     *,
     fail_on_data_loss: bool,
 ) -> Iterator[pa.RecordBatch]:
@@ -88,28 +60,21 @@ def read(
             warning and read the rest.
         ConnectionFailed: the server cannot be reached.
     """
-    module = reader_module()
-    application = f"pgqpy spark {partition.queue}"
-    reader: Reader = with_retries(
-        lambda: module.Reader(database.conninfo(application)), module.LOST, database
-    )
-    schema = projection.arrow_schema()
-    with closing(reader):
-        try:
-            _lock_and_check(reader, partition, fail_on_data_loss=fail_on_data_loss)
-        except Exception as error:
-            if module.sqlstate(error) in DROPPED:
-                raise _dropped(partition) from error
-            raise
-        with closing(reader.batches(partition.query, projection.selected)) as batches:
-            for batch in batches:
-                yield to_spark_batch(batch, schema, partition.finder)
+    selected, arrow_schema = selected_columns(schema), to_arrow_schema(schema, timezone="UTC")
+    with connect_with_retries(database, partition.queue) as client:
+        _lock_and_check(client, partition, fail_on_data_loss=fail_on_data_loss)
+        with closing(read_blocks(client.connection, partition.query)) as blocks:
+            for block in blocks:
+                yield block.to_batch(selected, arrow_schema, partition.finder)
 
 
-def _lock_and_check(reader: Reader, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
+def _lock_and_check(client: Client, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
     """Hold back rotation until the connection closes, then check that no event is missing."""
-    reader.script(BEGIN.format(sql.SQL(partition.table)).as_string(None))
-    row = reader.row(LOW_TICK.format(sql.Literal(partition.queue_id)).as_string(None))
+    try:
+        client.connection.execute(BEGIN.format(sql.SQL(partition.table)))
+        row = client.connection.execute(LOW_TICK, [partition.queue_id]).fetchone()
+    except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
+        raise _dropped(partition) from error
     if row is None:
         raise _dropped(partition)
     first = int(row[0])

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pgqpy.records import TickInfo
+
 PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
 BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
-SNAP = 0.2  # part of a partition; a cut this near to a tick moves to the tick
-
-
-class Mark(NamedTuple):
-    """A tick, and the value of the queue's event sequence at that tick."""
-
-    tick: int
-    seq: int
+SNAP = 0.2  # of a partition; a cut this near to a tick moves to the tick
 
 
 class CommittedStage(NamedTuple):
@@ -55,7 +50,7 @@ class EventRange(NamedTuple):
 
 
 def split_range(
-    marks: Sequence[Mark],
+    ticks: Sequence[TickInfo],
     min_partitions: int | None = None,
     committed: Iterable[CommittedStage] = (),
 ) -> list[tuple[EventRange, ...]]:
@@ -66,14 +61,14 @@ def split_range(
     some of its ids would read all of it.
 
     Args:
-        marks: the ticks of the range in order, beginning with its start.
+        ticks: the ticks of the range in order, beginning with its start.
         min_partitions: how many partitions at least (option minPartitions), if there are as many
             events.
         committed: the stages that were committed in the range.
     """
-    if len(marks) < 2:  # noqa: PLR2004  # a range has two ends
+    if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
-    units = list(_units(marks, committed))
+    units = list(_units(ticks, committed))
     sums = list(accumulate((unit.events for unit in units), initial=0))
     wanted = max(-(-sums[-1] // PARTITION_EVENTS), min_partitions or 1)
     count = max(1, min(wanted, sums[-1]))
@@ -87,39 +82,39 @@ class _Unit(NamedTuple):
     `stages` is as in `EventRange`. Only events without a stage can be split by id.
     """
 
-    before: Mark
-    after: Mark
+    before: TickInfo
+    after: TickInfo
     events: int
     stages: tuple[int, ...] | None = None
 
     def event(self, number: int) -> int:
         """Return the estimated id of the event with this number, counted from 0."""
-        ids = self.after.seq - self.before.seq
-        return self.before.seq + 1 + number * ids // self.events
+        ids = self.after.tick_event_seq - self.before.tick_event_seq
+        return self.before.tick_event_seq + 1 + number * ids // self.events
 
     def event_range(self, low: int | None, high: int | None) -> EventRange:
         """Return the range of the events with low <= id < high."""
-        return EventRange(self.before.tick, self.after.tick, low, high, self.stages)
+        return EventRange(self.before.tick_id, self.after.tick_id, low, high, self.stages)
 
 
-def _units(marks: Sequence[Mark], committed: Iterable[CommittedStage]) -> Iterator[_Unit]:
+def _units(ticks: Sequence[TickInfo], committed: Iterable[CommittedStage]) -> Iterator[_Unit]:
     by_tick: dict[int, list[CommittedStage]] = defaultdict(list)
     staged: dict[int, int] = defaultdict(int)
     for stage in committed:
         by_tick[stage.tick].append(stage)
         if stage.counted is not None:
             staged[stage.counted] += stage.events
-    plain = _not_staged(marks, staged)
-    for (before, after), events in zip(pairwise(marks), plain, strict=True):
-        if after.tick not in by_tick:
+    plain = _not_staged(ticks, staged)
+    for (before, after), events in zip(pairwise(ticks), plain, strict=True):
+        if after.tick_id not in by_tick:
             yield _Unit(before, after, events)
             continue
         yield _Unit(before, after, events, ())
-        for stage in by_tick[after.tick]:
+        for stage in by_tick[after.tick_id]:
             yield _Unit(before, after, stage.events, (stage.stage,))
 
 
-def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
+def _not_staged(ticks: Sequence[TickInfo], staged: Mapping[int, int]) -> list[int]:
     """Return the estimated number of events without a stage, for each tick after the first.
 
     `staged` is the number of staged ids that were taken before a tick. They are subtracted from
@@ -127,11 +122,11 @@ def _not_staged(marks: Sequence[Mark], staged: Mapping[int, int]) -> list[int]:
     """
     plain: list[int] = []
     nonzero: list[int] = []  # indexes of `plain` that are not 0
-    for place, (before, after) in enumerate(pairwise(marks)):
-        plain.append(max(0, after.seq - before.seq))
+    for place, (before, after) in enumerate(pairwise(ticks)):
+        plain.append(max(0, after.tick_event_seq - before.tick_event_seq))
         if plain[place]:
             nonzero.append(place)
-        wanted = staged.get(after.tick, 0)
+        wanted = staged.get(after.tick_id, 0)
         while wanted and nonzero:
             taken = min(wanted, plain[nonzero[-1]])
             wanted -= taken
@@ -202,4 +197,4 @@ def _staged_range(units: Sequence[_Unit]) -> Iterator[EventRange]:
 
 def _joined(whole: Sequence[_Unit]) -> Iterator[EventRange]:
     if whole:
-        yield EventRange(whole[0].before.tick, whole[-1].after.tick)
+        yield EventRange(whole[0].before.tick_id, whole[-1].after.tick_id)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
 
-    from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.options import ReadOptions
     from pgqpy.spark.source.subscription import Subscription
 
@@ -40,12 +40,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     one micro-batch behind, and keeps the events that Spark may read again.
     """
 
-    def __init__(self, options: ReadOptions, projection: Projection) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
-        self.projection = projection
-        self._forget()
-
-    def _forget(self) -> None:
+        self.schema = schema
         self._subscription: Subscription | None = None
         self._initial: Offset | None = None
         self._begun = False  # Spark has written an offset to its log
@@ -53,12 +50,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: Offset | None = None  # the queue's last tick, as known
         self._look_at = 0.0
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"options": self.options, "projection": self.projection}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._forget()
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StreamReader, (self.options, self.schema)
 
     @property
     def subscription(self) -> Subscription:
@@ -69,11 +62,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._subscription = Subscription(self.options)
         return self._subscription
 
-    def initialOffset(self) -> dict[str, int | str]:  # noqa: N802  # Spark's name
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return where a new query starts: the same offset for both of Spark's calls."""
         if self._initial is None:
             self._initial = self.subscription.begin()
-        return self._initial.to_spark()
+        return self._initial._asdict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802  # Spark's name
         """Remember the current last tick, where this run ends.
@@ -92,22 +85,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         return ReadMaxRows(self.options.max_events or MAX_BIGINT)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, int | str]:  # noqa: N802  # Spark's name
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return the end of the next micro-batch, pinned before Spark writes it to its log."""
         at = parse_offset(start)
         once = isinstance(limit, ReadAllAvailable)
         if self._is_first(at) and not once:
-            return at.to_spark()
+            return at._asdict()
         self.subscription.resume(at)
-        last = self._look() if self._time_to_look() else self._last
-        if last is None or last.tick <= at.tick or self._is_over(at.tick):
-            return at.to_spark()
-        most = last.tick if self._stop_at is None else min(last.tick, self._stop_at)
-        return self.subscription.next(at, most, self._limits(limit)).to_spark()
+        if self.subscription.connection.notified() or time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + LOOK_INTERVAL
+            self._last = self.subscription.last()
+        last = at.tick if self._last is None else self._last.tick
+        most = last if self._stop_at is None else min(last, self._stop_at)
+        if most <= at.tick:
+            return at._asdict()
+        return self.subscription.next(at, most, self._limits(limit))._asdict()
 
-    def reportLatestOffset(self) -> dict[str, int | str] | None:  # noqa: N802  # Spark's name
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
         """Return the queue's last tick, as known, for Spark's metrics."""
-        return None if self._last is None else self._last.to_spark()
+        return None if self._last is None else self._last._asdict()
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
@@ -116,13 +112,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = parse_offset(start), parse_offset(end)
         self._begun = True
         self.subscription.resume(first)
-        return [] if first == last else self.subscription.plan(first, last, self.projection)
+        return [] if first == last else self.subscription.plan(first, last, self.schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""
         assert isinstance(partition, EventPartition)  # noqa: S101  # partitions() makes no others
         loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.projection, fail_on_data_loss=loss)
+        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
 
     def commit(self, end: Mapping[str, Any]) -> None:
         """Advance the subscription past events that Spark will not read again."""
@@ -133,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """Close the connection."""
         if self._subscription is not None:
-            self._subscription.close()
+            self._subscription.connection.close()
 
     def _is_first(self, at: Offset) -> bool:
         """Return whether this is the first micro-batch of a new query, which must be empty.
@@ -149,14 +145,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Limits()
         events = limit.max_rows if limit.max_rows < MAX_BIGINT else None
         return Limits(events, self.options.max_ticks)
-
-    def _is_over(self, tick: int) -> bool:
-        return self._stop_at is not None and tick >= self._stop_at
-
-    def _time_to_look(self) -> bool:
-        return self.subscription.notified() or time.monotonic() >= self._look_at
-
-    def _look(self) -> Offset:
-        self._look_at = time.monotonic() + LOOK_INTERVAL
-        self._last = self.subscription.last()
-        return self._last

@@ -13,8 +13,9 @@ from pgqpy.spark.source.offsets import Offset
 from pgqpy.spark.source.partitions import plan_partitions
 
 if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
     from pgqpy.client import Client
-    from pgqpy.spark.source.columns import Projection
     from pgqpy.spark.source.lookups import Limits, Position, Queue
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
@@ -25,30 +26,25 @@ ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
 
 
 class Subscription:
-    """The consumer that a query uses, and the connection to its queue."""
+    """The consumer that a query uses, and the connection to its queue.
+
+    A function that is passed to `connection.call` may run again on a new connection.
+    """
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._name = options.queue
         self._consumer = options.consumer
-        self._connection = DriverConnection(
+        self.connection = DriverConnection(
             options.database, options.queue, options.consumer, self._attach
         )
         self._start: int | None = None  # tick to register a missing consumer at; None: the last
         self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def notified(self) -> bool:
-        """Return whether a tick was notified. Runs no SQL."""
-        return self._connection.notified()
-
     def last(self) -> Offset:
         """Return the queue's last tick."""
-        return self._offset(self._connection.call(self._find).last_tick)
+        return self._offset(self.connection.call(self._find).last_tick)
 
     def begin(self) -> Offset:
         """Move the subscription to the start of a new query, and return that offset.
@@ -59,23 +55,15 @@ class Subscription:
         """
         bound = self._options.start
         if bound is None or bound.kind == "subscription":
-            tick = self._connection.call(self._position_for_new_query).tick
+            tick = self.connection.call(self._position_for_new_query).tick
         else:
-            tick = self._connection.call(lambda client: self._move_to(client, bound))
+            tick = self.connection.call(lambda client: self._move_to(client, bound))
         self._known = True
         self._start = tick
         return self._offset(tick)
 
     def resume(self, at: Offset) -> None:
-        """Continue at an offset. The first call compares the checkpoint with the queue.
-
-        Raises:
-            QueueNotFound: the queue was dropped, or dropped and created again.
-            TickNotFound, RangeExpired: events after the offset cannot be read.
-            SubscriptionMoved: the consumer was moved past the offset.
-            ConsumerRunning: another program runs the consumer.
-            InvalidArgument: the checkpoint belongs to another consumer.
-        """
+        """Continue at an offset. The first call compares the checkpoint with the queue."""
         self._start = at.tick
         if self._known:
             return
@@ -86,48 +74,74 @@ class Subscription:
                 parameter="consumer",
             )
         self._queue_id = at.queue_id
-        self._connection.call(lambda client: self._compare(client, at))
+        self.connection.call(lambda client: self._compare(client, at))
         self._known = True
 
     def next(self, at: Offset, most: int, limits: Limits) -> Offset:
         """Return the end of the micro-batch after `at`, pinned; `at` if there is no later tick."""
+
+        def pin(client: Client) -> Offset:
+            queue = self._find(client)
+            start = at.tick
+            if not self._options.fail_on_data_loss:  # events before the position may be missing
+                start = max(start, self._position(client).tick)
+            end = lookups.find_end(client, queue, start, most, limits)
+            if end is not None:
+                client.pin_range(self._name, self._consumer, start, end)
+            return self._offset(start if end is None else end)
+
         for _ in range(ATTEMPTS - 1):
             with suppress(TickNotFound):
-                return self._connection.call(lambda client: self._pinned(client, at, most, limits))
-        return self._connection.call(lambda client: self._pinned(client, at, most, limits))
+                return self.connection.call(pin)
+        return self.connection.call(pin)
 
-    def plan(self, start: Offset, end: Offset, projection: Projection) -> list[EventPartition]:
+    def plan(self, start: Offset, end: Offset, schema: StructType) -> list[EventPartition]:
         """Return the partitions of a micro-batch."""
-        return self._connection.call(lambda client: self._planned(client, start, end, projection))
+
+        def plan(client: Client) -> list[EventPartition]:
+            with lookups.locked_queue(client, self._name) as queue:
+                first = start.tick
+                if first < queue.low_tick:
+                    first = self._retained_tick(client, queue, first)
+                if first >= end.tick:
+                    return []
+                least = self._options.min_partitions
+                return plan_partitions(client, queue, first, end.tick, schema, least)
+
+        return self.connection.call(plan)
 
     def advance(self, end: Offset) -> None:
         """Advance the subscription to a tick; Spark does not need earlier events any more."""
-        self._connection.call(lambda client: self._advanced(client, end.tick))
 
-    # The methods below may be repeated on a new connection.
+        def advance(client: Client) -> None:
+            at = self._position(client).tick
+            if at < end.tick:
+                client.advance_subscription(self._name, self._consumer, at, end.tick)
+
+        self.connection.call(advance)
 
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is missing: the lock, taken next, needs a subscription."""
         queue = self._find(client)
         if lookups.find_position(client, self._name, self._consumer) is not None:
             return
-        start = self._start
-        if start is None:
+        if self._start is None:
             client.register_consumer(self._name, self._consumer)
             return
-        tick = self._retained_tick(client, queue, start)
+        tick = self._retained_tick(client, queue, self._start)
         client.register_consumer_at(self._name, self._consumer, tick)
-        logger.warning(
-            "consumer %s of queue %s was unregistered: registered it again at tick %d",
-            self._consumer,
-            self._name,
-            tick,
-        )
+        message = "consumer %s of queue %s was unregistered: registered it again at tick %d"
+        logger.warning(message, self._consumer, self._name, tick)
 
     def _find(self, client: Client) -> Queue:
         queue = lookups.find_queue(client, self._name)
         if self._queue_id not in (None, queue.id):
-            raise self._recreated()
+            raise QueueNotFound(
+                f"queue {self._name!r} (option queue) was dropped and created again since the "
+                "checkpoint was written, so the checkpoint is not valid: start with a new "
+                "checkpointLocation",
+                queue=self._name,
+            )
         self._queue_id = queue.id
         return queue
 
@@ -170,35 +184,6 @@ class Subscription:
             client.register_consumer_at(self._name, self._consumer, tick)
         return tick
 
-    def _pinned(self, client: Client, at: Offset, most: int, limits: Limits) -> Offset:
-        queue = self._find(client)
-        start = at.tick
-        if not self._options.fail_on_data_loss:  # events before the position may be missing
-            start = max(start, self._position(client).tick)
-        end = lookups.find_end(client, queue, start, most, limits)
-        if end is not None:
-            client.pin_range(self._name, self._consumer, start, end)
-        return self._offset(start if end is None else end)
-
-    def _planned(
-        self, client: Client, start: Offset, end: Offset, projection: Projection
-    ) -> list[EventPartition]:
-        min_partitions = self._options.min_partitions
-        with lookups.locked_queue(client, self._name) as queue:
-            first = start.tick
-            if first < queue.low_tick:
-                first = self._retained_tick(client, queue, first)
-            if first >= end.tick:
-                return []
-            return plan_partitions(
-                client, queue, first, end.tick, projection, min_partitions=min_partitions
-            )
-
-    def _advanced(self, client: Client, tick: int) -> None:
-        at = self._position(client).tick
-        if at < tick:
-            client.advance_subscription(self._name, self._consumer, at, tick)
-
     def _compare(self, client: Client, start: Offset) -> None:
         queue = self._find(client)
         if start.tick > queue.last_tick:
@@ -227,12 +212,4 @@ class Subscription:
             queue=self._name,
             consumer=self._consumer,
             tick_id=position.tick,
-        )
-
-    def _recreated(self) -> QueueNotFound:
-        return QueueNotFound(
-            f"queue {self._name!r} (option queue) was dropped and created again since the "
-            "checkpoint was written, so the checkpoint is not valid: start with a new "
-            "checkpointLocation",
-            queue=self._name,
         )
