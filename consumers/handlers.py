@@ -11,8 +11,6 @@ from typing import Any
 # also gets it from a cancelled task of its own. All others, such as SystemExit, end the consumer.
 HANDLER_ERRORS = (Exception, asyncio.CancelledError)
 
-_FUTURES = (asyncio.Future, concurrent.futures.Future)
-
 
 class HandlerFailed(Exception):
     """A handler raised `error`; wrapped, so that it is not mistaken for an error of ours.
@@ -53,7 +51,7 @@ def check_result(result: object) -> None:
         return
     if isinstance(result, (Coroutine, Generator)):
         result.close()  # no warning then that it was never awaited
-    elif isinstance(result, _FUTURES):
+    elif isinstance(result, (asyncio.Future, concurrent.futures.Future)):
         result.cancel()
     raise TypeError(
         f"the handler returned {_article(type(result).__name__)}, whose work was not done: "

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from psycopg import sql
+
 from pgqpy.calls import payload
 from pgqpy.calls.payload import FIELDS
 from pgqpy.errors import InvalidEvent
@@ -13,8 +15,6 @@ from pgqpy.records import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from psycopg import sql
 
     from pgqpy.calls.json_values import Default
 
@@ -31,8 +31,6 @@ _UNUSUAL = "\t\n\r\0\\"  # what COPY needs escapes for, or PostgreSQL cannot hol
 
 def copy_into(table: str) -> sql.Composed:
     """Return the COPY statement for a table that current_event_table named."""
-    from psycopg import sql  # noqa: PLC0415  # the only place of this layer that composes SQL
-
     return sql.SQL(
         "copy {} (ev_time, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4) "
         "from stdin with (encoding 'UTF8')"

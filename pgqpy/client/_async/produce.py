@@ -69,12 +69,10 @@ class AsyncProducing(AsyncBase):
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
-        if self.runner.alone():
-            async with self.connection.transaction():
-                return await self._copy(queue, events)
-        # This statement begins the application's transaction if none is open, so that
-        # transaction() below is a savepoint and never commits.
-        await self.runner.run(calls.produce.transaction_id())
+        if not self.runner.alone():
+            # This statement begins the application's transaction if none is open, so that
+            # transaction() below is a savepoint and never commits.
+            await self.runner.run(calls.produce.transaction_id())
         async with self.connection.transaction():
             return await self._copy(queue, events)
 
@@ -82,26 +80,26 @@ class AsyncProducing(AsyncBase):
         table = await self.runner.run(calls.produce.table_to_load(queue))
         statement = calls.bulk.copy_into(table)
         raised: list[Exception] = []  # by the iterable: it may talk to a database too
-        check = encodings.LoadCheck(self.connection)
+        load = encodings.LoadCheck(self.connection)
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 async with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
-                    return await self._write(copy, in_lists_async(events, raised), check)
+                    return await self._write(copy, in_lists_async(events, raised), load)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise
-            raise check.error(queue) from exc
+            raise load.error(queue) from exc
 
     async def _write(
-        self, copy: AsyncCopy, events: AsyncIterator[list[object]], check: encodings.LoadCheck
+        self, copy: AsyncCopy, events: AsyncIterator[list[object]], load: encodings.LoadCheck
     ) -> int:
         count = 0
         buffer = bytearray()
         async for some in events:
             limit, default = self._payload_limit, self._json_default
             for lines in calls.bulk.lines(some, count, limit, default):
-                if check.needed:
-                    check.check(lines)
+                if load.needed:
+                    load.check(lines)
                 buffer += lines
                 if len(buffer) >= calls.bulk.BUFFER:
                     await copy.write(bytes(buffer))
