@@ -126,6 +126,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/revive_dead_events.sql
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/finish_batch.sql
+\ir functions/consume/finish_part.sql
 
 -- Readers of tick ranges, with a subscription that keeps the ticks
 \ir functions/internal/ranges/check_range.sql

@@ -168,6 +168,16 @@ def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | Non
     return consumer_call("delete_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
 
 
+def finish_part(batch: Batch | int, up_to: Event | int | None, done: Iterable[int]) -> Call[bool]:
+    """Finish a part of a batch; False if it was not open any more."""
+    batch_id = check.batch_id(batch)
+    last = None if up_to is None else check.event_id(up_to)
+    ids = [check.event_id(each) for each in done] or None
+    sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint[])"
+    error_data = {"batch_id": batch_id, "event_id": last}
+    return Call("finish_part", sql, (batch_id, last, ids), _is_one, error_data, pgqpy_only=True)
+
+
 def _is_one(rows: list[Row]) -> bool:
     """Read the one column of the one row, which is 1 or 0."""
     return bool(rows[0][0] == 1)

@@ -13,6 +13,11 @@
 -- (get_tick_events) pins the next range before it reads that range, and moves its position when it
 -- will not read the range before again. Without pins, compact_ticks would remove the ticks in
 -- between. pin_range and advance_subscription write them; every other move drops them.
+--
+-- pos_from and pos_done say which events of the open batch are finished: those with an id up to
+-- pos_from, and those listed in pos_done. finish_part writes them. The cut is the id, because it is
+-- the order of a batch, and because a dump, a restore and repair_queue do not change it. pos_batch
+-- repeats in every row of a batch, so its index also has pos_no, to find the newest row first.
 do $$ begin if not exists (select from pgq.installation) then
 create sequence pgq.batch_id_seq;
 create table pgq.position (
@@ -23,9 +28,12 @@ create table pgq.position (
     pos_batch bigint,
     pos_active timestamptz not null default now(),
     pos_pins bigint[],
+    pos_from bigint,
+    pos_done bigint[],
     primary key (pos_sub, pos_no)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
-create unique index position_batch_idx on pgq.position (pos_batch) where pos_batch is not null;
+create unique index position_batch_idx on pgq.position (pos_batch, pos_no)
+    where pos_batch is not null;
 comment on table pgq.position
     is 'The log of positions: a subscription''s row with the highest pos_no is its current one.';
 end if; end $$;

@@ -6,7 +6,8 @@
 do $$ begin if not exists (select from pgq.installation) then
 create view pgq.current_position as
 select r.sub_id, r.sub_queue, r.sub_consumer,
-       p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch, p.pos_active, p.pos_pins
+       p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch, p.pos_active, p.pos_pins,
+       p.pos_from, p.pos_done
   from pgq.registration r
  cross join lateral (
         select * from pgq.position where pos_sub = r.sub_id order by pos_no desc limit 1) p;

@@ -215,13 +215,17 @@ class QueueMachine(RuleBasedStateMachine):
         name=st.sampled_from(CONSUMERS),
         isolation=st.sampled_from(ISOLATIONS),
         retry=maybe_an_index,
+        part=maybe_an_index,
         end=st.sampled_from(["commit", "commit", "commit", "rollback", "leave open"]),
     )
-    def take(self, name: str, isolation: str, retry: int | None, end: str) -> None:
+    def take(
+        self, name: str, isolation: str, retry: int | None, end: str, part: int | None = None
+    ) -> None:
         """Take all batches: each read twice; the last one's end may roll back, or stay away."""
         name = name if name in self.model.consumers else CONSUMERS[0]
         while self._opened(name):
             self._read_twice(name)
+            self._finish_part(name, part)
             last = self.model.consumers[name].open == len(self.model.ticks) - 1
             if last and end == "leave open":
                 return
@@ -237,6 +241,18 @@ class QueueMachine(RuleBasedStateMachine):
             if outcome == "rollback":
                 self.model.consumers[name].retries = retries
                 return
+
+    def _finish_part(self, name: str, choice: int | None) -> None:
+        """Finish a part that ends at one of the events, and the last event if it lies behind."""
+        copies = self.model.batch(name)
+        if not copies or choice is None:
+            return
+        up_to = copies[choice % len(copies)].id
+        done = [copies[-1].id] if choice % 2 else []
+        batch = self.main.next(name, self.queue)
+        assert self.main.one("select pgq.finish_part(%s, %s, %s)", batch, up_to, done) == 1
+        self.model.finish_part(name, up_to, done)
+        self._read_twice(name)
 
     def _finish(self, name: str, retry: int | None, end: str) -> None:
         batch = self.main.next(name, self.queue)

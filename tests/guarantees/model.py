@@ -37,6 +37,8 @@ class Consumer:
 
     last: int
     open: int | None = None
+    finished: int = 0  # events of the open batch with an id up to this
+    done: set[int] = field(default_factory=set)  # and those with these ids
     retries: dict[int, Copy] = field(default_factory=dict)
 
 
@@ -76,7 +78,14 @@ class Model:
         consumer = self.consumers[name]
         assert consumer.open is not None
         between = self.committed[self.ticks[consumer.last] : self.ticks[consumer.open]]
-        return sorted((c for c in between if c.owner in (None, name)), key=lambda c: c.id)
+        left = (c for c in between if c.id > consumer.finished and c.id not in consumer.done)
+        return sorted((c for c in left if c.owner in (None, name)), key=lambda c: c.id)
+
+    def finish_part(self, name: str, up_to: int, done: list[int]) -> None:
+        """Finish the beginning of the open batch, and some events behind it."""
+        consumer = self.consumers[name]
+        consumer.finished = up_to
+        consumer.done.update(done)
 
     def retry(self, name: str, copy: Copy) -> bool:
         """Set an event of the open batch aside; say whether it was not yet."""
@@ -98,3 +107,5 @@ class Model:
         consumer = self.consumers[name]
         assert consumer.open is not None
         consumer.last, consumer.open = consumer.open, None
+        consumer.finished = 0
+        consumer.done.clear()

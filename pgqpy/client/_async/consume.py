@@ -166,6 +166,27 @@ class AsyncConsuming(AsyncBase):
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
 
+    async def finish_part(
+        self, batch: Batch | int, up_to: Event | int | None, done: abc.Iterable[int] = ()
+    ) -> None:
+        """Finish a part of an open batch: the events with an id up to this event's.
+
+        Later reads of the batch leave them out, and after a crash they are not delivered again.
+        `finish_batch` still finishes the batch.
+
+        Args:
+            batch: the batch or its id.
+            up_to: the last finished event or its id; None leaves the end of the part as it is.
+            done: ids of later events that were finished out of order, at most 1,000.
+
+        Raises:
+            BatchLost: the batch is not open any more; InvalidArgument: the part would get smaller,
+            or an id lies beyond the batch.
+        """
+        call = calls.consume.finish_part(batch, up_to, done)
+        if not await self.runner.run(call):
+            raise BatchLost(batch_id=calls.batch_id(batch), function="finish_part")
+
     async def event_dead(
         self, batch: Batch | int, dead: abc.Iterable[tuple[Event, str | None]]
     ) -> int:

@@ -12,7 +12,8 @@ create or replace function pgq.find_batch(
     x_batch_id bigint, out sub_id int, out pos_no bigint, out queue_id int, out queue_name text,
     out consumer_name text, out last_tick bigint, out next_tick bigint,
     out last_snapshot txid_snapshot, out next_snapshot txid_snapshot, out last_time timestamptz,
-    out next_time timestamptz, out last_seq bigint, out next_seq bigint)
+    out next_time timestamptz, out last_seq bigint, out next_seq bigint, out pos_from bigint,
+    out pos_done bigint[])
 returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
@@ -22,8 +23,10 @@ begin
     return query
     select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name,
            last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,
-           last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq
-      from pgq.position p
+           last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq,
+           p.pos_from, p.pos_done
+      from (select * from pgq.position
+             where pos_batch = x_batch_id order by pos_no desc limit 1) p
       join pgq.registration r on r.sub_id = p.pos_sub
       join pgq.queue q on q.queue_id = r.sub_queue
       join pgq.consumer c on c.co_id = r.sub_consumer
@@ -33,7 +36,6 @@ begin
      cross join lateral (
             select * from pgq.tick
              where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
-     where p.pos_batch = x_batch_id
-       and not exists (
+     where not exists (
             select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
 end $$;

@@ -3,30 +3,24 @@
 -- ids are asked for. The settings are those of get_batch_events. A large batch may hold an id
 -- twice, with two txids: an event and its retried copy.
 -- Returns: rows of pgq.event_template; ev_owner is null.
--- Raises: PQ003 batch not found; PQ004 an id is not in the batch; PQ009 arrays of different
---   lengths; 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises: PQ003 batch not found; PQ004 an id is not in the batch, or finish_part finished it; PQ009
+--   arrays of different lengths; 40001 as batch_event_sql.
+-- Writes: as batch_event_sql.
 create or replace function pgq.find_batch_events(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
 returns setof pgq.event_template language plpgsql set enable_seqscan = off set jit = off as $$
 declare
-    b record;
     v_found bigint;
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_event_txids) then
         raise exception 'event ids and txids differ in number' using errcode = 'PQ009';
-    end if;
-    select * into b from pgq.find_batch(x_batch_id);
-    if not found then
-        raise exception 'batch not found' using errcode = 'PQ003',
-            detail = format('batch %s', x_batch_id);
     end if;
     return query execute format($sql$
         select ev_id, ev_time, ev_txid, null::int, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (%s) e
          where ev_txid = any ($1) and (ev_id, ev_txid) in (select * from unnest($2, $1))$sql$,
-        pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null))
+        pgq.batch_event_sql(x_batch_id))
         using x_event_txids, x_event_ids;
     get diagnostics v_found = row_count;
     if v_found < (select count(distinct u) from unnest(x_event_ids, x_event_txids) u) then

@@ -11,19 +11,21 @@
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_batch(x_batch_id bigint, x_moves boolean)
-returns pgq.position language plpgsql as $$
+returns pgq.position language plpgsql
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     p pgq.position;
 begin
     perform from pgq.registration
-      where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id)
+      where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id limit 1)
         for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
     end if;
-    select * into p from pgq.position c
-     where c.pos_batch = x_batch_id
-       and not exists (
+    select * into p
+      from (select * from pgq.position
+             where pos_batch = x_batch_id order by pos_no desc limit 1) c
+     where not exists (
             select from pgq.position n where n.pos_sub = c.pos_sub and n.pos_no = c.pos_no + 1);
     if found and not x_moves then
         perform pgq.check_newest_position(p);

@@ -12,8 +12,8 @@ declare
 begin
     perform pgq.lock_for_compaction('pgq.position');
     v_newest := array(
-        select (sub_id, pos_no, pos_last_tick, pos_next_tick,
-                pos_batch, pos_active, pos_pins)::pgq.position
+        select (sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
+                pos_from, pos_done)::pgq.position
           from pgq.current_position);
     truncate pgq.position;
     insert into pgq.position select * from unnest(v_newest);

@@ -12,7 +12,8 @@ declare
 begin
     perform from pgq.registration where sub_id = v_sub for no key update;
     perform pgq.check_snapshot();
-    select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins into p
+    select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
+           pos_from, pos_done into p
       from pgq.current_position where sub_id = v_sub;
     if not found then  -- unregistered while we waited
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name

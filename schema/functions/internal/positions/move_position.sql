@@ -5,19 +5,22 @@
 -- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
 -- which fails if it is gone.
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
+--   x_from, x_done: what is finished of the open batch, see finish_part.
 -- Raises: 40001, another session moved this position; roll back and call again.
 -- Writes: insert pgq.position.
 create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
-    x_pins bigint[] default null)
+    x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform from pgq.position where pos_sub = x_sub_id and pos_no = x_pos_no for key share;
     end if;
     insert into pgq.position (
-        pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins)
-    values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins)
+        pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
+        pos_from, pos_done)
+    values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins,
+        x_from, x_done)
     on conflict (pos_sub, pos_no) do nothing;
     if not found then
         raise exception 'another session moved the position of this consumer'

@@ -1,0 +1,59 @@
+-- Finishes a part of an open batch: the events with an id up to x_up_to, and those in x_done. Later
+-- reads of the batch do not return them, and a session that opens the batch again gets the rest. In
+-- the transaction that processes the events, it makes each event's effect happen once (G9).
+--
+-- Events with the same id (an event and its retried copy) are finished together. finish_batch
+-- finishes the batch: a batch whose events are all finished stays open until then.
+--
+-- The ids of a batch are not checked one by one. Its end tick tells a number that no id exceeds,
+-- unless a producer or an external ticker gave another: only then the events are read.
+--
+-- Parameters: x_up_to: null leaves the end of the finished part where it is. x_done: ids beyond
+--   x_up_to that were finished out of order, at most 1,000 together with those of earlier calls.
+-- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
+-- Raises: PQ009 backwards, an id beyond the batch, a NULL id, or too many ids; 40001 in REPEATABLE
+--   READ, another session moved the position, or as check_snapshot.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
+create or replace function pgq.finish_part(x_batch_id bigint, x_up_to bigint, x_done bigint[] default null)
+returns int language plpgsql
+security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set jit = off as $$
+declare
+    p pgq.position := pgq.lock_batch(x_batch_id, true);
+    v_from bigint;
+    v_done bigint[];
+    v_last bigint;
+    v_inside boolean;
+begin
+    if p.pos_sub is null then
+        raise warning 'finish_part: batch % not found', x_batch_id;
+        return 0;
+    elsif x_up_to is null and x_done is null or array_position(x_done, null) is not null then
+        raise exception 'Invalid NULL value' using errcode = 'PQ009',
+            hint = 'name the id up to which events are finished';
+    elsif x_up_to < p.pos_from then
+        raise exception 'the events of batch % up to % are finished already', x_batch_id, p.pos_from
+            using errcode = 'PQ009', hint = format('%s lies before: a part only grows', x_up_to);
+    end if;
+    v_from := coalesce(x_up_to, p.pos_from);
+    v_done := array(select distinct id from unnest(p.pos_done || x_done) id
+                     where id > v_from or v_from is null order by id);
+    if cardinality(v_done) > 1000 then
+        raise exception '% events of batch % were finished out of order',
+                cardinality(v_done), x_batch_id
+            using errcode = 'PQ009', hint = 'at most 1,000 can be: finish the events before them';
+    end if;
+    v_last := greatest(x_up_to, v_done[cardinality(v_done)]);
+    if v_last > (select next_seq from pgq.find_batch(x_batch_id)) then
+        execute format('select exists (select from (%s) e where ev_id >= $1)',
+            pgq.batch_event_sql(x_batch_id)) into v_inside using v_last;
+        if not v_inside then
+            raise exception 'event % lies beyond batch %', v_last, x_batch_id
+                using errcode = 'PQ009', hint = 'name an event of the batch';
+        end if;
+    end if;
+    perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
+        x_from => v_from, x_done => nullif(v_done, '{}'));
+    return 1;
+end $$;
+comment on function pgq.finish_part(bigint, bigint, bigint[]) is 'Finishes a part of an open batch: 1 done, 0 it was not open.';

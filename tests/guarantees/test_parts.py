@@ -1,0 +1,201 @@
+"""Parts of a batch: what finish_part finished stays finished, whoever reads the batch and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import ISOLATIONS, RR, SERIALIZABLE, refused
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Row, Session
+
+FINISH_PART = "select pgq.finish_part(%s, %s, %s)"
+
+
+def finish_part(
+    session: Session, batch: int | None, up_to: int | None, done: list[int] | None = None
+) -> int:
+    """Finish a part: 1, or 0 if the batch is not open."""
+    return int(session.one(FINISH_PART, batch, up_to, done))
+
+
+def open_batch(db: Database, *data: str) -> tuple[int, list[Row]]:
+    """Make a queue, and open a batch of these events."""
+    db.queue()
+    for each in data:
+        db.main.insert(each)
+    db.main.tick()
+    batch = db.main.next()
+    assert batch is not None
+    return batch, db.main.events(batch)
+
+
+def test_finished_part_is_not_delivered_again(db: Database) -> None:
+    batch, events = open_batch(db, *"abcde")
+    assert finish_part(db.main, batch, events[1].id) == 1
+    assert db.open().next() == batch
+    assert db.main.data(batch) == ["c", "d", "e"]
+    assert finish_part(db.main, batch, events[2].id, [events[4].id]) == 1
+    assert db.main.data(batch) == ["d"]
+    assert db.main.finish(batch) == 1
+    assert db.main.deliver() == []
+
+
+def test_done_ids_add_up_and_are_forgotten_once_the_part_has_passed_them(db: Database) -> None:
+    batch, events = open_batch(db, *"abcde")
+    ids = [event.id for event in events]
+    for done in (ids[1:2], ids[3:4]):
+        assert finish_part(db.main, batch, None, done) == 1
+    assert db.main.data(batch) == ["a", "c", "e"]
+    assert finish_part(db.main, batch, ids[2]) == 1
+    assert db.main.data(batch) == ["e"]
+    assert db.main.one("select pos_done from pgq.current_position") == [ids[3]]
+
+
+def test_part_is_gone_with_its_batch(db: Database) -> None:
+    batch, events = open_batch(db, *"ab")
+    assert finish_part(db.main, batch, events[1].id) == 1
+    assert db.main.finish(batch) == 1
+    db.main.insert("c")
+    assert db.main.deliver() == ["c"]
+    first = db.main.one("select min(tick_id) from pgq.tick")
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
+    assert db.main.drain() == ["a", "b", "c"]
+
+
+def test_retried_copy_beside_its_event_is_finished_with_it(db: Database) -> None:
+    batch, events = open_batch(db, *"ab")
+    db.main.one("select pgq.event_retry(%s, %s, 0)", batch, events[0].id)
+    db.main.one("select pgq.maint_retry_events()")
+    tick = db.main.one("select prev_tick_id from pgq.get_batch_info(%s)", batch)
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", tick)
+    db.main.tick()
+    db.main.one("select pgq.compact_ticks()")
+    whole = db.main.next()
+    assert db.main.data(whole) == ["a", "a", "b"]
+    assert finish_part(db.main, whole, events[0].id) == 1
+    assert db.main.data(whole) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "select pgq.event_retry({batch}, {id}, 0)",
+        "select pgq.event_retry({batch}, array[{id}], array[{txid}], '{{0s}}')",
+        "select pgq.event_dead({batch}, array[{id}], array[{txid}], '{{why}}')",
+    ],
+)
+def test_event_of_a_finished_part_cannot_be_set_aside(db: Database, call: str) -> None:
+    batch, (a, b, c) = open_batch(db, *"abc")
+    finish_part(db.main, batch, a.id, [c.id])
+    for event in (a, c):
+        with refused("PQ004"):
+            db.main.one(call.format(batch=batch, id=event.id, txid=event.txid))
+    assert db.main.one(call.format(batch=batch, id=b.id, txid=b.txid)) == 1
+
+
+def test_batch_retry_leaves_a_finished_part_alone(db: Database) -> None:
+    batch, events = open_batch(db, *"abc")
+    finish_part(db.main, batch, events[0].id)
+    assert db.main.one("select pgq.batch_retry(%s, 0)", batch) == 2
+    db.main.finish(batch)
+    db.main.one("select pgq.maint_retry_events()")
+    assert db.main.deliver() == ["b", "c"]
+
+
+def test_part_takes_effect_with_its_transaction(db: Database) -> None:
+    batch, events = open_batch(db, *"abc")
+    for isolation in ISOLATIONS:
+        worker = db.open()
+        worker.begin(isolation)
+        assert finish_part(worker, batch, events[0].id) == 1
+        assert worker.data(batch) == ["b", "c"]
+        assert db.main.data(batch) == ["a", "b", "c"]
+        worker.rollback()
+    assert db.main.data(batch) == ["a", "b", "c"]
+
+
+def test_part_of_a_lost_batch_is_not_finished(db: Database) -> None:
+    batch, events = open_batch(db, *"ab")
+    winner, loser = db.open(), db.open()
+    winner.begin()
+    assert winner.finish(batch) == 1
+    part = loser.later(FINISH_PART, batch, events[0].id, None)
+    wait_until_blocked(db.main.connection, loser.pid)
+    winner.commit()
+    assert part.result(timeout=30) == 0
+    assert db.main.deliver() == []
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_part_with_an_old_snapshot_is_refused(db: Database, isolation: str) -> None:
+    batch, events = open_batch(db, *"abc")
+    late = db.open()
+    late.begin(isolation)
+    assert finish_part(db.main, batch, events[1].id) == 1
+    with refused("40001"):
+        finish_part(late, batch, events[0].id)
+    late.rollback()
+    assert db.main.data(batch) == ["c"]
+
+
+def test_parts_outlive_compaction_and_repair(db: Database) -> None:
+    batch, events = open_batch(db, *"abcd")
+    finish_part(db.main, batch, events[0].id, [events[2].id])
+    db.main.one("select pgq.maint_positions()")
+    assert db.main.one("select pgq.compact_positions()")
+    assert db.main.data(batch) == ["b", "d"]
+    assert db.main.one("select pgq.repair_queue('q')") == 4
+    assert db.main.data(batch) == ["b", "d"]
+
+
+def test_unfinished_part_holds_its_events_against_rotation(db: Database) -> None:
+    batch, events = open_batch(db, *"ab")
+    finish_part(db.main, batch, events[0].id)
+    for _ in range(4):
+        db.main.rotate()
+    assert db.main.data(batch) == ["b"]
+
+
+def test_many_parts_of_a_batch_are_read_newest_first(db: Database) -> None:
+    batch, events = open_batch(db, *(str(number) for number in range(50)))
+    for event in events[:-1]:
+        assert finish_part(db.main, batch, event.id) == 1
+    assert db.main.data(batch) == ["49"]
+    assert db.main.one("select count(*) from pgq.position where pos_batch = %s", batch) == 50
+    assert db.main.finish(batch) == 1
+
+
+@pytest.mark.parametrize(
+    ("up_to", "done", "message"),
+    [
+        (None, None, "Invalid NULL value"),
+        (2, [None], "Invalid NULL value"),
+        (1, None, "are finished already"),
+        (99, None, "event 99 lies beyond batch"),
+        (None, [99], "event 99 lies beyond batch"),
+        (None, list(range(3, 1005)), "1002 events of batch"),
+    ],
+)
+def test_part_that_makes_no_sense_is_refused(
+    db: Database, up_to: int | None, done: list[int] | None, message: str
+) -> None:
+    batch, _ = open_batch(db, *"abcd")
+    assert finish_part(db.main, batch, 2) == 1
+    with pytest.raises(Exception, match=message), refused("PQ009"):
+        finish_part(db.main, batch, up_to, done)
+    assert db.main.data(batch) == ["c", "d"]
+
+
+def test_id_that_a_producer_chose_lies_in_its_batch(db: Database) -> None:
+    db.queue()
+    db.main.one(
+        "select pgq.insert_event_raw('q', 5000, now(), null, null, 't', 'x', '', '', '', '')"
+    )
+    db.main.tick()
+    batch = db.main.next()
+    assert finish_part(db.main, batch, 5000) == 1
+    assert db.main.data(batch) == []
