@@ -5,16 +5,21 @@ from __future__ import annotations
 import functools
 import inspect
 from difflib import get_close_matches
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pgqpy.consumers.retry import RetryPolicy, seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
     from datetime import timedelta
+
+    from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
 MAX_FETCH_SIZE = 1_000_000  # events
+MAX_CONCURRENCY = 1_000  # events
+KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -23,6 +28,8 @@ class ConsumerSettings(TypedDict, total=False):
     queue: str
     name: str
     transactional: bool
+    concurrency: int
+    key: str | Callable[[Event], Hashable] | None
     fetch_size: int
     poll_interval: float
     min_count: int | None
@@ -43,6 +50,8 @@ class BaseConsumer:
     queue: str = ""
     name: str = ""  # of the consumer: one name, one position
     transactional: bool = False  # handlers get the connection on which the batch is finished
+    concurrency: int = 1  # events that are handled side by side
+    key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
     fetch_size: int = 1000  # events in memory at a time
     poll_interval: float = 1.0  # seconds between polls, in case a notification is missed
     min_count: int | None = None  # events; merges ticks until a batch has so many
@@ -91,6 +100,12 @@ def handler_name(consumer: BaseConsumer) -> str:
     return written[0]
 
 
+def key_function(consumer: BaseConsumer) -> Callable[[Event], Hashable] | None:
+    """Return the function from an event to its key; None if the consumer has no key."""
+    key = consumer.key
+    return attrgetter(key) if isinstance(key, str) else key
+
+
 def nearest(name: str, *, alike: float = 0.6) -> str:
     """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
     known = (*SETTINGS, *HANDLERS)
@@ -115,6 +130,7 @@ def check(consumer: BaseConsumer) -> None:
     if consumer.retry_max < consumer.retry_base:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     _check_handler(consumer)
+    _check_concurrency(consumer)
 
 
 def _check_handler(consumer: BaseConsumer) -> None:
@@ -134,6 +150,22 @@ def _check_handler(consumer: BaseConsumer) -> None:
         inspect.signature(handler).bind(*arguments)
     except TypeError:
         raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)})") from None
+
+
+def _check_concurrency(consumer: BaseConsumer) -> None:
+    if consumer.concurrency == 1:
+        return
+    owner = f"{type(consumer).__name__}.concurrency"
+    if consumer.transactional:
+        raise ValueError(
+            f"{owner} must be 1 with transactional = True: handlers side by side would share one "
+            "connection and its transaction"
+        )
+    if handler_name(consumer) == "process_batch":
+        raise ValueError(
+            f"{owner} must be 1 with process_batch, which gets a whole batch: "
+            "write process_event, or start threads or tasks in process_batch"
+        )
 
 
 def _layers(handler: Any) -> Iterator[Any]:
@@ -175,6 +207,18 @@ def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
+def _is_key(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return value is None or value in KEYS
+    if not callable(value) or any(map(inspect.iscoroutinefunction, _layers(value))):
+        return False
+    try:
+        inspect.signature(value).bind("event")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _is_delay(value: Any) -> bool:
     try:
         return not isinstance(value, (bool, str)) and seconds(value) >= 0
@@ -186,6 +230,11 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue": (_is_name, "the name of a queue"),
     "name": (_is_name, "the name of the consumer"),
     "transactional": (lambda value: isinstance(value, bool), "True or False"),
+    "concurrency": (
+        lambda n: _is_count(n, most=MAX_CONCURRENCY),
+        f"a number of events from 1 to {MAX_CONCURRENCY}",
+    ),
+    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
     "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
     "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._async.loop import AsyncLoop
+from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.workers import AsyncWorkers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -33,10 +35,26 @@ COLLISION_MAX = 1.0  # seconds
 class AsyncPlainLoop(AsyncLoop):
     """Opens a batch, calls the handler for its events, finishes it, opens the next."""
 
+    _workers: AsyncWorkers | None = None
+
+    @property
+    def in_progress(self) -> str | None:
+        """The events or the batch that handlers are working on, for the log."""
+        if self._workers is None:
+            return super().in_progress
+        ids = [item.event.id for item in self._workers.running.values()]
+        return f"{len(ids)} events from {min(ids)} on" if ids else super().in_progress
+
     async def run(self) -> None:
         """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
             self.open_settings = (ASYNC_COMMIT,)
+        if self.consumer.concurrency > 1:
+            self._workers = AsyncWorkers(self.consumer.process_event, self.consumer.concurrency)
+        async with self._workers or nullcontext():
+            await self._take_batches()
+
+    async def _take_batches(self) -> None:
         _, found = await self.open_next()
         while not self.stop.is_set:
             if found is None:
@@ -48,7 +66,7 @@ class AsyncPlainLoop(AsyncLoop):
     async def _work(self, info: Batch) -> Batch | None:
         batch = self.make_batch(info)
         try:
-            handled = await (self._events(batch) if self.by_event else self.handle_batch(batch))
+            handled = await self._handled(batch)
             return await self._finish(batch) if handled else None
         except EventNotFound as error:
             await self.event_not_in_batch(info, error)
@@ -61,6 +79,14 @@ class AsyncPlainLoop(AsyncLoop):
             await self.back_off(info, failure.error)
         _, found = await self.open_next()
         return found
+
+    async def _handled(self, batch: AsyncOpenBatch) -> bool:
+        """Process a batch; False if `stop` came before its end."""
+        if not self.by_event:
+            return await self.handle_batch(batch)
+        if self._workers is None:
+            return await self._events(batch)
+        return await AsyncSideBySide(self, batch, self._workers).run()
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""

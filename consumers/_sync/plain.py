@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._sync.loop import Loop
+from pgqpy.consumers._sync.side_by_side import SideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.workers import Workers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -33,10 +35,26 @@ COLLISION_MAX = 1.0  # seconds
 class PlainLoop(Loop):
     """Opens a batch, calls the handler for its events, finishes it, opens the next."""
 
+    _workers: Workers | None = None
+
+    @property
+    def in_progress(self) -> str | None:
+        """The events or the batch that handlers are working on, for the log."""
+        if self._workers is None:
+            return super().in_progress
+        ids = [item.event.id for item in self._workers.running.values()]
+        return f"{len(ids)} events from {min(ids)} on" if ids else super().in_progress
+
     def run(self) -> None:
         """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
             self.open_settings = (ASYNC_COMMIT,)
+        if self.consumer.concurrency > 1:
+            self._workers = Workers(self.consumer.process_event, self.consumer.concurrency)
+        with self._workers or nullcontext():
+            self._take_batches()
+
+    def _take_batches(self) -> None:
         _, found = self.open_next()
         while not self.stop.is_set:
             if found is None:
@@ -48,7 +66,7 @@ class PlainLoop(Loop):
     def _work(self, info: Batch) -> Batch | None:
         batch = self.make_batch(info)
         try:
-            handled = (self._events(batch) if self.by_event else self.handle_batch(batch))
+            handled = self._handled(batch)
             return self._finish(batch) if handled else None
         except EventNotFound as error:
             self.event_not_in_batch(info, error)
@@ -61,6 +79,14 @@ class PlainLoop(Loop):
             self.back_off(info, failure.error)
         _, found = self.open_next()
         return found
+
+    def _handled(self, batch: OpenBatch) -> bool:
+        """Process a batch; False if `stop` came before its end."""
+        if not self.by_event:
+            return self.handle_batch(batch)
+        if self._workers is None:
+            return self._events(batch)
+        return SideBySide(self, batch, self._workers).run()
 
     def _events(self, batch: OpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""

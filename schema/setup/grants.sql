@@ -19,8 +19,9 @@ begin
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
-            get_dead_events revive_dead_events delete_dead_events force_tick finish_batch finish_part
-            tick_event_sql get_tick_stages get_tick_events pin_range advance_subscription'),
+            get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
+            finish_part tick_event_sql get_tick_stages get_tick_events pin_range
+            advance_subscription'),
         ('pgq_writer', '
             insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
         ('pgq_admin pgq_ticker', '

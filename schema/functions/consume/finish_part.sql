@@ -14,7 +14,8 @@
 -- Raises: PQ009 backwards, an id beyond the batch, a NULL id, or too many ids; 40001 in REPEATABLE
 --   READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
-create or replace function pgq.finish_part(x_batch_id bigint, x_up_to bigint, x_done bigint[] default null)
+create or replace function pgq.finish_part(
+    x_batch_id bigint, x_up_to bigint, x_done bigint[] default null)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
 set jit = off as $$
@@ -56,4 +57,5 @@ begin
         x_from => v_from, x_done => nullif(v_done, '{}'));
     return 1;
 end $$;
-comment on function pgq.finish_part(bigint, bigint, bigint[]) is 'Finishes a part of an open batch: 1 done, 0 it was not open.';
+comment on function pgq.finish_part(bigint, bigint, bigint[])
+    is 'Finishes a part of an open batch: 1 done, 0 it was not open.';

@@ -1,0 +1,81 @@
+"""Handlers of one batch side by side: `concurrency` events at a time, those of a key in order."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
+from pgqpy.consumers.settings import key_function
+from pgqpy.consumers.window import EventWindow
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._async.batch import AsyncOpenBatch
+    from pgqpy.consumers._async.plain import AsyncPlainLoop
+    from pgqpy.consumers.workers import AsyncWorkers
+    from pgqpy.records import Event
+
+
+class AsyncSideBySide:
+    """Processes the events of one batch with several workers.
+
+    Memory holds `fetch_size` events: the next half of them is fetched when a half is finished.
+    """
+
+    def __init__(self, loop: AsyncPlainLoop, batch: AsyncOpenBatch, workers: AsyncWorkers) -> None:
+        self._loop = loop
+        self._batch = batch
+        self._workers = workers
+        self._window = EventWindow()
+        self._key = key_function(loop.consumer)
+
+    async def run(self) -> bool:
+        """Process the whole batch; False if `stop` came before its last event."""
+        half = max(self._loop.consumer.fetch_size // 2, 1)
+        reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
+        async with aclosing(reader) as fetched:
+            async for events in fetched:
+                self._batch.size += len(events)
+                for event in events:
+                    self._add(event)
+                if not await self._work_down_to(half):
+                    return False
+        return await self._work_down_to(0)
+
+    def _add(self, event: Event) -> None:
+        try:
+            self._window.add(event, None if self._key is None else self._key(event))
+        except Exception as error:  # noqa: BLE001  # the key function is the application's
+            self._failed(event, error)
+
+    async def _work_down_to(self, left: int) -> bool:
+        """Work until so many events are left; False if `stop` came before. Then no handler runs."""
+        workers, window, stop = self._workers, self._window, self._loop.stop
+        while len(window) > left or (stop.is_set and workers.running):
+            while workers.free and not stop.is_set:
+                item = window.take()
+                if item is None:
+                    break
+                workers.start(item)
+            if not workers.running:
+                return False
+            for item, error in await workers.wait():
+                window.finish(item)
+                if error is not None:
+                    await self._ended(item.event, error)
+            if self._batch.failures.full:
+                await self._batch.failures.flush()
+        return not stop.is_set or not window
+
+    async def _ended(self, event: Event, error: BaseException) -> None:
+        if not isinstance(error, HANDLER_ERRORS):
+            self._loop.event = event
+            await self._workers.drain()
+            raise error
+        self._failed(event, error)
+
+    def _failed(self, event: Event, error: BaseException) -> None:
+        if self._loop.wants_stop(error):
+            self._loop.event = event
+            raise HandlerFailed(error) from error
+        self._batch.failures.judge(event, error)

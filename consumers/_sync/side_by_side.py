@@ -1,0 +1,81 @@
+"""[Generated from _async/side_by_side.py by tools/unasync.py: edit that file, not this one.] Handlers of one batch side by side: `concurrency` events at a time, those of a key in order."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
+from pgqpy.consumers.settings import key_function
+from pgqpy.consumers.window import EventWindow
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.consumers._sync.plain import PlainLoop
+    from pgqpy.consumers.workers import Workers
+    from pgqpy.records import Event
+
+
+class SideBySide:
+    """Processes the events of one batch with several workers.
+
+    Memory holds `fetch_size` events: the next half of them is fetched when a half is finished.
+    """
+
+    def __init__(self, loop: PlainLoop, batch: OpenBatch, workers: Workers) -> None:
+        self._loop = loop
+        self._batch = batch
+        self._workers = workers
+        self._window = EventWindow()
+        self._key = key_function(loop.consumer)
+
+    def run(self) -> bool:
+        """Process the whole batch; False if `stop` came before its last event."""
+        half = max(self._loop.consumer.fetch_size // 2, 1)
+        reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
+        with closing(reader) as fetched:
+            for events in fetched:
+                self._batch.size += len(events)
+                for event in events:
+                    self._add(event)
+                if not self._work_down_to(half):
+                    return False
+        return self._work_down_to(0)
+
+    def _add(self, event: Event) -> None:
+        try:
+            self._window.add(event, None if self._key is None else self._key(event))
+        except Exception as error:  # noqa: BLE001  # the key function is the application's
+            self._failed(event, error)
+
+    def _work_down_to(self, left: int) -> bool:
+        """Work until so many events are left; False if `stop` came before. Then no handler runs."""
+        workers, window, stop = self._workers, self._window, self._loop.stop
+        while len(window) > left or (stop.is_set and workers.running):
+            while workers.free and not stop.is_set:
+                item = window.take()
+                if item is None:
+                    break
+                workers.start(item)
+            if not workers.running:
+                return False
+            for item, error in workers.wait():
+                window.finish(item)
+                if error is not None:
+                    self._ended(item.event, error)
+            if self._batch.failures.full:
+                self._batch.failures.flush()
+        return not stop.is_set or not window
+
+    def _ended(self, event: Event, error: BaseException) -> None:
+        if not isinstance(error, HANDLER_ERRORS):
+            self._loop.event = event
+            self._workers.drain()
+            raise error
+        self._failed(event, error)
+
+    def _failed(self, event: Event, error: BaseException) -> None:
+        if self._loop.wants_stop(error):
+            self._loop.event = event
+            raise HandlerFailed(error) from error
+        self._batch.failures.judge(event, error)

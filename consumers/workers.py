@@ -1,0 +1,160 @@
+"""Workers that run a handler for several events side by side: threads, or asyncio tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgqpy.consumers.handlers import check_result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from pgqpy.consumers.window import KeyedEvent
+
+
+class Outcome(NamedTuple):
+    """An event whose handler has ended, and what the handler raised."""
+
+    item: KeyedEvent
+    error: BaseException | None
+
+
+class Workers:
+    """Threads that call a handler, each for one event at a time.
+
+    The threads are daemons: a second signal, which must not wait for handlers, ends the process
+    while they run. `with` waits for the handlers that run; an interrupted `with` does not.
+    """
+
+    def __init__(self, handler: Callable[[Any], Any], number: int) -> None:
+        """Start no thread before there is an event for it."""
+        self._handler = handler
+        self._number = number
+        self._threads: list[threading.Thread] = []
+        self._todo: queue.SimpleQueue[KeyedEvent | None] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        self.running: dict[int, KeyedEvent] = {}  # by the identity of the item
+
+    def __enter__(self) -> Self:
+        """Hold no thread yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        """Wait for the handlers that run, and end the threads."""
+        if kind is None or issubclass(kind, Exception):
+            self.drain()
+        for _ in self._threads:
+            self._todo.put(None)
+
+    @property
+    def free(self) -> bool:
+        """Whether another event may start."""
+        return len(self.running) < self._number
+
+    def start(self, item: KeyedEvent) -> None:
+        """Let a worker handle an event."""
+        self.running[id(item)] = item
+        if len(self._threads) < len(self.running):
+            thread = threading.Thread(
+                target=self._work, name=f"pgqpy-worker-{len(self._threads) + 1}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+        self._todo.put(item)
+
+    def wait(self) -> list[Outcome]:
+        """Wait until a handler has ended; return all that have."""
+        outcomes = [self._ended.get()]
+        while not self._ended.empty():
+            outcomes.append(self._ended.get())
+        for outcome in outcomes:
+            del self.running[id(outcome.item)]
+        return outcomes
+
+    def drain(self) -> None:
+        """Wait for all handlers that run, whatever becomes of their events."""
+        while self.running:
+            self.wait()
+
+    def _work(self) -> None:
+        while (item := self._todo.get()) is not None:
+            error: BaseException | None = None
+            try:
+                result = self._handler(item.event)
+                if result is not None:
+                    check_result(result)
+            except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
+                error = raised
+            self._ended.put(Outcome(item, error))
+
+
+class AsyncWorkers:
+    """Tasks that run a handler, each for one event.
+
+    `async with` waits for the handlers that run; if it was cancelled, it cancels them first.
+    """
+
+    def __init__(self, handler: Callable[[Any], Any], number: int) -> None:
+        """Start no task yet."""
+        self._handler = handler
+        self._number = number
+        self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.running: dict[int, KeyedEvent] = {}
+
+    async def __aenter__(self) -> Self:
+        """Hold no task yet."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None
+    ) -> None:
+        """Wait for the handlers that run."""
+        if kind is not None and not issubclass(kind, Exception):
+            for task in self._tasks:
+                task.cancel()
+        await self.drain()
+
+    @property
+    def free(self) -> bool:
+        """Whether another event may start."""
+        return len(self.running) < self._number
+
+    def start(self, item: KeyedEvent) -> None:
+        """Begin a task that handles an event."""
+        self.running[id(item)] = item
+        task = asyncio.create_task(self._work(item))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def wait(self) -> list[Outcome]:
+        """Wait until a handler has ended; return all that have."""
+        outcomes = [await self._ended.get()]
+        while not self._ended.empty():
+            outcomes.append(self._ended.get_nowait())
+        for outcome in outcomes:
+            del self.running[id(outcome.item)]
+        return outcomes
+
+    async def drain(self) -> None:
+        """Wait for all handlers that run, whatever becomes of their events."""
+        while self.running:
+            await self.wait()
+
+    async def _work(self, item: KeyedEvent) -> None:
+        error: BaseException | None = None
+        try:
+            result = await self._handler(item.event)
+            if result is not None:
+                check_result(result)
+        except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
+            error = raised
+        self._ended.put_nowait(Outcome(item, error))
