@@ -30,6 +30,7 @@ class ConsumerSettings(TypedDict, total=False):
     transactional: bool
     concurrency: int
     key: str | Callable[[Event], Hashable] | None
+    part_size: int | None
     fetch_size: int
     poll_interval: float
     min_count: int | None
@@ -52,6 +53,7 @@ class BaseConsumer:
     transactional: bool = False  # handlers get the connection on which the batch is finished
     concurrency: int = 1  # events that are handled side by side
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
+    part_size: int | None = None  # events; progress inside a batch is kept after so many
     fetch_size: int = 1000  # events in memory at a time
     poll_interval: float = 1.0  # seconds between polls, in case a notification is missed
     min_count: int | None = None  # events; merges ticks until a batch has so many
@@ -235,6 +237,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         f"a number of events from 1 to {MAX_CONCURRENCY}",
     ),
     "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
+    "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
     "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),

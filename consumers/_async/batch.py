@@ -24,7 +24,12 @@ class AsyncOpenBatch:
     """
 
     def __init__(
-        self, session: AsyncSession, info: Batch, failures: AsyncFailures, fetch_size: int
+        self,
+        session: AsyncSession,
+        info: Batch,
+        failures: AsyncFailures,
+        fetch_size: int,
+        part: list[Event] | None = None,
     ) -> None:
         self.info = info
         self.failures = failures
@@ -35,6 +40,7 @@ class AsyncOpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self._session = session
         self._fetch_size = fetch_size
+        self._part = part  # the events of the batch that are to be handled now, if not all
         self._streams: list[AsyncGenerator[Event, None]] = []
 
     @property
@@ -73,14 +79,22 @@ class AsyncOpenBatch:
         Close it if you stop early.
         """
         self.begun, self.size = True, 0
-        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
-        async with aclosing(reader) as lists:
+        async with aclosing(self._lists()) as lists:
             async for events in lists:
                 self.size += len(events)
                 yield events
                 if self.failures.full:
                     await self.failures.flush()
         self.complete = True
+
+    async def _lists(self) -> AsyncGenerator[list[Event], None]:
+        if self._part is not None:
+            yield self._part
+            return
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        async with aclosing(reader) as lists:
+            async for events in lists:
+                yield events
 
     async def _read(self) -> AsyncGenerator[Event, None]:
         async with aclosing(self.fetch()) as lists:

@@ -13,6 +13,7 @@ from pgqpy.consumers._async.lock import AsyncRunningLock
 from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
+from pgqpy.consumers._async.transactional_parts import AsyncTransactionalParts
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.settings import BaseConsumer, check
@@ -180,9 +181,10 @@ class AsyncConsumer(BaseConsumer):
         self.__session = session
         try:
             await self.__prepare(session)
-            kind = AsyncTransactionalLoop if self.transactional else AsyncPlainLoop
-            self.__loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
-            await self.__loop.run()
+            kind = self.__kind_of_loop()
+            loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
+            self.__loop = loop
+            await loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
         except HANDLER_ERRORS:
             raise
@@ -193,11 +195,18 @@ class AsyncConsumer(BaseConsumer):
             self.__session = self.__loop = None
             await session.close()
 
+    def __kind_of_loop(self) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
+        if not self.transactional:
+            return AsyncPlainLoop
+        return AsyncTransactionalLoop if self.part_size is None else AsyncTransactionalParts
+
     async def __prepare(self, session: AsyncSession) -> None:
         if not self.__worked:
             # Only at the start: a consumer that was unregistered during an outage must fail instead
             # of starting again at the latest tick, which would lose events.
             await session.register(self.queue, self.name)
+        if self.part_size is not None:
+            await session.runner.require_schema("finish_part")
         await self.__lock.take(session, self.__stop)
         await session.listen(self.queue)
         if self.transactional:

@@ -76,8 +76,12 @@ class AsyncFailures:
         wanted = self.calls()
         if wanted:
             await self._session.runner.run_all(*wanted)
-            self._retries.clear()
-            self._dead.clear()
+            self.clear()
+
+    def clear(self) -> None:
+        """Forget them: they are written."""
+        self._retries.clear()
+        self._dead.clear()
 
 
 def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:

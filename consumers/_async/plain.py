@@ -9,9 +9,11 @@ import psycopg
 
 from pgqpy.calls import Call, consume
 from pgqpy.consumers._async.loop import AsyncLoop
+from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.parts import PartEnd, list_size
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
@@ -67,7 +69,7 @@ class AsyncPlainLoop(AsyncLoop):
         batch = self.make_batch(info)
         try:
             handled = await self._handled(batch)
-            return await self._finish(batch) if handled else None
+            return await self._finish(self.opened) if handled else None
         except EventNotFound as error:
             await self.event_not_in_batch(info, error)
         except PgqError as error:
@@ -82,26 +84,53 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _handled(self, batch: AsyncOpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
+        if not self.by_event and self.consumer.part_size is not None:
+            return await self._parts(batch.info)
         if not self.by_event:
             return await self.handle_batch(batch)
         if self._workers is None:
             return await self._events(batch)
         return await AsyncSideBySide(self, batch, self._workers).run()
 
+    async def _parts(self, info: Batch) -> bool:
+        """Call process_batch for each part; False if `stop` came before the last one."""
+        async with aclosing(
+            AsyncPartReader(self.session, info, list_size(self.consumer))
+        ) as reader:
+            while not self.stop.is_set:
+                events = await reader.next()
+                if not await self.handle_batch(self.make_batch(info, events)):
+                    return False
+                if reader.last:
+                    return True
+                await self.finish_part(self.opened, events[-1].id)
+                self.batch_finished(whole=False)
+        return False
+
     async def _events(self, batch: AsyncOpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""
+        part = PartEnd(self.consumer.part_size)
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
-                if not await self._handle(batch, events):
+                if events and (end := part.before(events[0])) is not None:
+                    await self.finish_part(batch, end)
+                handled = await self._handle(batch, events)
+                if handled < len(events):
+                    following = events[handled]
+                    part.add([event for event in events[:handled] if event.id < following.id])
+                    if (end := part.before(following, stop=True)) is not None:
+                        await self.finish_part(batch, end)
                     return False
+                part.add(events)
         return True
 
-    async def _handle(self, batch: AsyncOpenBatch, events: list[Event]) -> bool:
+    async def _handle(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
+        """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
         handle, stop = self.consumer.process_event, self.stop
-        for event in events:
+        for number, event in enumerate(events):
             if stop.is_set:
-                return False
+                return number
             self.event = event
             try:
                 result = await handle(event)
@@ -113,7 +142,7 @@ class AsyncPlainLoop(AsyncLoop):
                 if self.wants_stop(error):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)
-        return True
+        return len(events)
 
     async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
+from pgqpy.consumers.parts import MAX_DONE, FinishedIds
 from pgqpy.consumers.settings import key_function
 from pgqpy.consumers.window import EventWindow
 
@@ -28,9 +29,17 @@ class AsyncSideBySide:
         self._workers = workers
         self._window = EventWindow()
         self._key = key_function(loop.consumer)
+        self._part_size = loop.consumer.part_size
+        self._finished = FinishedIds()
 
     async def run(self) -> bool:
         """Process the whole batch; False if `stop` came before its last event."""
+        handled = await self._process()
+        if not handled:
+            await self._finish_part(1)
+        return handled
+
+    async def _process(self) -> bool:
         half = max(self._loop.consumer.fetch_size // 2, 1)
         reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
         async with aclosing(reader) as fetched:
@@ -43,29 +52,51 @@ class AsyncSideBySide:
         return await self._work_down_to(0)
 
     def _add(self, event: Event) -> None:
+        if self._part_size is not None:
+            self._finished.add(event.id)
         try:
             self._window.add(event, None if self._key is None else self._key(event))
         except Exception as error:  # noqa: BLE001  # the key function is the application's
             self._failed(event, error)
+            self._note_finished(event)
 
     async def _work_down_to(self, left: int) -> bool:
         """Work until so many events are left; False if `stop` came before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
-        while len(window) > left or (stop.is_set and workers.running):
-            while workers.free and not stop.is_set:
-                item = window.take()
-                if item is None:
-                    break
+        while (
+            len(window) > left
+            or (window and len(self._finished) > MAX_DONE)
+            or (stop.is_set and workers.running)
+        ):
+            while workers.free and not stop.is_set and (item := window.take()) is not None:
                 workers.start(item)
             if not workers.running:
                 return False
-            for item, error in await workers.wait():
-                window.finish(item)
-                if error is not None:
-                    await self._ended(item.event, error)
-            if self._batch.failures.full:
-                await self._batch.failures.flush()
+            await self._collect()
         return not stop.is_set or not window
+
+    async def _collect(self) -> None:
+        """Wait until handlers have ended, and note what became of their events."""
+        for item, error in await self._workers.wait():
+            self._window.finish(item)
+            if error is not None:
+                await self._ended(item.event, error)
+            self._note_finished(item.event)
+        if self._part_size is not None:
+            await self._finish_part(self._part_size)
+        if self._batch.failures.full:
+            await self._batch.failures.flush()
+
+    def _note_finished(self, event: Event) -> None:
+        if self._part_size is not None:
+            self._finished.finish(event.id)
+
+    async def _finish_part(self, size: int) -> None:
+        """Finish the part of the batch whose events are finished, if there are so many."""
+        if self._finished.count >= size:
+            up_to, done = self._finished.end()
+            if up_to is not None or done:
+                await self._loop.finish_part(self._batch, up_to, done)
 
     async def _ended(self, event: Event, error: BaseException) -> None:
         if not isinstance(error, HANDLER_ERRORS):

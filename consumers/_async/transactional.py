@@ -23,6 +23,7 @@ from pgqpy.consumers.texts import describe
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
 
 if TYPE_CHECKING:
+    from pgqpy.calls import Call
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.records import Batch, Event
 
@@ -37,7 +38,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._info: Batch | None = None  # of the open transaction
+        self.info: Batch | None = None  # of the open transaction
         self._use_savepoints = False
         self._collisions = 0  # in a row
 
@@ -49,47 +50,58 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _process_next(self) -> bool:
         """Process the next batch; False if there is none."""
-        self._info = self.event = None
+        self.info = self.event = None
         try:
+            await self.before_transaction()
             async with self.session.connection.transaction() as transaction:
                 handled = await self._work()
                 transaction.force_rollback = not handled
         except BatchNotFound as error:
-            if self._info is None or not await self.is_batch_lost(self._info, error):
+            if self.info is None or not await self.is_batch_lost(self.info, error):
                 raise
             await self._pause()  # a handler that moves its own consumer does so again and again
         except EventNotFound as error:
-            await self.event_not_in_batch(self._info, error)
+            await self.event_not_in_batch(self.info, error)
         except UnreadableEvent as error:
             raise await self._find_unreadable() or error from error
         except (HandlerFailed, psycopg.Error) as error:
             await self._after_rollback(error)
         else:
-            if handled and self._info is not None:
+            if handled and self.info is not None:
                 self._use_savepoints, self._collisions = False, 0
                 self.losses.clear()
                 self.batch_finished()
-        return self._info is not None
+        return self.info is not None
+
+    async def before_transaction(self) -> None:
+        """Do what comes before the transaction of a batch or part: nothing, for a batch."""
+
+    async def open(self) -> AsyncOpenBatch | None:
+        """Open the next batch in the transaction; None if there is none."""
+        _, self.info = await self.open_next(savepoint.begin(self.session.role))
+        return None if self.info is None else self.make_batch(self.info)
+
+    def finish(self, batch: AsyncOpenBatch) -> Call[bool]:
+        """Return the call that finishes the batch."""
+        return consume.finish_batch(batch.info)
 
     async def _work(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
-        _, info = await self.open_next(savepoint.begin(self.session.role))
-        self._info = info
-        if info is None:
+        batch = await self.open()
+        if batch is None:
             return True
-        batch = self.make_batch(info)
         connection = self.session.connection
         if not await (
             self._events(batch) if self.by_event else self.handle_batch(batch, connection)
         ):
             return False
         savepoint.check_open(connection)
-        wanted = [*batch.failures.calls(), consume.finish_batch(info)]
+        wanted = [*batch.failures.calls(), self.finish(batch)]
         same, *_, finished = await self.send(savepoint.is_same(self.session.role), *wanted)
         if not same:
             raise TransactionEnded
         if not finished:
-            raise BatchLost(batch_id=info.id)
+            raise BatchLost(batch_id=batch.info.id)
         return True
 
     async def _events(self, batch: AsyncOpenBatch) -> bool:
@@ -158,18 +170,18 @@ class AsyncTransactionalLoop(AsyncLoop):
         if collided:
             logger.info("the transaction collided with another one, and is repeated")
             await self._pause()
-        elif self._info is None or isinstance(cause, TransactionEnded) or is_loss(error):
+        elif self.info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error
         elif self.by_event and not self._use_savepoints and not self.wants_stop(cause):
             self._use_savepoints = True
         elif self.wants_stop(cause) or self.by_event:
             raise error
         else:
-            await self.back_off(self._info, cause)
+            await self.back_off(self.info, cause)
 
     async def _blame(self, error: HandlerFailed | psycopg.Error) -> HandlerFailed | psycopg.Error:
         """Blame a handler for a read-only transaction, unless a new one is read only too."""
-        if self._info is None or not isinstance(error, ReadOnlySqlTransaction):
+        if self.info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
         failover = await self.session.runner.run(savepoint.READ_ONLY)
         return error if failover else HandlerFailed(error)

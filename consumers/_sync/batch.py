@@ -24,7 +24,12 @@ class OpenBatch:
     """
 
     def __init__(
-        self, session: Session, info: Batch, failures: Failures, fetch_size: int
+        self,
+        session: Session,
+        info: Batch,
+        failures: Failures,
+        fetch_size: int,
+        part: list[Event] | None = None,
     ) -> None:
         self.info = info
         self.failures = failures
@@ -35,6 +40,7 @@ class OpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self._session = session
         self._fetch_size = fetch_size
+        self._part = part  # the events of the batch that are to be handled now, if not all
         self._streams: list[Generator[Event, None, None]] = []
 
     @property
@@ -73,14 +79,22 @@ class OpenBatch:
         Close it if you stop early.
         """
         self.begun, self.size = True, 0
-        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
-        with closing(reader) as lists:
+        with closing(self._lists()) as lists:
             for events in lists:
                 self.size += len(events)
                 yield events
                 if self.failures.full:
                     self.failures.flush()
         self.complete = True
+
+    def _lists(self) -> Generator[list[Event], None, None]:
+        if self._part is not None:
+            yield self._part
+            return
+        reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
+        with closing(reader) as lists:
+            for events in lists:
+                yield events
 
     def _read(self) -> Generator[Event, None, None]:
         with closing(self.fetch()) as lists:

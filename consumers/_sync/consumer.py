@@ -13,6 +13,7 @@ from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers._sync.transactional import TransactionalLoop
+from pgqpy.consumers._sync.transactional_parts import TransactionalParts
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.settings import BaseConsumer, check
@@ -180,9 +181,10 @@ class Consumer(BaseConsumer):
         self.__session = session
         try:
             self.__prepare(session)
-            kind = TransactionalLoop if self.transactional else PlainLoop
-            self.__loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
-            self.__loop.run()
+            kind = self.__kind_of_loop()
+            loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
+            self.__loop = loop
+            loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)
         except HANDLER_ERRORS:
             raise
@@ -193,11 +195,18 @@ class Consumer(BaseConsumer):
             self.__session = self.__loop = None
             session.close()
 
+    def __kind_of_loop(self) -> type[PlainLoop | TransactionalLoop]:
+        if not self.transactional:
+            return PlainLoop
+        return TransactionalLoop if self.part_size is None else TransactionalParts
+
     def __prepare(self, session: Session) -> None:
         if not self.__worked:
             # Only at the start: a consumer that was unregistered during an outage must fail instead
             # of starting again at the latest tick, which would lose events.
             session.register(self.queue, self.name)
+        if self.part_size is not None:
+            session.runner.require_schema("finish_part")
         self.__lock.take(session, self.__stop)
         session.listen(self.queue)
         if self.transactional:

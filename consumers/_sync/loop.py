@@ -15,12 +15,13 @@ from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
 from pgqpy.consumers.missing_ticker import MissingTicker
+from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
-from pgqpy.errors import BatchNotFound, PgqError
+from pgqpy.errors import BatchLost, BatchNotFound, PgqError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.session import Session
@@ -55,7 +56,7 @@ class Loop:
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
-        self._opened: OpenBatch
+        self.opened: OpenBatch  # the batch or part that make_batch made last
         self._failed_batches = 0  # in a row
 
     @property
@@ -85,12 +86,21 @@ class Loop:
         limits = (consumer.min_lag, *self.limits.current)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
-    def make_batch(self, info: Batch) -> OpenBatch:
-        """Return the object that handlers get for a batch."""
-        size = self.consumer.fetch_size
-        failures = Failures(self.session, info, self.policy, size)
-        self._opened = OpenBatch(self.session, info, failures, size)
-        return self._opened
+    def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
+        """Return the object that handlers get for a batch, or for a part of it."""
+        failures = Failures(self.session, info, self.policy, self.consumer.fetch_size)
+        size = list_size(self.consumer)
+        self.opened = OpenBatch(self.session, info, failures, size, part)
+        return self.opened
+
+    def finish_part(
+        self, batch: OpenBatch, up_to: int | None, done: Iterable[int] = ()
+    ) -> None:
+        """Write the failures, and finish the part of the batch that ends with this event id."""
+        part = consume.finish_part(batch.info, up_to, done)
+        if not (self.send(*batch.failures.calls(), part))[-1]:
+            raise BatchLost(batch_id=batch.info.id)
+        batch.failures.clear()
 
     def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval."""
@@ -157,10 +167,10 @@ class Loop:
         """Say whether this error of a handler is to end run()."""
         return self.consumer.on_error == "stop" and wanted_delay(error) is None
 
-    def batch_finished(self) -> None:
-        """Count the batch that was opened last: it was finished."""
-        counts, batch = self.counts, self._opened
-        counts.batches += 1
+    def batch_finished(self, *, whole: bool = True) -> None:
+        """Count the batch that was opened last: it, or a part of it, was finished."""
+        counts, batch = self.counts, self.opened
+        counts.batches += whole
         counts.events += batch.size
         counts.retries += batch.failures.retried
         counts.dead += batch.failures.given_up

@@ -168,7 +168,9 @@ def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | Non
     return consumer_call("delete_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
 
 
-def finish_part(batch: Batch | int, up_to: Event | int | None, done: Iterable[int]) -> Call[bool]:
+def finish_part(
+    batch: Batch | int, up_to: Event | int | None, done: Iterable[int] = ()
+) -> Call[bool]:
     """Finish a part of a batch; False if it was not open any more."""
     batch_id = check.batch_id(batch)
     last = None if up_to is None else check.event_id(up_to)

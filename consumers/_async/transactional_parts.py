@@ -1,0 +1,74 @@
+"""Exactly once with a transaction for each part of a batch, instead of one for the whole batch.
+
+A batch of a million events in one transaction is repeated from its beginning after a crash, and
+holds back vacuum while it lasts. Here the batch is opened in a transaction of its own. Then each
+part is handled in a transaction that finishes the part (G9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import consume
+from pgqpy.consumers._async import savepoint
+from pgqpy.consumers._async.part_reader import AsyncPartReader
+from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
+from pgqpy.consumers.parts import list_size
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Call
+    from pgqpy.consumers._async.batch import AsyncOpenBatch
+    from pgqpy.records import Event
+
+
+class AsyncTransactionalParts(AsyncTransactionalLoop):
+    """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reader: AsyncPartReader | None = None
+        self._events_of_part: list[Event] = []
+        self._finished = False  # the part that was read last
+
+    async def run(self) -> None:
+        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        try:
+            await super().run()
+        finally:
+            await self._close_reader()
+
+    async def before_transaction(self) -> None:
+        """Read the next part, of the open batch or of the next one."""
+        if self._reader is not None and (self._reader.last or not self._finished):
+            await self._close_reader()
+        if self._reader is None:
+            _, info = await self.open_next()
+            if info is None:
+                return
+            self._reader = AsyncPartReader(self.session, info, list_size(self.consumer))
+        self.info = self._reader.info
+        self._finished = False
+        self._events_of_part = await self._reader.next()
+
+    async def open(self) -> AsyncOpenBatch | None:
+        """Return the part that was read."""
+        if self.info is None:
+            return None
+        await self.send(savepoint.begin(self.session.role))
+        return self.make_batch(self.info, self._events_of_part)
+
+    def finish(self, batch: AsyncOpenBatch) -> Call[bool]:
+        """Return the call that finishes the part, or the batch after its last part."""
+        if self._reader is None or self._reader.last:
+            return super().finish(batch)
+        return consume.finish_part(batch.info, self._events_of_part[-1].id)
+
+    def batch_finished(self, *, whole: bool = True) -> None:
+        """Count the part."""
+        self._finished = True
+        super().batch_finished(whole=whole and self._reader is not None and self._reader.last)
+
+    async def _close_reader(self) -> None:
+        if self._reader is not None:
+            await self._reader.aclose()
+            self._reader = None

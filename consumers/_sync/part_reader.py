@@ -1,0 +1,42 @@
+"""[Generated from _async/part_reader.py by tools/unasync.py: edit that file, not this one.] Reading an open batch part by part, for handlers whose effects are kept with each part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgqpy.consumers._sync.session import Session
+    from pgqpy.records import Batch, Event
+
+
+class PartReader:
+    """Reads parts of about `size` events, outside of transactions. Memory holds two parts.
+
+    The next part is read before the one at hand is handled: its first id tells whether a part may
+    end there. An event and its retried copy, which has the same id, stay together.
+    """
+
+    def __init__(self, session: Session, info: Batch, size: int) -> None:
+        self.info = info
+        self.last = False  # the part that `next` returned is the end of the batch
+        self._lists = session.client.fetch_batch_events(info, size)
+        self._ahead: list[Event] | None = None
+
+    def next(self) -> list[Event]:
+        """Return the next part; it is empty only in a batch without events."""
+        events = self._fetch() if self._ahead is None else self._ahead
+        ahead = self._fetch()
+        while ahead and ahead[0].id <= events[-1].id:
+            events += ahead
+            ahead = self._fetch()
+        self._ahead, self.last = ahead, not ahead
+        return events
+
+    def _fetch(self) -> list[Event]:
+        for events in self._lists:
+            return events
+        return []
+
+    def close(self) -> None:
+        """Close the cursor."""
+        self._lists.close()

@@ -1,0 +1,74 @@
+"""[Generated from _async/transactional_parts.py by tools/unasync.py: edit that file, not this one.] Exactly once with a transaction for each part of a batch, instead of one for the whole batch.
+
+A batch of a million events in one transaction is repeated from its beginning after a crash, and
+holds back vacuum while it lasts. Here the batch is opened in a transaction of its own. Then each
+part is handled in a transaction that finishes the part (G9).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import consume
+from pgqpy.consumers._sync import savepoint
+from pgqpy.consumers._sync.part_reader import PartReader
+from pgqpy.consumers._sync.transactional import TransactionalLoop
+from pgqpy.consumers.parts import list_size
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Call
+    from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.records import Event
+
+
+class TransactionalParts(TransactionalLoop):
+    """One transaction a part: the handlers, finish_part or finish_batch, COMMIT."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._reader: PartReader | None = None
+        self._events_of_part: list[Event] = []
+        self._finished = False  # the part that was read last
+
+    def run(self) -> None:
+        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        try:
+            super().run()
+        finally:
+            self._close_reader()
+
+    def before_transaction(self) -> None:
+        """Read the next part, of the open batch or of the next one."""
+        if self._reader is not None and (self._reader.last or not self._finished):
+            self._close_reader()
+        if self._reader is None:
+            _, info = self.open_next()
+            if info is None:
+                return
+            self._reader = PartReader(self.session, info, list_size(self.consumer))
+        self.info = self._reader.info
+        self._finished = False
+        self._events_of_part = self._reader.next()
+
+    def open(self) -> OpenBatch | None:
+        """Return the part that was read."""
+        if self.info is None:
+            return None
+        self.send(savepoint.begin(self.session.role))
+        return self.make_batch(self.info, self._events_of_part)
+
+    def finish(self, batch: OpenBatch) -> Call[bool]:
+        """Return the call that finishes the part, or the batch after its last part."""
+        if self._reader is None or self._reader.last:
+            return super().finish(batch)
+        return consume.finish_part(batch.info, self._events_of_part[-1].id)
+
+    def batch_finished(self, *, whole: bool = True) -> None:
+        """Count the part."""
+        self._finished = True
+        super().batch_finished(whole=whole and self._reader is not None and self._reader.last)
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,86 @@
+"""How far the events of an open batch are finished, and where a part of it may end. No I/O.
+
+An event and its retried copy may be in one batch, with the same id. finish_part finishes an id with
+all its copies. So a part ends at an id only if the next event has another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.records import Event
+
+MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
+
+
+def list_size(consumer: BaseConsumer) -> int:
+    """Return how many events to fetch at a time, so that lists end where parts do."""
+    if consumer.part_size is None:
+        return consumer.fetch_size
+    lists = -(-consumer.part_size // consumer.fetch_size)
+    return max(consumer.part_size // lists, 1)
+
+
+class PartEnd:
+    """The end of the part, for events that are handled one after the other."""
+
+    def __init__(self, size: int | None) -> None:
+        self._size = size
+        self._count = 0  # events of the part
+        self._last: int | None = None  # id of the last of them
+
+    def add(self, events: list[Event]) -> None:
+        """Note that these events were handled."""
+        if events:
+            self._count += len(events)
+            self._last = events[-1].id
+
+    def before(self, following: Event, *, stop: bool = False) -> int | None:
+        """Return the id that the part ends with; None if it goes on with the following event."""
+        if self._size is None or self._last is None or self._last >= following.id:
+            return None
+        if self._count < self._size and not (stop and self._count):
+            return None
+        self._count = 0
+        return self._last
+
+
+class FinishedIds:
+    """The end of the part, for events that are handled side by side."""
+
+    def __init__(self) -> None:
+        self._order: deque[int] = deque()  # of fetched events, from the lowest unfinished one on
+        self._unfinished: Counter[int] = Counter()  # copies of each id in the order
+        self.count = 0  # events finished since the last part
+        self._up_to: int | None = None
+
+    def __len__(self) -> int:
+        """Return how many events lie between the lowest unfinished one and the last fetched one."""
+        return len(self._order)
+
+    def add(self, event_id: int) -> None:
+        """Note an event that was fetched."""
+        self._order.append(event_id)
+        self._unfinished[event_id] += 1
+
+    def finish(self, event_id: int) -> None:
+        """Note that an event is finished."""
+        self._unfinished[event_id] -= 1
+        self.count += 1
+
+    def end(self) -> tuple[int | None, list[int]]:
+        """Return the id that the part ends with, and the finished ids beyond it.
+
+        The last fetched id is neither: its copy may come with the next list.
+        """
+        order, unfinished = self._order, self._unfinished
+        while order and not unfinished[order[0]] and order[0] != order[-1]:
+            self._up_to = order.popleft()
+            if self._up_to != order[0]:
+                del unfinished[self._up_to]
+        done = dict.fromkeys(n for n in order if not unfinished[n] and n != order[-1])
+        self.count = 0
+        return self._up_to, list(done)[:MAX_DONE]

@@ -1,0 +1,287 @@
+"""Several events of a batch side by side: how many, in which order, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+
+from pgqpy.consumers import AsyncConsumer, Consumer, Retry
+from pgqpy.consumers.window import EventWindow
+from pgqpy.records import Event
+from tests.consumers.harness import CONSUMER, END, QUEUE, Running
+from tests.support.waiting import eventually
+
+TIMEOUT = 30  # seconds
+
+
+class Play:
+    """A handler that notes what runs, and lets a test hold events back by their data."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.running = []
+        self.most = 0
+        self.begun = []
+        self.ended = []
+        self.gates = defaultdict(threading.Event)
+        self.held = set()
+        self.errors = {}
+
+    def handle(self, event):
+        with self.lock:
+            self.running.append(event.data)
+            self.begun.append(event.data)
+            self.most = max(self.most, len(self.running))
+        if event.data in self.held:
+            assert self.gates[event.data].wait(TIMEOUT)
+        with self.lock:
+            self.running.remove(event.data)
+            self.ended.append(event.data)
+        if event.data in self.errors:
+            raise self.errors[event.data]
+
+    def hold(self, *datas):
+        self.held.update(datas)
+
+    def release(self, *datas):
+        for data in datas:
+            self.gates[data].set()
+
+    def wait_for(self, *datas):
+        eventually(lambda: set(self.running) == set(datas))
+
+
+@pytest.fixture
+def play():
+    return Play()
+
+
+@pytest.fixture
+def start(request, dsn, asynchronous, play):
+    """Run a consumer whose handlers block in threads of their own."""
+    started = []
+
+    class Threads(Consumer):
+        queue, name = QUEUE, CONSUMER
+
+        def process_event(self, event):
+            play.handle(event)
+
+    class Tasks(AsyncConsumer):
+        queue, name = QUEUE, CONSUMER
+
+        async def process_event(self, event):
+            await asyncio.to_thread(play.handle, event)
+
+    def starter(**settings):
+        running = Running((Tasks if asynchronous else Threads)(dsn, **settings))
+        started.append(running)
+        return running
+
+    yield starter
+    play.release(*play.held)
+    for running in started:
+        running.consumer.stop()
+        running.thread.join(TIMEOUT)
+
+
+def test_as_many_events_as_wanted_run_side_by_side_and_no_more(queue, start, play):
+    play.hold(*"abc")
+    start(concurrency=3)
+    queue.insert(*"abcdef")
+    play.wait_for(*"abc")
+    play.release(*"abc")
+    queue.wait_until_finished()
+    assert sorted(play.ended) == list("abcdef")
+    assert play.most == 3
+
+
+def test_a_slow_event_delays_only_the_end_of_its_batch(queue, start, play):
+    play.hold("slow")
+    start(concurrency=2)
+    queue.insert("slow", "b", "c", "d")
+    eventually(lambda: play.ended == ["b", "c", "d"])
+    assert queue.open_batch() is not None
+    play.release("slow")
+    queue.wait_until_finished()
+
+
+def test_events_of_one_key_run_in_order_and_one_at_a_time(queue, client, start, play):
+    for data in ("x1", "x2", "y1", "x3", "y2", "z1"):
+        client.insert_event(QUEUE, "t", data, extra1=data[0])
+    play.hold("x1", "y1")
+    start(concurrency=4, key="extra1")
+    queue.tick()
+    eventually(lambda: play.ended == ["z1"])
+    play.wait_for("x1", "y1")
+    play.release("x1", "y1")
+    queue.wait_until_finished()
+    for key, number in (("x", 3), ("y", 2)):
+        in_order = [f"{key}{n + 1}" for n in range(number)]
+        assert [data for data in play.begun if data[0] == key] == in_order
+
+
+def test_a_method_may_compute_the_key(queue, dsn, play):
+    class Keyed(Consumer):
+        queue, name, concurrency = QUEUE, CONSUMER, 4
+
+        def key(self, event):
+            return event.data[0]
+
+        def process_event(self, event):
+            play.handle(event)
+
+    play.hold("x1")
+    running = Running(Keyed(dsn))
+    queue.insert("x1", "x2", "y1")
+    eventually(lambda: play.ended == ["y1"])
+    play.release("x1")
+    queue.wait_until_finished()
+    running.stop()
+    assert play.ended == ["y1", "x1", "x2"]
+
+
+@pytest.mark.parametrize("key", [lambda event: event.json(), lambda event: [event.data]])
+def test_an_event_whose_key_cannot_be_computed_fails_alone(queue, start, play, key):
+    start(concurrency=2, key=key)
+    queue.insert("no json", "1")
+    queue.wait_until_finished()
+    failed = 1 if play.ended else 2  # a list is no key for either of them
+    assert len(queue.retry_delays()) == failed
+
+
+def test_stop_lets_running_events_end_and_starts_no_other(queue, start, play):
+    play.hold("a", "b")
+    running = start(concurrency=2)
+    queue.insert(*"abcd")
+    play.wait_for("a", "b")
+    running.consumer.stop()
+    play.release("a", "b")
+    running.join()
+    assert sorted(play.ended) == ["a", "b"]
+    assert queue.open_batch() is not None
+    start(concurrency=2)
+    queue.wait_until_finished()
+    assert sorted(play.ended) == ["a", "a", "b", "b", "c", "d"]
+
+
+def test_failures_are_retried_and_given_up_as_with_one(queue, client, start, play):
+    play.errors = {"b": ValueError("no"), "c": Retry(after=900)}
+    start(concurrency=3, max_retries=0)
+    queue.insert(*"abcd")
+    queue.wait_until_finished()
+    (delay,) = queue.retry_delays()
+    assert 800 < delay <= 900
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert dead.ev_data == "b"
+
+
+def test_an_error_that_stops_run_waits_for_the_other_events(queue, start, play):
+    play.errors = {"bad": ValueError("stop here")}
+    play.hold("slow")
+    running = start(concurrency=2, on_error="stop")
+    queue.insert("slow", "bad", "never")
+    eventually(lambda: play.ended == ["bad"])
+    play.release("slow")
+    with pytest.raises(ValueError, match="stop here"):
+        running.join()
+    assert sorted(play.ended) == ["bad", "slow"]
+
+
+def test_an_exit_in_a_handler_ends_run_after_the_other_events(queue, start, play):
+    play.errors = {"exit": SystemExit(3)}
+    play.hold("slow")
+    running = start(concurrency=2)
+    queue.insert("slow", "exit", "never")
+    eventually(lambda: play.ended == ["exit"])
+    assert running.thread.is_alive()
+    play.release("slow")
+    with pytest.raises(SystemExit):
+        running.join()
+    assert queue.open_batch() is not None
+
+
+def test_nothing_starts_again_before_what_ran_at_a_lost_connection_has_ended(
+    queue, client, start, play
+):
+    play.hold("a", "b")
+    start(concurrency=2)
+    queue.insert(*"abc")
+    play.wait_for("a", "b")
+    client.connection.execute(END)
+    play.release("a")
+    eventually(lambda: "a" in play.ended)
+    assert play.begun.count("a") == 1
+    play.release("b")
+    queue.wait_until_finished()
+    assert play.most == 2
+    assert set(play.ended) == set("abc")
+
+
+def test_memory_holds_fetch_size_events(queue, start, play):
+    datas = [str(number) for number in range(9)]
+    play.hold(*datas)
+    start(concurrency=100, fetch_size=4)
+    queue.insert(*datas)
+    eventually(lambda: len(play.running) == 4)
+    play.release(*datas)
+    queue.wait_until_finished()
+    assert play.most == 4
+    assert sorted(play.ended) == datas
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"concurrency": 0}, "concurrency is a number of events from 1 to 1000, not 0"),
+        ({"concurrency": 1_000_000}, "from 1 to 1000, not 1000000"),
+        ({"concurrency": True}, "not True"),
+        ({"key": "extra5"}, "key is None, one of type, extra1"),
+        ({"key": lambda: None}, "a plain def that takes the event"),
+        ({"concurrency": 2, "transactional": True}, "share one connection"),
+        ({"concurrency": 2, "process_batch": lambda batch: None}, "gets a whole batch"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    batches = settings.pop("process_batch", None)
+    members: dict[str, Any] = {"queue": QUEUE, "name": CONSUMER}
+    if batches is not None:
+        members["process_batch"] = staticmethod(batches)
+    else:
+        members["process_event"] = lambda self, event, connection=None: None
+    with pytest.raises(ValueError, match=message):
+        type("Wrong", (Consumer,), members)("dbname=x", **settings)
+
+
+def test_a_key_that_is_async_is_refused():
+    async def key(event):
+        return event.id
+
+    class Wrong(AsyncConsumer):
+        queue, name = QUEUE, CONSUMER
+
+        async def process_event(self, event):
+            """Do nothing."""
+
+    with pytest.raises(ValueError, match="a plain def that takes the event"):
+        Wrong("dbname=x", key=key)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_the_window_starts_an_event_when_its_predecessor_has_finished():
+    window = EventWindow()
+    now = datetime.now(timezone.utc)
+    for number, key in enumerate(["x", "x", None, "y", "x"]):
+        window.add(Event(number, now, 1, None, "t", "", None, None, None, None), key)
+    started = list(iter(window.take, None))
+    assert [item.event.id for item in started] == [0, 2, 3]
+    (x, *_) = started
+    for following in (1, 4):
+        window.finish(x)
+        (x,) = iter(window.take, None)
+        assert x.event.id == following
+    assert len(window) == 3
