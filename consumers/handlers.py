@@ -28,16 +28,22 @@ class StopRequested(Exception):
     """`stop()` was called while the consumer was waiting to start."""
 
 
-def cancels_consumer(error: BaseException) -> bool:
-    """Say whether `error` is a request to cancel the task that runs the consumer."""
-    if not isinstance(error, asyncio.CancelledError):
-        return False
+def raise_if_cancelled(error: BaseException | None = None) -> None:
+    """Raise CancelledError if somebody asked to cancel the task that runs the consumer.
+
+    A handler may have swallowed the CancelledError, or have raised this error instead.
+    """
     try:
         task: Any = asyncio.current_task()
     except RuntimeError:  # no event loop in this thread, so no task to cancel
-        return False
-    # Python 3.10 has no cancelling(): every CancelledError counts as such a request there.
-    return task is not None and (not hasattr(task, "cancelling") or task.cancelling() > 0)
+        return
+    # Python 3.10 has no cancelling(): each CancelledError is taken for a request there.
+    if hasattr(task, "cancelling"):
+        asked = task.cancelling() > 0
+    else:
+        asked = isinstance(error, asyncio.CancelledError)
+    if asked:
+        raise asyncio.CancelledError from error
 
 
 def check_result(result: object) -> None:

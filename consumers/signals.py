@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Stop = Callable[[], Callable[[], None] | None]
+
 # Windows has no SIGHUP.
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)
@@ -18,47 +20,71 @@ STOP_SIGNALS = tuple(
 LOG_TIMEOUT = 1.0  # seconds
 
 
-@contextmanager
-def stop_on_signals(stop: Callable[[], Callable[[], None] | None]) -> Iterator[None]:
-    """Call `stop` at the first of the signals; restore the handlers before it, and at the end.
+class _SignalHandlers:
+    """The signal handlers that all running consumers of this process share."""
 
-    So a second signal does not wait. An ignored SIGHUP (nohup) stays ignored. `stop` may return a
-    function that logs. Only the main thread can have signal handlers: elsewhere this does nothing.
+    def __init__(self) -> None:
+        self._stops: list[Stop] = []
+        self._before: dict[Any, Any] = {}  # the application's handlers, while ours are installed
+        self._logging = _thread.allocate_lock()
+
+    def add(self, stop: Stop) -> None:
+        """Let the first signal call `stop`."""
+        self._stops.append(stop)
+        if not self._before:
+            self._before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+            if self._before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
+                del self._before[signal.SIGHUP]
+            for number in self._before:
+                signal.signal(number, self._handle)
+
+    def remove(self, stop: Stop) -> None:
+        """Forget `stop`; put the application's handlers back after the last consumer."""
+        self._stops.remove(stop)
+        if not self._stops:
+            self._restore()
+            # A thread that is writing to stderr when the interpreter ends makes it abort.
+            if self._logging.acquire(timeout=LOG_TIMEOUT):
+                self._logging.release()
+
+    def _handle(self, _number: int, _frame: Any) -> None:
+        self._restore()
+        texts = [text for stop in self._stops if (text := stop()) is not None]
+        # In a thread of its own: the code that the signal interrupts may be inside of a log
+        # handler and hold its lock, or be in the middle of writing to the same stream.
+        if texts and self._logging.acquire(blocking=False):
+            _thread.start_new_thread(self._log, (texts,))
+
+    def _log(self, texts: list[Callable[[], None]]) -> None:
+        try:
+            for text in texts:
+                text()
+        finally:
+            self._logging.release()
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            # None is a handler that was not installed from Python: it can't be put back from here.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self._before = {}
+
+
+_handlers = _SignalHandlers()
+
+
+@contextmanager
+def stop_on_signals(stop: Stop) -> Iterator[None]:
+    """Call `stop` at the first of the signals, as every running consumer of the process does.
+
+    The handlers before it are restored first, so a second signal does not wait. An ignored SIGHUP
+    (nohup) stays ignored. `stop` may return a function that logs. Only the main thread can have
+    signal handlers: elsewhere this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    if before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
-        del before[signal.SIGHUP]
-    log_lock = _thread.allocate_lock()
-
-    def handle(_number: int, _frame: Any) -> None:
-        _restore(before)
-        log = stop()
-        # In a thread of its own: the code that the signal interrupts may be inside of a log
-        # handler and hold its lock, or be in the middle of writing to the same stream.
-        if log is not None and log_lock.acquire(blocking=False):
-            _thread.start_new_thread(_log, (log, log_lock))
-
-    for number in before:
-        signal.signal(number, handle)
+    _handlers.add(stop)
     try:
         yield
     finally:
-        _restore(before)
-        # A thread that is writing to stderr when the interpreter ends makes it abort.
-        log_lock.acquire(timeout=LOG_TIMEOUT)
-
-
-def _log(log: Callable[[], None], log_lock: _thread.LockType) -> None:
-    try:
-        log()
-    finally:
-        log_lock.release()
-
-
-def _restore(before: dict[Any, Any]) -> None:
-    for number, handler in before.items():
-        # None is a handler that was not installed from Python: it cannot be restored from here.
-        signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        _handlers.remove(stop)

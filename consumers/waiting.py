@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 import socket
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,16 @@ class AsyncWakeup(Wakeup):
             timer.cancel()
             for fd in files:
                 loop.remove_reader(fd)
+
+
+def pause(seconds: float) -> None:
+    """Wait some seconds, whatever happens."""
+    time.sleep(seconds)
+
+
+async def pause_async(seconds: float) -> None:
+    """Wait some seconds, and let other tasks run."""
+    await asyncio.sleep(seconds)
 
 
 def take_notifications(pgconn: pq.abc.PGconn) -> bool:

@@ -35,6 +35,7 @@ RULES = (
     (r"\bawait ", ""),
     (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
     (r"\baclos(e|ing)\b", r"clos\1"),
+    (r"\bag_running\b", "gi_running"),
 )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgqpy.consumers.retry import seconds
+from pgqpy.consumers.waiting import pause_async
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.failures import AsyncFailures
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.records import Batch
+
+FETCH_POLL_INTERVAL = 0.01  # seconds
 
 
 class AsyncOpenBatch:
@@ -41,7 +44,7 @@ class AsyncOpenBatch:
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
-        self._streams: list[AsyncGenerator[Event, None]] = []
+        self._streams: list[Any] = []  # generators, whose states typing does not know
 
     @property
     def unread(self) -> bool:
@@ -63,9 +66,14 @@ class AsyncOpenBatch:
         return stream
 
     async def close(self) -> None:
-        """Close the streams that are still open, so that the connection is free."""
+        """Close the streams that are still open, so that the connection is free.
+
+        A task or thread that the handler left behind may be fetching events: it is waited for.
+        """
         self._closed = True
         for stream in self._streams:
+            while stream.ag_running:
+                await pause_async(FETCH_POLL_INTERVAL)
             await stream.aclose()
         self._streams.clear()
 

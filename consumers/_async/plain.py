@@ -12,7 +12,7 @@ from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.parts import PartEnd, list_size
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers
@@ -69,6 +69,7 @@ class AsyncPlainLoop(AsyncLoop):
         batch = self.make_batch(info)
         try:
             handled = await self._handled(batch)
+            raise_if_cancelled()
             return await self._finish(self.opened) if handled else None
         except EventNotFound as error:
             await self.event_not_in_batch(info, error)
@@ -137,8 +138,7 @@ class AsyncPlainLoop(AsyncLoop):
                 if result is not None:
                     check_result(result)
             except HANDLER_ERRORS as error:
-                if cancels_consumer(error):
-                    raise
+                raise_if_cancelled(error)
                 if self.wants_stop(error):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)
@@ -146,7 +146,7 @@ class AsyncPlainLoop(AsyncLoop):
 
     async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""
-        wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        wanted = [*batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None
         if self.stop.is_set:
             results = await self.send(*wanted)

@@ -11,7 +11,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.errors import PgqError, TransactionEnded
 
 if TYPE_CHECKING:
@@ -182,8 +182,7 @@ async def call_handler(
         check_open(connection)
         await session.runner.run_all(*CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:
-        if cancels_consumer(error):
-            raise
+        raise_if_cancelled(error)
         collided = connection.collided(error)
         if session.lost or collided or isinstance(error, TransactionEnded):
             raise HandlerFailed(error, collided=collided) from error

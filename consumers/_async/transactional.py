@@ -17,7 +17,7 @@ from pgqpy.calls import consume, read
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.texts import describe
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
@@ -95,8 +95,9 @@ class AsyncTransactionalLoop(AsyncLoop):
             self._events(batch) if self.by_event else self.handle_batch(batch, connection)
         ):
             return False
+        raise_if_cancelled()
         savepoint.check_open(connection)
-        wanted = [*batch.failures.calls(), self.finish(batch)]
+        wanted = [*batch.failures.take(), self.finish(batch)]
         same, *_, finished = await self.send(savepoint.is_same(self.session.role), *wanted)
         if not same:
             raise TransactionEnded
@@ -130,8 +131,7 @@ class AsyncTransactionalLoop(AsyncLoop):
             check_result(await self.consumer.process_event(event, connection))
             savepoint.check_open(connection)
         except HANDLER_ERRORS as error:
-            if cancels_consumer(error):
-                raise
+            raise_if_cancelled(error)
             if savepoint.ended(connection):
                 raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=connection.collided(error)) from error

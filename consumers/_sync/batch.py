@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgqpy.consumers.retry import seconds
+from pgqpy.consumers.waiting import pause
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.failures import Failures
     from pgqpy.consumers._sync.session import Session
     from pgqpy.records import Batch
+
+FETCH_POLL_INTERVAL = 0.01  # seconds
 
 
 class OpenBatch:
@@ -41,7 +44,7 @@ class OpenBatch:
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
-        self._streams: list[Generator[Event, None, None]] = []
+        self._streams: list[Any] = []  # generators, whose states typing does not know
 
     @property
     def unread(self) -> bool:
@@ -63,9 +66,14 @@ class OpenBatch:
         return stream
 
     def close(self) -> None:
-        """Close the streams that are still open, so that the connection is free."""
+        """Close the streams that are still open, so that the connection is free.
+
+        A task or thread that the handler left behind may be fetching events: it is waited for.
+        """
         self._closed = True
         for stream in self._streams:
+            while stream.gi_running:
+                pause(FETCH_POLL_INTERVAL)
             stream.close()
         self._streams.clear()
 

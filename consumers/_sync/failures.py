@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pgqpy.calls import consume
 from pgqpy.consumers.retry import wanted_delay
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.retry import RetryPolicy
     from pgqpy.records import Batch, Event
+
+T = TypeVar("T")
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -34,8 +37,10 @@ class Failures:
         self._policy = policy
         self._limit = limit
         self.retried = self.given_up = 0  # events
-        self._retries: list[tuple[Event, float]] = []
-        self._dead: list[tuple[Event, str]] = []
+        # A task or thread of process_batch may add a retry at any time, also while others are
+        # being written: so each is taken out by itself, and none is cleared unseen.
+        self._retries: deque[tuple[Event, float]] = deque()
+        self._dead: deque[tuple[Event, str]] = deque()
 
     @property
     def full(self) -> bool:
@@ -60,28 +65,27 @@ class Failures:
         self.retried += 1
         self._retries.append((event, after))
 
-    def calls(self) -> list[Call[Any]]:
-        """Return the calls that write them; they go before finish_batch."""
+    def take(self) -> list[Call[Any]]:
+        """Forget the failures and return the calls that write them; they go before finish_batch."""
+        dead, retries = _take(self._dead), _take(self._retries)
         wanted: list[Call[Any]] = []
-        if self._dead:
-            wanted.append(consume.event_dead(self._batch, self._dead))
-        if self._retries and self._session.extension:
-            wanted += [consume.event_retry(self._batch, *retry) for retry in self._retries]
-        elif self._retries:
-            wanted.append(consume.event_retry_many(self._batch, self._retries))
+        if dead:
+            wanted.append(consume.event_dead(self._batch, dead))
+        if retries and self._session.extension:
+            wanted += [consume.event_retry(self._batch, *retry) for retry in retries]
+        elif retries:
+            wanted.append(consume.event_retry_many(self._batch, retries))
         return wanted
 
     def flush(self) -> None:
         """Write them now."""
-        wanted = self.calls()
+        wanted = self.take()
         if wanted:
             self._session.runner.run_all(*wanted)
-            self.clear()
 
-    def clear(self) -> None:
-        """Forget them: they are written."""
-        self._retries.clear()
-        self._dead.clear()
+
+def _take(failures: deque[T]) -> list[T]:
+    return [failures.popleft() for _ in range(len(failures))]
 
 
 def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:

@@ -13,7 +13,7 @@ from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
@@ -98,9 +98,8 @@ class Loop:
     ) -> None:
         """Write the failures, and finish the part of the batch that ends with this event id."""
         part = consume.finish_part(batch.info, up_to, done)
-        if not (self.send(*batch.failures.calls(), part))[-1]:
+        if not (self.send(*batch.failures.take(), part))[-1]:
             raise BatchLost(batch_id=batch.info.id)
-        batch.failures.clear()
 
     def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval."""
@@ -134,8 +133,7 @@ class Loop:
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
-            if cancels_consumer(error):
-                raise
+            raise_if_cancelled(error)
             if batch.error is not None:
                 raise batch.error from None
             raise HandlerFailed(error, collided=self.session.connection.collided(error)) from error

@@ -12,7 +12,7 @@ from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers._sync.part_reader import PartReader
 from pgqpy.consumers._sync.side_by_side import SideBySide
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, cancels_consumer, check_result
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.parts import PartEnd, list_size
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import Workers
@@ -69,6 +69,7 @@ class PlainLoop(Loop):
         batch = self.make_batch(info)
         try:
             handled = self._handled(batch)
+            raise_if_cancelled()
             return self._finish(self.opened) if handled else None
         except EventNotFound as error:
             self.event_not_in_batch(info, error)
@@ -137,8 +138,7 @@ class PlainLoop(Loop):
                 if result is not None:
                     check_result(result)
             except HANDLER_ERRORS as error:
-                if cancels_consumer(error):
-                    raise
+                raise_if_cancelled(error)
                 if self.wants_stop(error):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)
@@ -146,7 +146,7 @@ class PlainLoop(Loop):
 
     def _finish(self, batch: OpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""
-        wanted = [*batch.failures.calls(), consume.finish_batch(batch.info)]
+        wanted = [*batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None
         if self.stop.is_set:
             results = self.send(*wanted)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 
 import pytest
 
 from pgqpy.consumers import AsyncConsumer
+from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.support.waiting import eventually
 
@@ -71,3 +73,92 @@ async def test_two_consumers_share_one_loop(queue, client, dsn):
     second.stop()
     await asyncio.gather(*tasks)
     assert [info.pending_events for info in client.get_consumer_info(QUEUE)] == [0, 0]
+
+
+SWALLOWS = {
+    "returns": lambda: None,
+    "raises another error": lambda: 1 / 0,
+}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Task.cancelling() is new in 3.11")
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("swallow", SWALLOWS.values(), ids=SWALLOWS)
+async def test_a_handler_cannot_swallow_the_cancellation_of_run(queue, dsn, swallow, transactional):
+    entered = asyncio.Event()
+
+    class Swallowing(AsyncConsumer):
+        queue, name = QUEUE, CONSUMER
+
+        async def process_event(self, event, connection=None):
+            entered.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                swallow()
+
+    queue.insert("a")
+    task = asyncio.create_task(Swallowing(dsn, transactional=transactional).run())
+    await asyncio.wait_for(entered.wait(), 30)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 30)
+    assert queue.pending() > 0
+
+
+async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queue, client, dsn):
+    class Workers(AsyncConsumer):
+        queue, name, fetch_size = QUEUE, CONSUMER, 10
+
+        async def process_batch(self, batch):
+            work: asyncio.Queue[Event] = asyncio.Queue(20)
+            tasks = [asyncio.create_task(self.retry_all(batch, work)) for _ in range(8)]
+            async for event in batch:
+                await work.put(event)
+            await work.join()
+            for task in tasks:
+                task.cancel()
+
+        async def retry_all(self, batch, work):
+            while True:
+                event = await work.get()
+                await asyncio.sleep(0)
+                batch.retry(event, after=900)
+                work.task_done()
+
+    queue.fill(300)
+    consumer = Workers(dsn)
+    task = asyncio.create_task(consumer.run())
+    await asyncio.to_thread(queue.wait_until_finished)
+    consumer.stop()
+    await task
+    assert len(queue.retry_delays()) == 300
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, dsn, transactional):
+    class Beating(AsyncConsumer):
+        queue, name, fetch_size, retry_base = QUEUE, CONSUMER, 1, 0.01
+        passes = 0
+
+        async def process_batch(self, batch, connection=None):
+            self.passes += 1
+            if self.passes > 1:
+                async for _ in batch:
+                    pass
+                return
+            self.reading = asyncio.create_task(self.read(batch))
+            await asyncio.sleep(0)
+            raise ValueError("the heartbeat failed")
+
+        async def read(self, batch):
+            async for _ in batch:
+                await asyncio.sleep(0)
+
+    queue.insert(*"abcdef")
+    consumer = Beating(dsn, transactional=transactional)
+    task = asyncio.create_task(consumer.run())
+    await asyncio.to_thread(queue.wait_until_finished)
+    consumer.stop()
+    await task
+    assert consumer.passes == 2

@@ -1,0 +1,49 @@
+"""The signal handlers that all consumers of a process share."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import ExitStack
+
+import pytest
+
+from pgqpy.consumers.signals import STOP_SIGNALS, stop_on_signals
+
+
+@pytest.fixture
+def application():
+    """Handlers of the application, which note the signals that reach them."""
+    caught = []
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    for number in before:
+        signal.signal(number, lambda number, _frame: caught.append(number))
+    yield caught
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_the_first_signal_reaches_every_consumer_and_the_second_the_application(application):
+    drained = []
+    with ExitStack() as stack:
+        for name in "ab":
+            stack.enter_context(stop_on_signals(lambda name=name: drained.append(name)))
+        signal.raise_signal(signal.SIGTERM)
+        assert drained == ["a", "b"]
+        assert application == []
+        signal.raise_signal(signal.SIGINT)
+        assert application == [signal.SIGINT]
+    assert drained == ["a", "b"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, first):
+    drained = []
+    runs = [stop_on_signals(lambda name=name: drained.append(name)) for name in "ab"]
+    for run in runs:
+        run.__enter__()
+    runs[first].__exit__(None, None, None)
+    signal.raise_signal(signal.SIGTERM)
+    assert drained == ["ba"[first]]
+    runs[1 - first].__exit__(None, None, None)
+    signal.raise_signal(signal.SIGTERM)
+    assert application == [signal.SIGTERM]
