@@ -1,0 +1,204 @@
+"""Progress inside a batch: what a consumer with a part size repeats, and what it does not."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pgqpy.consumers import Consumer
+from pgqpy.consumers._sync.savepoint import HandlerConnection
+from pgqpy.consumers.parts import FinishedIds
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
+from tests.support.waiting import eventually
+
+TEN = [str(number) for number in range(10)]
+
+
+class Stumble:
+    """A handler that fails once, at one event."""
+
+    def __init__(self, at):
+        self.at = at
+        self.seen = []
+
+    def __call__(self, event):
+        if event.data == self.at:
+            self.at = None
+            raise ValueError("stumbled")
+        self.seen.append(event.data)
+
+
+def run_again(make, *args, **settings):
+    """Run until the handler's exception, then run a second consumer."""
+    with pytest.raises(ValueError, match="stumbled"):
+        make.start(*args, on_error="stop", **settings).join()
+    return make.start(*args, on_error="stop", **settings)
+
+
+def test_finished_parts_are_not_handled_again(queue, make):
+    handler = Stumble("8")
+    queue.insert(*TEN)
+    run_again(make, handler, part_size=3)
+    queue.wait_until_finished()
+    assert handler.seen == [*TEN[:8], *TEN[6:]]
+
+
+def test_stop_keeps_all_that_was_handled(queue, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        if event.data == "4":
+            running.consumer.stop()
+
+    queue.insert(*TEN)
+    running = make.start(handler, part_size=100)
+    running.join()
+    make.start(handler, part_size=100)
+    queue.wait_until_finished()
+    assert seen == TEN
+
+
+def test_effects_of_a_part_are_committed_with_it(queue, make, effects):
+    failing = Stumble("8")
+
+    def handler(event):
+        yield NOTE, [event.data]
+        failing(event)
+
+    queue.insert(*TEN)
+    with pytest.raises(ValueError, match="stumbled"):
+        make.start(handler, transactional=True, part_size=3, on_error="stop").join()
+    assert effects() == TEN[:6]
+    make.start(handler, transactional=True, part_size=3)
+    queue.wait_until_finished()
+    assert effects() == TEN
+
+
+def test_a_failing_event_of_a_part_is_set_aside_alone(queue, make, effects):
+    def handler(event):
+        yield NOTE, [event.data]
+        if event.data in "47" and not event.retry:
+            raise ValueError("not now")
+
+    queue.insert(*TEN)
+    make.start(handler, transactional=True, part_size=3)
+    queue.wait_until_finished()
+    assert effects() == [data for data in TEN if data not in "47"]
+    assert queue.retry_now() == 2
+    queue.wait_until_finished()
+    assert sorted(effects()) == TEN
+
+
+def test_process_batch_gets_one_part_after_the_other(queue, dsn):
+    parts = []
+
+    class Batches(Consumer):
+        queue, name, part_size, retry_base = QUEUE, CONSUMER, 4, 0.01
+
+        def process_batch(self, batch):
+            parts.append([event.data for event in batch])
+            if len(parts) == 2:
+                raise ValueError("once more")
+
+    queue.insert(*TEN)
+    running = Running(Batches(dsn))
+    queue.wait_until_finished()
+    running.stop()
+    assert parts == [TEN[:4], TEN[4:8], TEN[4:8], TEN[8:]]
+    assert (running.consumer.counts().batches, running.consumer.counts().events) == (1, 10)
+
+
+def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        if len(seen) == 2:
+            raise ValueError("stumbled")
+
+    (first, *_) = queue.insert("a", "b")
+    batch = client.next_batch(QUEUE, CONSUMER)
+    client.event_retry(batch, first, 0)
+    client.register_consumer_at(QUEUE, CONSUMER, batch.prev_tick_id)
+    assert queue.retry_now() == 1
+    queue.insert("c")
+    run_again(make, handler, part_size=1, min_count=3, min_interval=60)
+    queue.wait_until_finished()
+    assert seen == ["a", "a", "a", "a", "b", "c"]
+
+
+def test_side_by_side_finished_events_behind_a_slow_one_are_kept(queue, client, dsn):
+    seen = []
+    slow = threading.Event()
+
+    class Slow(Consumer):
+        queue, name, concurrency, part_size = QUEUE, CONSUMER, 2, 2
+
+        def process_event(self, event):
+            seen.append(event.data)
+            if event.data == "0":
+                assert slow.wait(30)
+
+    ids = queue.insert(*TEN)
+    running = Running(Slow(dsn))
+    position = "select pos_from, pos_done from pgq.current_position"
+    eventually(lambda: client.connection.execute(position).fetchone() == (None, ids[1:9]))
+    slow.set()
+    running.stop()
+    queue_left = client.connection.execute(position).fetchone()
+    assert queue_left is not None
+    assert seen == TEN
+
+
+def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
+    queue, dsn, effects, monkeypatch
+):
+    """Dying means here: the connection ends, and nothing more is sent."""
+    left = iter(())  # how many statements are left, before each
+    original = HandlerConnection.wait
+
+    def wait(self, gen, *args, **kwargs):
+        if next(left, None) == 0:
+            self.pgconn.finish()
+            raise SystemExit("dead")
+        return original(self, gen, *args, **kwargs)
+
+    monkeypatch.setattr(HandlerConnection, "wait", wait)
+
+    def handler(event):
+        yield NOTE, [event.data]
+
+    maker = Maker(dsn, asynchronous=False)
+    expected = []
+    for number in range(6, 36):
+        datas = [f"{number}.{n}" for n in range(3)]
+        queue.insert(*datas)
+        expected += datas
+        left = iter(range(number, -1, -1))
+        with pytest.raises(SystemExit):
+            maker.start(handler, transactional=True, part_size=2).join()
+        assert effects() == expected[: len(effects())]
+    left = iter(())
+    last = maker.start(handler, transactional=True, part_size=2)
+    queue.wait_until_finished()
+    last.stop()
+    assert effects() == expected
+
+
+def test_the_end_of_a_part_follows_the_lowest_unfinished_event():
+    finished = FinishedIds()
+    for event_id in (1, 2, 2, 3, 5, 8):
+        finished.add(event_id)
+    assert finished.end() == (None, [])
+    for event_id in (2, 5, 8):
+        finished.finish(event_id)
+    assert finished.end() == (None, [5])  # one copy of 2 is left; more of 8 may come
+    finished.finish(1)
+    assert finished.end() == (1, [5])
+    finished.finish(2)
+    assert finished.end() == (2, [5])
+    finished.finish(3)
+    assert finished.end() == (5, [])
+    assert len(finished) == 1
