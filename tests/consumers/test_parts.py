@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -156,7 +157,7 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
     queue, dsn, effects, monkeypatch
 ):
     """Dying means here: the connection ends, and nothing more is sent."""
-    left = iter(())  # how many statements are left, before each
+    left: Iterator[int] = iter(())  # how many statements are left, before each
     original = HandlerConnection.wait
 
     def wait(self, gen, *args, **kwargs):

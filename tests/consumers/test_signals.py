@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import ExitStack
+from functools import partial
 
 import pytest
 
@@ -23,10 +24,10 @@ def application():
 
 
 def test_the_first_signal_reaches_every_consumer_and_the_second_the_application(application):
-    drained = []
+    drained: list[str] = []
     with ExitStack() as stack:
         for name in "ab":
-            stack.enter_context(stop_on_signals(lambda name=name: drained.append(name)))
+            stack.enter_context(stop_on_signals(partial(drained.append, name)))
         signal.raise_signal(signal.SIGTERM)
         assert drained == ["a", "b"]
         assert application == []
@@ -37,8 +38,8 @@ def test_the_first_signal_reaches_every_consumer_and_the_second_the_application(
 
 @pytest.mark.parametrize("first", [0, 1])
 def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, first):
-    drained = []
-    runs = [stop_on_signals(lambda name=name: drained.append(name)) for name in "ab"]
+    drained: list[str] = []
+    runs = [stop_on_signals(partial(drained.append, name)) for name in "ab"]
     for run in runs:
         run.__enter__()
     runs[first].__exit__(None, None, None)
