@@ -122,7 +122,7 @@ async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queu
         async def retry_all(self, batch, work):
             while True:
                 event = await work.get()
-                await asyncio.sleep(0)
+                await asyncio.to_thread(len, event.data)
                 batch.retry(event, after=900)
                 work.task_done()
 
@@ -148,12 +148,12 @@ async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, ds
                     pass
                 return
             self.reading = asyncio.create_task(self.read(batch))
-            await asyncio.sleep(0)
+            await asyncio.to_thread(len, "")
             raise ValueError("the heartbeat failed")
 
         async def read(self, batch):
-            async for _ in batch:
-                await asyncio.sleep(0)
+            async for event in batch:
+                await asyncio.to_thread(len, event.data)
 
     queue.insert(*"abcdef")
     consumer = Beating(dsn, transactional=transactional)

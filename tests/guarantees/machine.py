@@ -17,10 +17,12 @@ from hypothesis.stateful import (
 from psycopg.errors import SerializationFailure
 
 from tests.guarantees.model import Copy, Model, Transaction
-from tests.guarantees.sessions import ISOLATIONS, RC, SERIALIZABLE, Database
+from tests.guarantees.sessions import ISOLATIONS, RC, SERIALIZABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from tests.guarantees.test_machine import MachineDatabase
 
 SESSIONS = 3
 CONSUMERS = ("c", "second")
@@ -30,6 +32,7 @@ LAST_ID = "select event_seq from pgq.ticker_activity() where queue_name = %s"
 KEPT_TICKS = """
     select tick_id from pgq.tick join pgq.queue on queue_id = tick_queue where queue_name = %s
 """
+POSITIONS = "select consumer_name, current_batch is not null from pgq.get_consumer_info(%s)"
 STEPS = ((1, 2), (1, 2), (1,), (2,))  # of a rotation
 
 sessions = st.integers(0, SESSIONS - 1)
@@ -92,9 +95,7 @@ class QueueMachine(RuleBasedStateMachine):
         datas = [f"copied {next(self.numbers)}" for _ in range(count)]
         with self._may_collide(number):
             self.producers[number].copy(self.tables[number], *datas)
-            last = self.main.one(
-                "select event_seq from pgq.ticker_activity() where queue_name = %s", self.queue
-            )
+            last = self.main.one(LAST_ID, self.queue)
             for event_id, data in enumerate(datas, last - count + 1):
                 self._inserted(number, Copy(event_id, data))
 
@@ -249,8 +250,8 @@ class QueueMachine(RuleBasedStateMachine):
             return
         up_to = copies[choice % len(copies)].id
         done = [copies[-1].id] if choice % 2 else []
-        batch = self.main.next(name, self.queue)
-        assert self.main.one("select pgq.finish_part(%s, %s, %s)", batch, up_to, done) == 1
+        part = (self.main.next(name, self.queue), up_to, done)
+        assert self.main.one("select pgq.finish_part(%s, %s, %s)", *part) == 1
         self.model.finish_part(name, up_to, done)
         self._read_twice(name)
 
@@ -294,18 +295,6 @@ class QueueMachine(RuleBasedStateMachine):
     def positions_are_the_models(self) -> None:
         if not hasattr(self, "model"):
             return
-        found = self.main.all(
-            "select consumer_name, current_batch is not null from pgq.get_consumer_info(%s)",
-            self.queue,
-        )
+        found = self.main.all(POSITIONS, self.queue)
         expected = {name: each.open is not None for name, each in self.model.consumers.items()}
         assert dict(found) == expected
-
-
-class MachineDatabase(Database):
-    """A database with its producers connected once, for all examples."""
-
-    def __init__(self, dsn: str) -> None:
-        """Connect."""
-        super().__init__(dsn)
-        self.producers = [self.open() for _ in range(SESSIONS)]

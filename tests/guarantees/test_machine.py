@@ -11,7 +11,8 @@ from contextlib import closing
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.guarantees.machine import MachineDatabase, QueueMachine
+from tests.guarantees.machine import SESSIONS, QueueMachine
+from tests.guarantees.sessions import Database
 
 EXAMPLES = int(os.environ.get("PGQPY_MACHINE_EXAMPLES", "0"))
 MACHINE_SETTINGS = settings(
@@ -23,6 +24,15 @@ MACHINE_SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
     print_blob=True,
 )
+
+
+class MachineDatabase(Database):
+    """A database with its producers connected once, for all examples."""
+
+    def __init__(self, dsn: str) -> None:
+        """Connect."""
+        super().__init__(dsn)
+        self.producers = [self.open() for _ in range(SESSIONS)]
 
 
 def test_any_interleaving_does_what_the_model_does(dsn: str) -> None:
