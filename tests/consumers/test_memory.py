@@ -6,7 +6,7 @@ import pytest
 
 from tests.consumers.harness import CONSUMER, QUEUE
 
-LIMIT = 40 << 20  # octets; each batch is 100 MB
+LIMIT = 40 << 20  # octets; each batch is 60 MB
 
 PROGRAM = """
 import asyncio, inspect, resource, sys
@@ -60,14 +60,14 @@ print("seen", consumer.seen, "grown", (after - consumer.before) << 10)
 @pytest.mark.parametrize(
     ("kind", "events", "size"),
     [
-        ("Events", 200_000, 500),
-        ("AsyncEvents", 50_000, 2000),
-        ("Transactional", 50_000, 2000),
-        ("Batches", 50_000, 2000),
-        ("Failing", 20_000, 5000),
+        ("Events", 60_000, 1000),
+        ("AsyncEvents", 30_000, 2000),
+        ("Transactional", 30_000, 2000),
+        ("Batches", 30_000, 2000),
+        ("Failing", 12_000, 5000),
     ],
 )
-def test_a_batch_of_100_megabytes_takes_little_memory(queue, spawn, dsn, kind, events, size):
+def test_a_batch_of_60_megabytes_takes_little_memory(queue, spawn, dsn, kind, events, size):
     queue.fill(events, size=size)
     process = spawn("-c", PROGRAM.format(queue=QUEUE, name=CONSUMER, events=events), dsn, kind)
     assert process.wait(120) == 0, process.output()
