@@ -36,7 +36,7 @@ def main() -> None:
     """Go on until the input ends."""
     from pyspark.sql import SparkSession
 
-    SparkSession.stop = lambda self: None  # type: ignore[method-assign]
+    SparkSession.stop = lambda self: None  # type: ignore[method-assign]  # for later commands
     for line in sys.stdin:
         code = run(shlex.split(line))
         sys.stderr.flush()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pgqpy.ticker import session
+from pgqpy.ticker import last_ticks, session
 from pgqpy.ticker.loop import TICK_SETTINGS
 from pgqpy.ticker.statements import Statements
-from tests.ticker.harness import Daemon
+from tests.ticker.harness import NAMES, Daemon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,3 +35,13 @@ def statements(dsn: str) -> Iterator[Statements]:
     """The loop's statements, on a session like the loop's."""
     with session.open_session(dsn, **TICK_SETTINGS) as connection:
         yield Statements(connection)
+
+
+@pytest.fixture
+def queues(client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Fourteen queues in ranges of three; no poll includes all queues."""
+    monkeypatch.setattr(last_ticks, "RANGE_SIZE", 3)
+    monkeypatch.setattr(last_ticks, "FEW_QUEUES", 2)
+    for name in NAMES:
+        client.create_queue(name)
+    return NAMES

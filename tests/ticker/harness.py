@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.support.processes import PythonProcess
 
 HTTP_TIMEOUT = 10  # seconds
+NAMES = [f"q{number:02}" for number in range(1, 15)]  # more queues than a poll or step includes
 
 
 class Daemon:
