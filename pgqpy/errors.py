@@ -210,7 +210,8 @@ class TransactionEnded(PgqError):
 class StageLost(PgqError):
     """Some of the stages do not exist any more, so none was committed.
 
-    They were dropped, or waited for more than a day, or the queue was repaired meanwhile.
+    They were dropped, or waited for more than a day, or the queue was repaired meanwhile. Or a task
+    of a repeated epoch opened no stage, because the ledger had the epoch, and lost it since then.
 
     Data: `.queue`.
     """

@@ -23,7 +23,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from pgqpy.errors import PgqError
+from pgqpy.errors import PgqError, StageLost
 from pgqpy.spark.connect import connect, connect_with_retries, with_retries
 from pgqpy.spark.sink.columns import check_packable, event_columns
 from pgqpy.spark.sink.fingerprint import combine
@@ -102,7 +102,8 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     After a lost connection it is tried again. That is safe: the ledger knows whether it was done.
 
     Raises:
-        StageLost: a stage was dropped. The query fails, and a restart repeats the epoch.
+        StageLost: a stage was dropped, or the ledger lost the epoch after a task found it there.
+            The query fails, and a restart repeats the epoch.
         EpochChanged: the ledger has the epoch with other rows, or a later epoch.
     """
     task_messages = [message for message in _task_messages(messages) if message.attempt != NOTHING]
@@ -117,12 +118,15 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     done_before = len(stages) < len(attempts)  # a task found the epoch in the ledger
 
     def once() -> int:
-        done = 0
         with connect(options.database, options.queue) as client, client.transaction():
             done = client.commit_stage(options.queue, *write_id, stages, events, sums)
-            if done and done_before:  # the ledger lost the epoch since then, and stages are missing
-                raise psycopg.Rollback
-        return 0 if done_before else done
+            if done and done_before:  # that task inserted nothing: its events would be lost
+                raise StageLost(
+                    f"the ledger of queue {options.queue} has lost epoch {write_id.epoch} of "
+                    f"{write_id.writer} since a task found it there: write the epoch again",
+                    queue=options.queue,
+                )
+        return done
 
     if not with_retries(once):
         message = "queue %s has epoch %s of %s already: nothing was inserted"

@@ -39,15 +39,20 @@ def test_a_commit_that_is_said_twice_inserts_once(epoch, stored, caplog):
     assert "already" in caplog.text
 
 
-def test_an_epoch_that_its_tasks_found_committed_is_not_committed_without_them(
-    epoch, stored, connection
+@pytest.mark.parametrize("staged", [(), ("b",)])
+def test_an_epoch_that_the_ledger_lost_after_its_tasks_fails_and_can_be_repeated(
+    epoch, stored, connection, staged
 ):
-    epoch(1).commit(epoch(1).task("a"))
-    found_committed = epoch(1).task("a")
-    connection.execute("delete from pgq.ledger")
-    epoch(1).commit(found_committed)
+    epoch(1).commit(epoch(1).task("old"))
+    one = epoch(1)
+    found_committed = one.task("a")
+    connection.execute("select pgq.drop_queue('q', true), pgq.create_queue('q')")
+    with pytest.raises(StageLost, match="the ledger of queue q has lost epoch 1 of query"):
+        one.commit(found_committed, *map(one.task, staged))
     assert connection.execute("select * from pgq.ledger").fetchall() == []
-    assert stored() == ["a"]
+    one.abort(found_committed)
+    one.commit(one.task("a"), *map(one.task, staged))
+    assert stored() == ["a", *staged]
 
 
 def test_an_attempt_that_failed_after_it_wrote_is_left_out(epoch, stored):
