@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
 from datetime import datetime, timedelta
 
@@ -45,10 +44,11 @@ def interval(parameter: str, length: Interval | None) -> timedelta | None:
     if length is None:
         return None
     if not isinstance(length, timedelta):
-        if not math.isfinite(length):
-            msg = f"{parameter} must be a finite number of seconds, not {length}"
-            raise InvalidArgument(msg, parameter=parameter)
-        length = timedelta(seconds=min(max(length, -1.0), LONGEST.total_seconds() + 1))
+        try:
+            length = timedelta(seconds=min(max(length, -1.0), LONGEST.total_seconds() + 1))
+        except (TypeError, ValueError, ArithmeticError):  # ValueError: a NaN
+            msg = f"{parameter} must be seconds or a timedelta, not {reprlib.repr(length)}"
+            raise InvalidArgument(msg, parameter=parameter) from None
     if not timedelta(0) <= length <= LONGEST:
         msg = f"{parameter} must lie between 0 seconds and 100 years, not {length}"
         raise InvalidArgument(msg, parameter=parameter)
@@ -69,7 +69,11 @@ def timestamp(parameter: str, time: datetime) -> datetime:
     if not isinstance(time, datetime):
         msg = f"{parameter} must be a datetime, not {type(time).__name__}"
         raise InvalidArgument(msg, parameter=parameter)
-    return time if time.tzinfo else time.astimezone()
+    try:
+        return time if time.tzinfo else time.astimezone()
+    except (ValueError, OverflowError):
+        msg = f"{parameter} {time} is out of range as a local time: give an aware datetime"
+        raise InvalidArgument(msg, parameter=parameter) from None
 
 
 def count(parameter: str, number: int | None) -> int | None:

@@ -84,15 +84,15 @@ def event_retry(batch: Batch | int, event: Event | int, after: After) -> Call[in
     The delay counts from the clock, not from the start of a transaction that may have run long.
     """
     event_id = check.event_id(event)
+    delay = _delay(after)
     if isinstance(after, datetime):
         sql = "select pgq.event_retry(%s::bigint, %s::bigint, %s::timestamptz)"
-        more: Row = (event_id, check.timestamp("after", after))
-        return batch_call("event_retry", sql, batch, *more, event_id=event_id)
+        time = check.timestamp("after", after)
+        return batch_call("event_retry", sql, batch, event_id, time, event_id=event_id)
     sql_delay = """
         select pgq.event_retry(%s::bigint, %s::bigint,
                                pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval)"""
-    more = (event_id, check.required_interval("after", after))
-    return batch_call("event_retry", sql_delay, batch, *more, event_id=event_id)
+    return batch_call("event_retry", sql_delay, batch, event_id, delay, event_id=event_id)
 
 
 def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]]) -> Call[int]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import math
+import reprlib
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from itertools import product
 from typing import Any
 
@@ -243,7 +246,14 @@ async def test_retries_of_a_batch_that_is_gone(orders: Any) -> None:
         assert caught.value.sqlstate == "PQ003"
 
 
-@pytest.mark.parametrize("after", [-1, float("nan"), timedelta(seconds=-1), 10**12])
+ABSURD_DELAYS = [
+    *(-1, math.nan, math.inf, timedelta(seconds=-1), timedelta.max, 10**12, 10**400, "1", []),
+    *(Decimal("nan"), datetime(9000, 1, 1, tzinfo=timezone.utc)),
+    datetime.min,  # noqa: DTZ901  # naive: it has no time in UTC
+]
+
+
+@pytest.mark.parametrize("after", ABSURD_DELAYS, ids=reprlib.repr)
 async def test_absurd_delay_is_refused(orders: Any, after: Any) -> None:
     await orders.insert_event("orders", "t", "d")
     batch = await next_batch(orders)
