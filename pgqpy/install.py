@@ -177,6 +177,7 @@ def uninstall(
                 raise InstallRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
+            connection.execute("set local quote_all_identifiers = off")  # for _DEPENDENTS
             if dependents := _scalar(connection, _DEPENDENTS):
                 msg = f"other objects depend on the schema pgq: {dependents}; drop them first"
                 raise InstallRefused(msg)

@@ -70,6 +70,13 @@ FOREIGN = {
 }
 
 
+def test_uninstall_knows_its_objects_where_all_names_are_quoted(admin: Connection) -> None:
+    install.install(admin)
+    assert works(admin)
+    admin.execute("set quote_all_identifiers = on")
+    assert install.uninstall(admin, force=True).queues == 1
+
+
 @pytest.mark.parametrize("made", FOREIGN.values(), ids=FOREIGN.keys())
 def test_uninstall_leaves_and_names_what_others_made(admin: Connection, made: str) -> None:
     install.install(admin)
