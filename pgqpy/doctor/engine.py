@@ -103,6 +103,52 @@ def _judge_user(rows: list[Row]) -> Iterator[Finding]:
     yield Finding("ok", "rights", f"role {user} may {', '.join(may)}{lacks}")
 
 
+# What PUBLIC has and the engine does not grant it, or the reverse: see schema/setup/grants.sql. A
+# restore without privileges leaves EXECUTE on each function to PUBLIC, the default of PostgreSQL.
+# The pinned search_path tells the engine's functions from those that the owner added to the schema.
+PUBLIC = """
+    select right_name, wanted
+    from (
+        select 'USAGE on schema pgq', true, has_schema_privilege('public', 'pgq', 'usage')
+        union all
+        select 'EXECUTE on ' || p.oid::regprocedure,
+            proname ~ '^(get_(queue|consumer|tick)_info|get_consumer_counts|schema_version)$',
+            has_function_privilege('public', p.oid, 'execute')
+        from pg_proc p
+        where pronamespace = 'pgq'::regnamespace and prosecdef
+            and 'search_path=pg_catalog, pg_temp' = any (proconfig)
+        union all
+        select 'SELECT on pgq.' || relname,
+            relname !~ '^(event_.*|retry_queue|dead_event|ledger|stage)$',
+            has_any_column_privilege('public', c.oid, 'select')
+        from pg_class c
+        where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
+            and relname ~ '(?x)^(installation | queue | tick(_recent)? | compaction_[0-9]+
+                | consumer | registration | subscription | (current_)?position
+                | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | dead_event | ledger | stage)$'
+    ) rights (right_name, wanted, granted)
+    where wanted <> granted and not exists (select from pg_extension where extname = 'pgq')
+    order by 1 desc
+"""
+
+
+def judge_public(rows: list[Row]) -> Iterator[Finding]:
+    """Report rights that PUBLIC has and should not have, or the reverse."""
+    remedy = "pgqpy schema upgrade: it sets the rights, which a restore without privileges loses"
+    added = [row["right_name"] for row in rows if not row["wanted"]]
+    if added:
+        what = f"PUBLIC has {len(added)} right(s) that the engine does not grant: {_listed(added)}"
+        yield Finding("fail", "rights", what, remedy)
+    missing = [row["right_name"] for row in rows if row["wanted"]]
+    if missing:
+        what = f"PUBLIC lacks {len(missing)} right(s) that the engine grants: {_listed(missing)}"
+        yield Finding("fail", "rights", what, remedy)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (", …" if names[3:] else "")
+
+
 RESTORED = """
     select q.queue_name,
         txid_snapshot_xmax(t.tick_snapshot) as tick_xmax,

@@ -37,6 +37,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
     return (
         Check("server", engine.SERVER, engine.judge_server),
         Check("rights", engine.RIGHTS, engine.judge_rights),
+        Check("rights", engine.PUBLIC, engine.judge_public),
         Check("restored", engine.RESTORED, engine.judge_restored),
         Check("position", engine.POSITIONS, engine.judge_positions),
         Check("ticker", queues.TICKS, queues.judge_ticks),

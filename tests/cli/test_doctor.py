@@ -170,17 +170,6 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert f"grant pg_read_all_stats to {GUEST}" in told
 
 
-def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
-    function = "function pgq.insert_event(text, text, text)"
-    connection.execute(f"revoke execute on {function} from pgq_writer".encode())
-    code, worst = examine()
-    installed = run("schema", "install")
-    assert code == 1
-    assert "role pgq_writer lacks the right to insert events" in worst["rights"][1]
-    assert installed.exit_code == 0
-    assert examine()[0] == 0
-
-
 def test_synchronous_commit_off(run: Run) -> None:
     result = run("doctor", env={"PGOPTIONS": "-c synchronous_commit=off"})
     assert result.exit_code == 0

@@ -101,6 +101,18 @@ def test_missing_role_fails() -> None:
     assert levels(engine.judge_rights(rows)) == ["fail", "ok"]
 
 
+def test_rights_of_public_are_compared_and_the_first_named() -> None:
+    assert list(engine.judge_public([])) == []
+    rows = [{"right_name": f"EXECUTE on pgq.f{n}()", "wanted": False} for n in range(5)]
+    found = list(engine.judge_public([*rows, {"right_name": "USAGE on pgq", "wanted": True}]))
+    assert levels(found) == ["fail", "fail"]
+    assert "has 5 right(s)" in found[0].what
+    assert "f2(), …" in found[0].what
+    assert "f3()" not in found[0].what
+    assert found[1].what == "PUBLIC lacks 1 right(s) that the engine grants: USAGE on pgq"
+    assert {each.remedy.split(":")[0] for each in found} == {"pgqpy schema upgrade"}
+
+
 def test_transaction_ids_that_ran_backwards_fail() -> None:
     rows = [
         {"queue_name": "fine", "tick_xmax": 10, "now_xmax": 10},

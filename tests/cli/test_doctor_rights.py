@@ -1,0 +1,64 @@
+"""The doctor on databases whose roles, or PUBLIC, have other rights than the engine grants."""
+
+from __future__ import annotations
+
+import pytest
+
+import pgqpy
+from tests.cli.support import Connection, Examine, Run
+
+
+def test_grants_that_a_restore_lost(examine: Examine, connection: Connection, run: Run) -> None:
+    function = "function pgq.insert_event(text, text, text)"
+    connection.execute(f"revoke execute on {function} from pgq_writer".encode())
+    code, worst = examine()
+    installed = run("schema", "install")
+    assert code == 1
+    assert "role pgq_writer lacks the right to insert events" in worst["rights"][1]
+    assert installed.exit_code == 0
+    assert examine()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("grant execute on function pgq.next_batch(text, text) to", "pgq.next_batch(text,text)"),
+        ("grant select on pgq.dead_event to", "has 1 right(s)"),
+        ("grant select (ev_data) on {event_table} to", "SELECT on pgq.event_"),
+        ("grant select on pgq.event_template to", "SELECT on pgq.event_template"),
+        ("revoke select on pgq.queue from", "lacks 1 right(s)"),
+        ("revoke usage on schema pgq from", "lacks 1 right(s)"),
+        ("revoke execute on function pgq.get_queue_info(text) from", "pgq.get_queue_info(text)"),
+    ],
+)
+def test_rights_of_public_that_the_engine_does_not_grant_or_that_are_missing(
+    examine: Examine,
+    client: pgqpy.Client,
+    connection: Connection,
+    run: Run,
+    change: str,
+    words: str,
+) -> None:
+    client.create_queue("orders")
+    ((table,),) = connection.execute("select queue_data_pfx from pgq.queue").fetchall()
+    connection.execute(f"{change.format(event_table=table)} public".encode())
+    code, worst = examine()
+    upgraded = run("schema", "upgrade")
+    assert (code, worst["rights"][0]) == (1, "fail")
+    assert words in worst["rights"][1]
+    assert "pgqpy schema upgrade" in worst["rights"][1]
+    assert upgraded.exit_code == 0
+    assert examine()[1]["rights"][0] == "ok"
+
+
+def test_public_may_call_what_the_owner_added_to_the_schema(
+    examine: Examine, connection: Connection
+) -> None:
+    connection.execute("create function pgq.own() returns int language sql as 'select 1'")
+    connection.execute("alter function pgq.own() security definer set search_path = pgq")
+    connection.execute("create table pgq.own_table ()")
+    connection.execute("grant select on pgq.own_table to public")
+    try:
+        assert examine()[1]["rights"][0] == "ok"
+    finally:
+        connection.execute("drop function pgq.own(); drop table pgq.own_table")
