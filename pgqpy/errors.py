@@ -222,7 +222,10 @@ class StageLost(PgqError):
 class EpochChanged(PgqError):
     """The epoch was committed with other events, or a later one was; nothing was inserted."""
 
-    what_to_do = "restore the newer checkpoint, or take a new writer name"
+    what_to_do = (
+        "restore the newer checkpoint, or start under a new writer name (Spark: a new "
+        "checkpointLocation)"
+    )
 
 
 class MissingExtra(PgqError):

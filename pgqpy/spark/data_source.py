@@ -36,8 +36,10 @@ class PgqDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the columns of an event.
 
-        `load()` calls this. A wrong option, an unreachable server or an unknown queue raises here,
-        so that the error points to the line with `load()`.
+        `load()` calls this unless the user gave a schema. A wrong option, an unreachable server or
+        an unknown queue raises here, so that the error points to the line with `load()`. With a
+        schema the same errors come when the query starts, as always for options that only a stream
+        checks.
         """
         options = read_options(self.options)
         with connect_planner(options.database, options.queue) as client:

@@ -10,7 +10,7 @@ from pgqpy.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# In lower case. `load(path)`, checkpoints and names of queries are Spark's: accepted and ignored.
+# In lower case. They are Spark's: accepted; `path` may name the queue, the others are ignored.
 SPARK_OPTIONS = {"path", "checkpointlocation", "queryname", "mergeschema"}
 # Options of other sources and sinks, for the error message.
 ALIASES = {"topic": "queue", "dbtable": "queue", "url": "dsn", "kafka.bootstrap.servers": "dsn"}

@@ -1,4 +1,5 @@
 -- Table: pgq.stage. A stage is a transaction whose events wait until commit_stage: see open_stage.
+-- (It is no stage of a Spark job: one task's transaction.)
 --
 -- The tasks of a writer insert into the queue in parallel, as any producer does. A row here hides
 -- the events of its transaction; commit_stage writes down which transaction releases them. So each

@@ -1,9 +1,10 @@
 """The writers: insert the rows of a DataFrame as events, exactly once.
 
-Each task inserts in a transaction of its own. In the mode exactly_once this transaction is a stage,
-whose events stay hidden until the driver commits the stages of the successful attempts in one
-transaction with the ledger (see open_stage and commit_stage). If the driver is killed after that
-and before Spark's own commit, Spark repeats the epoch, and the ledger refuses it.
+Each task inserts in a transaction of its own. In the mode exactly_once this transaction is a stage
+(no stage of a Spark job: one task's transaction). Its events stay hidden until the driver commits
+the stages of the successful attempts in one transaction with the ledger (see open_stage and
+commit_stage). If the driver is killed after that
+and before Spark's own commit, Spark repeats the epoch, and the ledger passes it over.
 
 Spark calls commit on a new writer, so the messages contain everything that the commit needs.
 """
@@ -129,8 +130,8 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
         return done
 
     if not with_retries(once):
-        message = "queue %s has epoch %s of %s already: nothing was inserted"
-        logger.warning(message, options.queue, write_id.epoch, write_id.writer)
+        message = "epoch %s of %s is in queue %s: not inserted again"
+        logger.warning(message, write_id.epoch, write_id.writer, options.queue)
         if done_before:
             drop_stages(options, write_id)
 
@@ -138,7 +139,7 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
 def drop_stages(options: SinkOptions, write_id: WriteId | None) -> None:
     """Drop the stages of a write. If the server cannot be reached, maint_stages drops them later.
 
-    For a batch write, also commit an empty epoch: a late task of it then finds the epoch done, and
+    For a batch write, also write the ledger's row: a late task of it then finds the write done, and
     inserts nothing.
     """
     if write_id is None:

@@ -62,8 +62,8 @@ def split_range(
 
     Args:
         ticks: the ticks of the range in order, beginning with its start.
-        min_partitions: how many partitions at least (option minPartitions), if there are as many
-            events.
+        min_partitions: the wanted number (option minPartitions). There are more if one would
+            exceed PARTITION_EVENTS, and fewer where there is too little to divide.
         committed: the stages that were committed in the range.
     """
     if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends

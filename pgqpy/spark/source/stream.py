@@ -35,9 +35,10 @@ LOOK_INTERVAL = 1.0  # seconds between queries for a new tick while no notificat
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads micro-batches. One instance lives in the driver and keeps a connection for the query.
 
-    Spark makes further instances to plan a micro-batch and pickles them for the executors. These
-    never connect. Spark commits a micro-batch when it plans the next one. So the subscription stays
-    one micro-batch behind, and keeps the events that Spark may read again.
+    Spark makes further instances only to pickle `read` for the executors. These never connect;
+    `partitions` runs on the driver's instance. Spark commits a micro-batch when it plans the next
+    one. So the subscription stays one micro-batch behind, and keeps the events that Spark may read
+    again.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -89,6 +90,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the end of the next micro-batch, pinned before Spark writes it to its log."""
         at = parse_offset(start)
         once = isinstance(limit, ReadAllAvailable)
+        # Trigger.Once has this one micro-batch only, so it cannot be empty: a driver killed here
+        # leaves a pin, and the next start asks what to do (SubscriptionMoved).
         if self._is_first(at) and not once:
             return at._asdict()
         self.subscription.resume(at)
@@ -132,7 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._subscription.connection.close()
 
     def _is_first(self, at: Offset) -> bool:
-        """Return whether this is the first micro-batch of a new query, which must be empty.
+        """Return whether this is the first micro-batch of a new query: empty, but for Trigger.Once.
 
         A pin is evidence of a query with a checkpoint. If a pin were set before Spark wrote its
         first offset, a driver that was killed in between would look like a deleted checkpoint. So

@@ -50,8 +50,8 @@ class Subscription:
         """Move the subscription to the start of a new query, and return that offset.
 
         Raises:
-            What `bounds.resolve_bound` raises; ConsumerRunning; SubscriptionMoved: another query
-            may still need the events that the subscription keeps.
+            What `bounds.resolve_bound` raises; ConsumerRunning; SubscriptionMoved: the start is
+            `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
         if bound is None or bound.kind == "subscription":

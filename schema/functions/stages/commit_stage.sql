@@ -59,7 +59,7 @@ begin
                     v_done.ledger_epoch using errcode = 'PQ019',
                     detail = format('queue %s, writer %s', i_queue_name, i_writer),
                     hint = 'the writer''s checkpoint is older than the ledger: restore the newer '
-                        'one, or take a new writer name';
+                        'one, or start under a new writer name (Spark: a new checkpointLocation)';
             elsif v_done.ledger_fingerprint <> i_fingerprint then
                 raise exception 'epoch % was committed with other events', i_epoch
                     using errcode = 'PQ019',

@@ -3,9 +3,9 @@
 -- its events are never delivered, and rotation removes them. After a rollback to a savepoint before
 -- the call, the transaction is an ordinary one again.
 --
--- So parallel tasks write as one transaction would. Each stage task commits its own transaction, of
--- any size, at the speed of any producer; one short call then releases the events of all of them. A
--- task that is repeated is another stage.
+-- So parallel tasks write as one transaction would. Each task commits its own transaction, which is
+-- a stage, of any size, at the speed of any producer. One short call then releases the events of
+-- all of them. A task that is repeated is another stage.
 --
 -- Rotation does not truncate a table with waiting events until a day after the writer's last stage
 -- of the epoch: see maint_stages.
