@@ -17,7 +17,7 @@ MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
 
 
 def list_size(consumer: BaseConsumer) -> int:
-    """Return how many events to fetch at a time, so that lists end where parts do."""
+    """Return how many events process_event fetches at a time: lists end where parts do."""
     if consumer.part_size is None:
         return consumer.fetch_size
     lists = -(-consumer.part_size // consumer.fetch_size)

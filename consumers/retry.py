@@ -16,10 +16,11 @@ LONGEST = 10 * 365 * 86400.0  # seconds; no delay is longer, so that no interval
 
 
 class Retry(Exception):
-    """Raise it in a handler to put this event into the retry queue.
+    """Raise it in process_event to retry the event, in process_batch to get the batch again.
 
-    `after` is in seconds, or a timedelta. It is no failure: a handler may raise it for an event as
-    often as it likes; only other exceptions lead to a dead event.
+    `after` is in seconds, or a timedelta. process_event's event waits in the retry queue. It is no
+    failure: a handler may raise it as often as it likes; only other exceptions lead to a dead
+    event.
 
         raise Retry(after=30, reason="the bank is closed")
     """

@@ -53,8 +53,8 @@ class BaseConsumer:
     transactional: bool = False  # handlers get the connection on which the batch is finished
     concurrency: int = 1  # events that are handled side by side
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
-    part_size: int | None = None  # events; progress inside a batch is kept after so many
-    fetch_size: int = 1000  # events in memory at a time
+    part_size: int | None = None  # events; progress in a batch is kept after about so many
+    fetch_size: int = 1000  # events in memory at a time, unless parts are held there
     poll_interval: float = 1.0  # seconds between polls, in case a notification is missed
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it

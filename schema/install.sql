@@ -140,15 +140,15 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/advance_subscription.sql
 
 -- Stages: the events of many transactions, released together and once
-\ir functions/stages/check_writer.sql
-\ir functions/stages/check_restored.sql
-\ir functions/stages/lock_current_table.sql
+\ir functions/internal/stages/check_writer.sql
+\ir functions/internal/stages/check_restored.sql
+\ir functions/internal/stages/lock_current_table.sql
 \ir functions/stages/open_stage.sql
 \ir functions/stages/commit_stage.sql
 \ir functions/stages/drop_stage.sql
-\ir functions/stages/find_range_stages.sql
+\ir functions/internal/stages/find_range_stages.sql
 \ir functions/stages/get_tick_stages.sql
-\ir functions/stages/maint_stages.sql
+\ir functions/maint/maint_stages.sql
 
 -- Everybody: the state of queues and consumers
 \ir functions/info/get_queue_info.sql

@@ -40,8 +40,9 @@ SLOW_REMEDY = "see what its session waits for: select * from pg_stat_activity"
 SHORT = 0.1  # seconds by which stopping may be delayed
 SILENCE_SHARE = 0.01  # of a silence: the longest wait of the first event after it
 
-# synchronous_commit off: a tick that is lost in a crash of the server was in no batch, because
-# the next_batch that opens a batch commits after the tick, and flushes both.
+# synchronous_commit off: a crash of the server may lose a tick, but then also every position that
+# refers to it, because positions commit later. Such a batch's events are delivered again in another
+# batch.
 # lock_timeout: a queue whose row is locked by another session does not delay the others for long.
 TICK_SETTINGS = {"synchronous_commit": "off", "lock_timeout": "100ms"}
 

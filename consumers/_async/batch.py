@@ -1,4 +1,4 @@
-"""The batch that process_batch gets: it reads events, and puts events into the retry queue."""
+"""An open batch, or a part of it, as the loops and process_batch read it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ FETCH_POLL_INTERVAL = 0.01  # seconds
 class AsyncOpenBatch:
     """An open batch. Iterate over it to read its events, as often as you like.
 
-    Memory holds `fetch_size` events, whatever the size of the batch. `info` has its id and ticks.
+    Memory holds `fetch_size` events, whatever the size of the batch; with parts, two parts. `info`
+    has its id and ticks.
     """
 
     def __init__(

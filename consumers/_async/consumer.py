@@ -46,10 +46,11 @@ class AsyncConsumer(BaseConsumer):
     """Processes the events of a queue, from the position of one registered consumer on.
 
     Subclass it, set `queue` and `name`, and write `process_event(self, event)`, or
-    `process_batch(self, batch)` for a whole batch at a time. An exception of a handler puts the
-    event into the retry queue with growing delays, and after `max_retries` makes it a dead event;
-    `Retry(after=…)` asks for a delay. With `on_error = "stop"` the first exception ends `run()`
-    and leaves the batch unfinished.
+    `process_batch(self, batch)` for a whole batch at a time. An exception of `process_event` puts
+    the event into the retry queue with growing delays, and after `max_retries` makes it a dead
+    event; after one of `process_batch` the whole batch is delivered again. `Retry(after=…)` asks
+    for a delay. With `on_error = "stop"` the first exception ends `run()` and leaves the batch
+    unfinished.
 
     Events are delivered at least once. With `transactional = True` the handler also gets the
     connection, `process_event(self, event, connection)`, and its writes there are committed
@@ -111,8 +112,9 @@ class AsyncConsumer(BaseConsumer):
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
 
-        The current event is finished. A batch with more events stays unfinished and is delivered
-        again. With `process_batch` the current batch is finished.
+        The current event is finished; with `concurrency` all running events are. A batch with more
+        events stays unfinished and is delivered again. With `process_batch` the current batch or
+        part is finished.
         """
         self.__stop.set()
 

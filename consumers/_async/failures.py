@@ -22,9 +22,9 @@ logger = logging.getLogger("pgqpy.consumers")
 
 
 class AsyncFailures:
-    """Collects retries and dead events until the batch is finished, or until there are many.
+    """Collects retries and dead events until the batch or a part is finished, or there are many.
 
-    If they are written before the end and the process crashes, an event is delivered twice: in the
+    Those written earlier (`flush`) are delivered twice if the process then crashes: in the
     unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
     worse (G8).
     """
@@ -66,7 +66,10 @@ class AsyncFailures:
         self._retries.append((event, after))
 
     def take(self) -> list[Call[Any]]:
-        """Forget the failures and return the calls that write them; they go before finish_batch."""
+        """Forget the failures and return the calls that write them.
+
+        These go before finish_part or finish_batch.
+        """
         dead, retries = _take(self._dead), _take(self._retries)
         wanted: list[Call[Any]] = []
         if dead:

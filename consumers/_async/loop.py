@@ -1,4 +1,4 @@
-"""The base class of both consumer loops: it opens batches, waits, calls process_batch."""
+"""The base class of all consumer loops: it opens batches, waits, calls process_batch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.consumers.parts import PartEnd, list_size
+from pgqpy.consumers.parts import PartEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
@@ -86,18 +86,16 @@ class AsyncPlainLoop(AsyncLoop):
     async def _handled(self, batch: AsyncOpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
         if not self.by_event and self.consumer.part_size is not None:
-            return await self._parts(batch.info)
+            return await self._parts(batch.info, self.consumer.part_size)
         if not self.by_event:
             return await self.handle_batch(batch)
         if self._workers is None:
             return await self._events(batch)
         return await AsyncSideBySide(self, batch, self._workers).run()
 
-    async def _parts(self, info: Batch) -> bool:
+    async def _parts(self, info: Batch, size: int) -> bool:
         """Call process_batch for each part; False if `stop` came before the last one."""
-        async with aclosing(
-            AsyncPartReader(self.session, info, list_size(self.consumer))
-        ) as reader:
+        async with aclosing(AsyncPartReader(self.session, info, size)) as reader:
             while not self.stop.is_set:
                 events = await reader.next()
                 if not await self.handle_batch(self.make_batch(info, events)):

@@ -1,7 +1,8 @@
 """Exactly once at home (G9): handlers work in the transaction that finishes the batch.
 
-Events have no savepoints at first. If a handler raises, the transaction is rolled back, and the
-batch is processed again with a savepoint around each event: only the failing event is retried.
+Events have no savepoints at first. If process_event raises, the transaction is rolled back, and the
+batch is processed again with a savepoint around each event: only the failing event is retried. If
+process_batch raises, the whole batch is rolled back and delivered again.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from pgqpy.calls import consume
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
-from pgqpy.consumers.parts import list_size
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
@@ -45,7 +44,8 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
             _, info = await self.open_next()
             if info is None:
                 return
-            self._reader = AsyncPartReader(self.session, info, list_size(self.consumer))
+            size = self.consumer.part_size or self.consumer.fetch_size
+            self._reader = AsyncPartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = await self._reader.next()

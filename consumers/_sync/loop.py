@@ -1,4 +1,4 @@
-"""[Generated from _async/loop.py by tools/unasync.py: edit that file, not this one.] The base class of both consumer loops: it opens batches, waits, calls process_batch."""
+"""[Generated from _async/loop.py by tools/unasync.py: edit that file, not this one.] The base class of all consumer loops: it opens batches, waits, calls process_batch."""
 
 from __future__ import annotations
 

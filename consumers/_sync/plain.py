@@ -13,7 +13,7 @@ from pgqpy.consumers._sync.part_reader import PartReader
 from pgqpy.consumers._sync.side_by_side import SideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.consumers.parts import PartEnd, list_size
+from pgqpy.consumers.parts import PartEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import Workers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
@@ -86,18 +86,16 @@ class PlainLoop(Loop):
     def _handled(self, batch: OpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
         if not self.by_event and self.consumer.part_size is not None:
-            return self._parts(batch.info)
+            return self._parts(batch.info, self.consumer.part_size)
         if not self.by_event:
             return self.handle_batch(batch)
         if self._workers is None:
             return self._events(batch)
         return SideBySide(self, batch, self._workers).run()
 
-    def _parts(self, info: Batch) -> bool:
+    def _parts(self, info: Batch, size: int) -> bool:
         """Call process_batch for each part; False if `stop` came before the last one."""
-        with closing(
-            PartReader(self.session, info, list_size(self.consumer))
-        ) as reader:
+        with closing(PartReader(self.session, info, size)) as reader:
             while not self.stop.is_set:
                 events = reader.next()
                 if not self.handle_batch(self.make_batch(info, events)):

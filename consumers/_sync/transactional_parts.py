@@ -13,7 +13,6 @@ from pgqpy.calls import consume
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.part_reader import PartReader
 from pgqpy.consumers._sync.transactional import TransactionalLoop
-from pgqpy.consumers.parts import list_size
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
@@ -45,7 +44,8 @@ class TransactionalParts(TransactionalLoop):
             _, info = self.open_next()
             if info is None:
                 return
-            self._reader = PartReader(self.session, info, list_size(self.consumer))
+            size = self.consumer.part_size or self.consumer.fetch_size
+            self._reader = PartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = self._reader.next()

@@ -30,7 +30,7 @@ def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[in
 
 
 def unregister_consumer(queue: str, consumer: str) -> Call[int]:
-    """Remove a consumer with its retry events; return the number of removed registrations."""
+    """Remove a consumer with its retried and its dead events: 1 removed, 0 there was none."""
     sql = "select pgq.unregister_consumer(%s::text, %s::text)"
     return consumer_call("unregister_consumer", sql, queue, consumer)
 

@@ -111,6 +111,23 @@ def test_process_batch_gets_one_part_after_the_other(queue, dsn):
     assert (running.consumer.counts().batches, running.consumer.counts().events) == (1, 10)
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_part_may_be_larger_than_the_fetch_size(queue, dsn, transactional):
+    parts = []
+
+    class Batches(Consumer):
+        queue, name, part_size, fetch_size = QUEUE, CONSUMER, 4, 2
+
+        def process_batch(self, batch, *_connection):
+            parts.append([event.data for event in batch])
+
+    queue.insert(*TEN)
+    running = Running(Batches(dsn, transactional=transactional))
+    queue.wait_until_finished()
+    running.stop()
+    assert parts == [TEN[:4], TEN[4:8], TEN[8:]]
+
+
 def test_an_event_and_its_copy_in_one_batch_stay_together(queue, client, make):
     seen = []
 

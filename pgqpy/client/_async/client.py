@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 class AsyncClient(
     AsyncProducing, AsyncConsuming, AsyncTickReading, AsyncManaging, AsyncMaintaining
 ):
-    """Calls the SQL functions of the queue: a method has the name of its function.
+    """Calls the SQL functions of the queue.
+
+    Most methods have the name of their function; the docstring names it otherwise.
 
     `AsyncClient(connection)` uses a psycopg connection of the application: its calls commit, or
     roll back, with the application's own work. It never commits, and changes no setting.

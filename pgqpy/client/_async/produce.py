@@ -45,7 +45,7 @@ class AsyncProducing(AsyncBase):
             InvalidEvent: a field cannot be stored; nothing was sent.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
 
-            client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
+            await client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
         columns = (queue, type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
@@ -58,7 +58,8 @@ class AsyncProducing(AsyncBase):
 
         Each event is (type, data[, extra1..4]), a dict with these keys, or an object with these
         attributes, such as an Event. Up to 32 events are read before the first of them is checked.
-        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters.
+        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters. The SQL
+        function insert_events, which returns ids, is not called.
 
         Raises:
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
@@ -67,7 +68,7 @@ class AsyncProducing(AsyncBase):
 
         What the iterable itself raises is passed on; nothing was inserted.
 
-            client.insert_events("orders", (("paid", row) for row in rows))
+            await client.insert_events("orders", (("paid", row) for row in rows))
         """
         if not self.runner.alone():
             # This statement begins the application's transaction if none is open, so that

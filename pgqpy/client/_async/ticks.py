@@ -20,10 +20,10 @@ class AsyncTickReading(AsyncBase):
     Two ticks name the same events whenever they are read. A reader that stores tick ids itself, as
     a stream's checkpoint does, needs no batches: only a subscription that keeps the events.
 
-        client.pin_range("orders", "lake", at, to)   # before `to` is written down
-        for event in client.get_tick_events("orders", at, to):
+        await client.pin_range("orders", "lake", at, to)  # before `to` is written down
+        async for event in client.get_tick_events("orders", at, to):
             print(event.data)
-        client.advance_subscription("orders", "lake", at, to)
+        await client.advance_subscription("orders", "lake", at, to)
     """
 
     async def get_tick_info(

@@ -20,24 +20,24 @@ class Consuming(Base):
     """Reads events as a registered consumer. Needs the role pgq_reader."""
 
     def register_consumer(self, queue: str, consumer: str) -> int:
-        """Register a consumer at the queue's latest tick: it sees what commits from then on.
+        """Register a consumer at the queue's last tick; 1 if it is new, 0 if its position stays.
 
-        Returns 1 if it is new, 0 if it is registered already: its position stays. Raises
-        QueueNotFound. PGQ register_consumer.
+        It gets every event that this tick did not see: at least all that commit from now on.
+        Raises QueueNotFound. PGQ register_consumer.
         """
         return self.runner.run(calls.consume.register_consumer(queue, consumer))
 
     def register_consumer_at(self, queue: str, consumer: str, tick: int | None) -> int:
         """Register a consumer at a tick that the queue still keeps, or move it there.
 
-        Moving drops its open batch, and leaves its retry events. None is the latest tick, and moves
+        Moving drops its open batch, and leaves its retry events. None is the last tick, and moves
         nothing. Returns 1 if it is new, 0 if it was registered already. Raises QueueNotFound and
         TickNotFound. PGQ register_consumer_at.
         """
         return self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
 
     def unregister_consumer(self, queue: str, consumer: str) -> int:
-        """Remove a consumer from a queue, with its retry events; 0 if there was none.
+        """Remove a consumer from a queue, with its retried and dead events; 0 if there was none.
 
         PGQ unregister_consumer.
         """
@@ -54,10 +54,11 @@ class Consuming(Base):
     ) -> Batch | None:
         """Open the consumer's next batch. None: there is no newer tick yet.
 
-        An unfinished batch is delivered again, unchanged, whatever the arguments. `min_lag` takes
-        only ticks at least this old. With `min_count` ticks are merged until about so many events
-        are in the batch, with `min_interval` until it spans this time, whichever comes first. Times
-        are seconds or timedeltas. Raises ConsumerNotFound. PGQ next_batch, next_batch_custom.
+        An unfinished batch is delivered again, less its finished parts, whatever the arguments.
+        `min_lag` takes only ticks at least this old. With `min_count` ticks are merged until about
+        so many events are in the batch, with `min_interval` until it spans this time, whichever
+        comes first. Times are seconds or timedeltas. Raises ConsumerNotFound.
+        PGQ next_batch_info; with limits next_batch_custom.
 
             while batch := client.next_batch("orders", "billing"):
                 for event in client.get_batch_events(batch):

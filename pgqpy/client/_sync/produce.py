@@ -58,7 +58,8 @@ class Producing(Base):
 
         Each event is (type, data[, extra1..4]), a dict with these keys, or an object with these
         attributes, such as an Event. Up to 32 events are read before the first of them is checked.
-        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters.
+        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters. The SQL
+        function insert_events, which returns ids, is not called.
 
         Raises:
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was

@@ -20,7 +20,7 @@ class TickReading(Base):
     Two ticks name the same events whenever they are read. A reader that stores tick ids itself, as
     a stream's checkpoint does, needs no batches: only a subscription that keeps the events.
 
-        client.pin_range("orders", "lake", at, to)   # before `to` is written down
+        client.pin_range("orders", "lake", at, to)  # before `to` is written down
         for event in client.get_tick_events("orders", at, to):
             print(event.data)
         client.advance_subscription("orders", "lake", at, to)

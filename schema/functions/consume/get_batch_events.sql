@@ -1,4 +1,5 @@
--- The events of an open batch, ordered by id; the same events in each call (G3).
+-- The events of an open batch that finish_part has not finished, ordered by id. Without finish_part
+-- they are the same in each call (G3).
 --
 -- The event tables are never analysed, so the planner has no statistics of them. Sequential scans
 -- are ruled out: else a large table would be read whole for a small batch. That makes a plan look

@@ -1,8 +1,8 @@
 -- Inserts retried events again when their time has come: with the same id and time and a new txid,
--- for the one consumer that retries them. One call moves up to 10,000 events of each queue, in one
--- statement a queue; two calls at once share them. A queue that fails is a WARNING, with its name
--- as the detail, and the others go on. A queue that needs repair_queue is left out: an event that
--- it got now would look old.
+-- for the one consumer that retries them. One call moves up to 30,000 events of each queue (10,000
+-- from each of the three searches), in one statement a queue; two calls at once share them. A queue
+-- that fails is a WARNING, with its name as the detail, and the others go on. A queue that needs
+-- repair_queue is left out: an event that it got now would look old.
 --
 -- Deleted rows stay at the low end of the index by time, as dead rows, while a transaction holds
 -- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which
@@ -19,7 +19,7 @@ returns int language plpgsql security definer set search_path = pg_catalog, pg_t
 set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
 set enable_mergejoin = off set jit = off as $$
 declare
-    c_limit constant int := 10000;
+    c_limit constant int := 10000;  -- of each search
     v_setting constant text := 'pgq.retries_seen_' || pg_relation_filenode('pgq.retry_queue');
     v_seen constant text[] := string_to_array(nullif(current_setting(v_setting, true), ''), '|');
     v_from constant timestamptz := coalesce(v_seen[1], '-infinity');

@@ -1,5 +1,5 @@
--- An open batch: its subscription, its queue and its two ticks. A batch is open while its row is
--- the newest of its subscription. pos_no counts up by one, so one index probe tells.
+-- An open batch: its subscription, its queue and its two ticks. A batch is open while its newest
+-- row is the newest of its subscription. pos_no counts up by one, so one index probe tells.
 --
 -- The two ticks are looked up one by one, which LIMIT ensures. As plain joins, planned without
 -- statistics, they took the index by tick_queue alone and walked over all ticks of the queue, dead
