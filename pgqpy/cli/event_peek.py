@@ -6,10 +6,11 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
+import click
 from psycopg import sql
 
 from pgqpy.cli import queries
-from pgqpy.errors import CorruptQueue, TickNotFound
+from pgqpy.errors import CorruptQueue, PgqError, RangeExpired, TickNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -71,14 +72,23 @@ def following(
                     if event.id not in known:
                         yield event
                         shown.append(event.id)
-            except TickNotFound:
-                # A compaction took a tick that nobody refers to, but not all ticks of its second.
-                left = client.get_tick_info(queue, None, tick_id)
-                tick_id, known = left[-1].tick_id if left else tick_id, frozenset(shown)
+            except (TickNotFound, RangeExpired) as exc:
+                tick_id, known = _tick_left(client, queue, tick_id, exc), frozenset(shown)
                 continue
             tick_id, known = last, frozenset()
         for _ in client.connection.notifies(timeout=POLL_INTERVAL, stop_after=1):
             pass
+
+
+def _tick_left(client: Client, queue: str, tick_id: int, lost: PgqError) -> int:
+    """Return the tick to go on after, in place of one that a compaction or a rotation took."""
+    if isinstance(lost, RangeExpired) and lost.first_tick is not None:
+        text = f"events of queue {queue} after tick {tick_id} were rotated away"
+        click.echo(f"{text}: going on after tick {lost.first_tick}", err=True)
+        return lost.first_tick
+    # A compaction took a tick that nobody refers to, but not all ticks of its second.
+    left = client.get_tick_info(queue, None, tick_id)
+    return left[-1].tick_id if left else tick_id
 
 
 def _ticks(client: Client, queue: str, first: int | None = None) -> list[TickInfo]:

@@ -120,6 +120,31 @@ def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.
     assert [event.data for event in shown] == ["1", "2", "3", "4", "5"]
 
 
+def test_tail_goes_on_behind_a_rotation_and_says_so(
+    client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(client, 1)
+    client.set_queue_config("orders", "rotation_period", "0")
+    stream = event_peek.following(client, "orders", client.get_tick_info("orders")[-1].tick_id, [])
+    client.insert_event("orders", "t", "2")
+    client.tick_queue("orders")
+    shown = [next(stream)]
+    for number in range(3, 10):
+        client.insert_event("orders", "t", str(number))
+        client.tick_queue("orders")
+        for step in ("step1('orders')", "step2()") if number < 7 else ():
+            client.connection.execute(f"select pgq.maint_rotate_tables_{step}".encode())
+    left = [event.data for event in event_peek.oldest(client, "orders", 99)]
+    assert len(left) > 1
+    assert left[0] not in ("1", "2", "3")
+    shown += islice(stream, len(left))
+    stream.close()
+    assert [event.data for event in shown] == ["2", *left]
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("events of queue orders after tick ")
+    assert "were rotated away" in said
+
+
 def test_a_compaction_waits_while_peek_and_tail_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
