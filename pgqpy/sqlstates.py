@@ -40,10 +40,9 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "XX000": errors.PgqError,
 }
 
-# Raised by a call if the schema, a table or the function does not exist.
-MISSING = frozenset({"3F000", "42P01", "42883"})
-# Raised inside a function, with a context: the call waited for drop_queue, which dropped the table.
-VANISHED = "42P01"
+# Raised by a call if the schema or the function does not exist.
+MISSING = frozenset({"3F000", "42883"})
+VANISHED = "42P01"  # the call, a cursor or a COPY waited for drop_queue, which dropped the table
 FUNCTION_MISSING = (
     "function pgq.{} is not installed in this database: "
     "run pgqpy schema install, or pgqpy schema upgrade if the schema is older than pgqpy"
@@ -60,7 +59,7 @@ def from_database(
     code = exc.sqlstate
     if code is None:
         return None
-    if code == VANISHED and exc.diag.context:
+    if code == VANISHED:
         return errors.QueueNotFound(
             "the queue was dropped meanwhile", function=function, sqlstate=code, **data
         )

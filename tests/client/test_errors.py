@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -14,6 +16,7 @@ from pgqpy import errors, sqlstates
 from pgqpy.errors import PgqError
 from pgqpy.sqlstates import BY_SQLSTATE
 from tests.client.either import sql
+from tests.support.gates import wait_until_blocked
 
 CLASSES = [
     found for _, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, PgqError)
@@ -49,6 +52,33 @@ def test_a_missing_consumer_is_told_in_the_same_words_everywhere(
     about = {"queue": "orders", "consumer": "billing"}
     found = sqlstates.from_database(raised(connection, "PQ002"), "f", about)
     assert str(found).startswith("consumer 'billing' is not registered on queue 'orders': register")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client, batch: client.event_retry(batch, 1, 1),
+        lambda client, batch: list(client.get_batch_events(batch)),
+        lambda client, batch: list(client.get_batch_events(batch.id)),  # with a cursor
+        lambda client, batch: list(client.get_tick_events("orders", 1, batch.tick_id)),
+        lambda client, _batch: client.insert_event("orders", "t", "d"),
+        lambda client, _batch: client.insert_events("orders", [("t", "d")]),
+    ],
+    ids=["retry", "batch", "cursor", "ticks", "insert", "copy"],
+)
+def test_a_queue_that_is_dropped_during_a_call_is_not_found(
+    queue: pgqpy.Client, connection: psycopg.Connection[Any], call: Callable[..., Any]
+) -> None:
+    queue.insert_event("orders", "t", "d")
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    with ThreadPoolExecutor(1) as pool:
+        with connection.transaction():
+            connection.execute("select pgq.drop_queue('orders', true)")
+            late = pool.submit(call, queue, batch)
+            wait_until_blocked(connection, queue.connection.info.backend_pid)
+        with pytest.raises(pgqpy.QueueNotFound, match="dropped meanwhile"):
+            late.result()
 
 
 def test_no_two_codes_share_a_class() -> None:
