@@ -38,6 +38,7 @@ class RetryPolicy(NamedTuple):
     max_retries: int = 20
     base: float = 1.0  # seconds
     maximum: float = 3600.0  # seconds
+    give_up: tuple[type[Exception], ...] = ()  # errors that no retry will mend
     dead_events: bool = True  # False: nowhere to keep dead events, so retry for ever
 
     def delay(
@@ -48,7 +49,8 @@ class RetryPolicy(NamedTuple):
         if wanted is not None:
             return wanted
         retries = event.retry or 0
-        if retries >= self.max_retries and self.dead_events:
+        hopeless = retries >= self.max_retries or isinstance(error, self.give_up)
+        if hopeless and self.dead_events:
             return None
         return backoff(retries, base=self.base, maximum=self.maximum, jitter=jitter)
 

@@ -38,6 +38,7 @@ class ConsumerSettings(TypedDict, total=False):
     min_lag: timedelta | float | None
     on_error: Literal["retry", "stop"]
     max_retries: int
+    give_up: tuple[type[Exception], ...]
     retry_base: float
     retry_max: float
 
@@ -61,6 +62,7 @@ class BaseConsumer:
     min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
     on_error: Literal["retry", "stop"] = "retry"
     max_retries: int = 20  # after so many an event that fails again is dead
+    give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
     retry_base: float = 1.0  # seconds before the first retry; doubles each time
     retry_max: float = 3600.0  # seconds
 
@@ -85,7 +87,7 @@ class BaseConsumer:
     @property
     def retry_policy(self) -> RetryPolicy:
         """When a failing event is delivered again (only with `on_error = "retry"`)."""
-        return RetryPolicy(self.max_retries, self.retry_base, self.retry_max)
+        return RetryPolicy(self.max_retries, self.retry_base, self.retry_max, self.give_up)
 
 
 SETTINGS = tuple(
@@ -133,6 +135,7 @@ def check(consumer: BaseConsumer) -> None:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     _check_handler(consumer)
     _check_concurrency(consumer)
+    _check_give_up(consumer)
 
 
 def _check_handler(consumer: BaseConsumer) -> None:
@@ -152,6 +155,14 @@ def _check_handler(consumer: BaseConsumer) -> None:
         inspect.signature(handler).bind(*arguments)
     except TypeError:
         raise TypeError(f"{owner}.{name} must take (self, {', '.join(arguments)})") from None
+
+
+def _check_give_up(consumer: BaseConsumer) -> None:
+    if consumer.give_up and handler_name(consumer) == "process_batch":
+        raise ValueError(
+            f"{type(consumer).__name__}.give_up needs process_event: an exception of process_batch "
+            "names no event, and the whole batch is delivered again"
+        )
 
 
 def _check_concurrency(consumer: BaseConsumer) -> None:
@@ -209,6 +220,12 @@ def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
+def _are_errors(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in value
+    )
+
+
 def _is_key(value: Any) -> bool:
     if value is None or isinstance(value, str):
         return value is None or value in KEYS
@@ -245,6 +262,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
     "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
     "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
+    "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
     "retry_base": (_is_delay, "a number of seconds, 0 or more"),
     "retry_max": (_is_delay, "a number of seconds, 0 or more"),
 }

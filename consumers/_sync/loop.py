@@ -163,7 +163,8 @@ class Loop:
 
     def wants_stop(self, error: BaseException) -> bool:
         """Say whether this error of a handler is to end run()."""
-        return self.consumer.on_error == "stop" and wanted_delay(error) is None
+        given_up = self.by_event and isinstance(error, self.consumer.give_up)
+        return self.consumer.on_error == "stop" and wanted_delay(error) is None and not given_up
 
     def batch_finished(self, *, whole: bool = True) -> None:
         """Count the batch that was opened last: it, or a part of it, was finished."""

@@ -93,6 +93,25 @@ def test_retry_asks_for_its_own_delay_and_never_kills_the_event(queue, client, m
     assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
+@pytest.mark.parametrize("on_error", ["retry", "stop"])
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_error_of_give_up_makes_its_event_dead_at_once(
+    queue, client, make, transactional, on_error
+):
+    def handler(event):
+        if event.data == "b":
+            raise ValueError("never will be")
+        return ()
+
+    settings = {"transactional": transactional, "on_error": on_error}
+    running = make.start(handler, give_up=(ValueError,), **settings)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert (dead.ev_data, dead.dead_reason) == ("b", "ValueError: never will be")
+    running.stop()
+
+
 def test_an_event_is_dead_after_max_retries_with_the_reason(queue, client, make):
     seen = []
 

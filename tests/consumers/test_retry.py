@@ -47,6 +47,13 @@ def test_an_error_is_retried_until_max_retries_and_then_dead():
     assert policy.delay(event(7), error, most) is None
 
 
+def test_an_error_of_give_up_is_dead_at_once():
+    policy = RetryPolicy(give_up=(ArithmeticError,))
+    assert policy.delay(event(None), ZeroDivisionError()) is None
+    assert policy.delay(event(None), ValueError()) is not None
+    assert policy.delay(event(None), Retry(after=5)) == 5
+
+
 def test_without_dead_events_it_is_retried_for_ever():
     policy = RetryPolicy(max_retries=0, base=1, maximum=8, dead_events=False)
     assert policy.delay(event(1000), ValueError(), most) == 8

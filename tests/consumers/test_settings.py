@@ -29,7 +29,7 @@ def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
         "queue", "name", "transactional", "concurrency", "key", "part_size", "fetch_size",
         "poll_interval", "min_count", "min_interval", "min_lag", "on_error", "max_retries",
-        "retry_base", "retry_max",
+        "give_up", "retry_base", "retry_max",
     }  # fmt: skip
 
 
@@ -99,6 +99,9 @@ def test_attributes_of_its_own_are_fine():
         ("on_error", "ignore"),
         ("max_retries", -1),
         ("max_retries", None),
+        ("give_up", ValueError),
+        ("give_up", ("ValueError",)),
+        ("give_up", (SystemExit,)),
         ("retry_base", -1),
         ("retry_max", math.inf),
         ("retry_max", 0.5),
@@ -107,6 +110,17 @@ def test_attributes_of_its_own_are_fine():
 def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):
     with pytest.raises((TypeError, ValueError), match=f"Whole.{setting}"):
         Whole(**{setting: value})
+
+
+def test_give_up_is_refused_with_process_batch():
+    class Batches(Consumer):
+        queue, name = "orders", "billing"
+
+        def process_batch(self, batch):
+            """Do nothing."""
+
+    with pytest.raises(ValueError, match="give_up needs process_event"):
+        Batches("dbname=x", give_up=(ValueError,))
 
 
 def test_a_class_without_queue_is_refused():
