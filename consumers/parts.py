@@ -24,7 +24,7 @@ def list_size(consumer: BaseConsumer) -> int:
     return max(consumer.part_size // lists, 1)
 
 
-class PartEnd:
+class InOrderEnd:
     """The end of the part, for events that are handled one after the other."""
 
     def __init__(self, size: int | None) -> None:
@@ -38,7 +38,7 @@ class PartEnd:
             self._count += len(events)
             self._last = events[-1].id
 
-    def before(self, following: Event, *, stop: bool = False) -> int | None:
+    def end_before(self, following: Event, *, stop: bool = False) -> int | None:
         """Return the id that the part ends with; None if it goes on with the following event."""
         if self._size is None or self._last is None or self._last >= following.id:
             return None
@@ -48,7 +48,7 @@ class PartEnd:
         return self._last
 
 
-class FinishedIds:
+class OutOfOrderEnd:
     """The end of the part, for events that are handled side by side."""
 
     def __init__(self) -> None:
@@ -57,8 +57,9 @@ class FinishedIds:
         self.count = 0  # events finished since the last part
         self._up_to: int | None = None
 
-    def __len__(self) -> int:
-        """Return how many events lie between the lowest unfinished one and the last fetched one."""
+    @property
+    def span(self) -> int:
+        """How many events lie from the lowest unfinished one to the last fetched one."""
         return len(self._order)
 
     def add(self, event_id: int) -> None:

@@ -19,7 +19,7 @@ from tenacity import (
 
 from pgqpy import locks
 from pgqpy.errors import PgqError
-from pgqpy.ticker.idle_ticks import IdleTicks
+from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
@@ -117,7 +117,7 @@ class TickLoop:
         statements = Statements(connection)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
         period = self._settings.due_period
-        idle_ticks, skipped = IdleTicks(period), SkippedQueues(period)
+        due_ticks, skipped = DueTicks(period), SkippedQueues(period)
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
@@ -127,16 +127,16 @@ class TickLoop:
             if done.ticks:
                 last_tick = now
             self._report.ticked(done)
-            self._report.ticked(self._tick_idle(statements, state, idle_ticks, now))
+            self._report.ticked(self._tick_due(statements, state, due_ticks, now))
             self._report.ticked(skipped.check(connection, now))
-            failing = {*state.failing, *idle_ticks.failing, *skipped.names}
+            failing = {*state.failing, *due_ticks.failing, *skipped.names}
             self._health.failing = tuple(sorted(failing))
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
             polled_at = time.monotonic()
             self._health.polled(polled_at)
-            more = bool(state.last_ticks.stale or idle_ticks.working)
+            more = bool(state.last_ticks.stale or due_ticks.working)
             self._rest(quiet=now - last_tick, took=polled_at - now, more=more)
 
     def _become_active(self, installed: str) -> None:
@@ -146,11 +146,11 @@ class TickLoop:
             self._report.log.warning("schema is old", remedy="run pgqpy schema upgrade")
         self._report.log.info("active")
 
-    def _tick_idle(
-        self, statements: Statements, state: TickState, idle_ticks: IdleTicks, now: float
+    def _tick_due(
+        self, statements: Statements, state: TickState, due_ticks: DueTicks, now: float
     ) -> Ticked:
         try:
-            return idle_ticks.step(statements, state.last_ticks, now=now)
+            return due_ticks.step(statements, state.last_ticks, now=now)
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise

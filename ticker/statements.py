@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
-# Polls some queues, and ticks those that are due, in one round trip.
+# Polls some queues, and ticks those that have changed, in one round trip.
 # $1: the snapshot of the last poll. If the text is still the same, nothing was written anywhere,
 #     and not even the sequences are read. A poll takes no transaction id, so it does not change
 #     what the next poll sees.
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 # $8: ids of queues to poll without a tick; {NULL}: all of them.
 # Returns the snapshot, and the queues whose sequence moved or whose last tick left writers open.
 #
-# A queue is due if its sequence moved since its last tick, or if a writer that was open then has
-# ended: the tick counted the ids of its events, so the sequence does not move again.
+# A queue has changed if its sequence moved since its last tick, or if a writer that was open then
+# has ended: the tick counted the ids of its events, so the sequence does not move again.
 #
 # writers: transactions that took event ids and are still open. nextval() locks the sequence before
 # it counts, until the end of the transaction. So the query finds every producer from its first id
@@ -61,16 +61,16 @@ with polled as materialized (
     group by l.relation
 ), judged as (
     select s.queue_id, s.queue_name, s.event_seq, array_to_string(w.open, ' ') as open,
-        s.event_seq is not null and (s.moved or not s.open <@ coalesce(w.open, '{}')) as due
+        s.event_seq is not null and (s.moved or not s.open <@ coalesce(w.open, '{}')) as changed
     from suspects as s
     left join writers as w on w.relation = s.sequence
 )
-select pg_current_snapshot()::text, j.queue_id, j.queue_name, j.event_seq, j.open, j.due,
+select pg_current_snapshot()::text, j.queue_id, j.queue_name, j.event_seq, j.open, j.changed,
     made.tick_id
 from (select) as always
 left join judged as j on true
 left join lateral pgq.tick_queue(
-    case when j.due and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
+    case when j.changed and j.queue_id <> all ($8::int[]) then j.queue_name end) as made on true
 """
 
 # A text that changes with the queues whose ids are from $1 to $2, without those in $3.

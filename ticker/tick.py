@@ -1,4 +1,4 @@
-"""The duty with the least latency: tick the queues that have new events."""
+"""The step of the loop with the least latency: tick the queues that have new events."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class TickState:
     last_ticks: LastTicks = field(default_factory=LastTicks)
     failing: Backoff = field(default_factory=Backoff)
     failing_ids: dict[str, int] = field(default_factory=dict)
-    locked: set[int] = field(default_factory=set)  # failing: a poll with one fails as a whole
+    # queues whose sequence another session locks: a poll that includes one fails as a whole
+    locked: set[int] = field(default_factory=set)
     hot: dict[int, float] = field(default_factory=dict)  # time of the last tick, oldest first
     snapshot: bytes = NO_SNAPSHOT  # of the last poll
     range_at: float = -ROUND  # when the next range is to be polled, monotonic seconds
@@ -99,20 +100,20 @@ class TickState:
 
 
 def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
-    """Poll once and tick every queue that is found due; `now` is monotonic seconds.
+    """Poll once and tick every queue that has changed; `now` is monotonic seconds.
 
     With many queues, one poll includes the hot queues and a few ranges: call this again until
     `state.last_ticks.stale` is 0.
 
-    All due queues are ticked in one transaction if possible. If one fails, each is ticked in its
-    own, and the failing queue is left out for a while. An error that concerns all queues (no
+    All changed queues are ticked in one transaction if possible. If one fails, each is ticked in
+    its own, and the failing queue is left out for a while. An error that concerns all queues (no
     connection, no schema) is raised.
     """
     poll = Poll(statements, state, now)
     known = state.known_snapshot(now)
     everything = state.last_ticks.all_queues()
     hot = state.hot_ids(now)
-    snapshot = poll.tick_due(everything or state.last_ticks.select(hot), known)
+    snapshot = poll.tick_changed(everything or state.last_ticks.select(hot), known)
     if everything:
         state.last_ticks.stale = 0
     elif snapshot != state.snapshot:
@@ -124,7 +125,7 @@ def tick(statements: Statements, state: TickState, *, now: float) -> Ticked:
 
 
 class Poll:
-    """One call of `tick`: ticks what is due in selections of queues, and collects the result."""
+    """One call of `tick`: ticks selections of queues, and collects the result."""
 
     def __init__(self, statements: Statements, state: TickState, now: float) -> None:
         self._statements = statements
@@ -132,28 +133,29 @@ class Poll:
         self._now = now
         self._done = Ticked()
 
-    def tick_due(self, selection: Selection, known: bytes) -> bytes:
-        """Tick what is due among these queues, and return the snapshot.
+    def tick_changed(self, selection: Selection, known: bytes) -> bytes:
+        """Tick what has changed among these queues, and return the snapshot.
 
         Nothing is read if the snapshot equals `known`.
         """
         unlocked = self._unlocked(selection) if self._state.locked else selection
-        rows = self._rows(unlocked, known)
+        rows = self._poll_and_tick(unlocked, known)
         snapshot: bytes = rows[0][0]
         found = rows if rows[0][1] is not None else ()
-        for _, queue_id, name, seq, writers, due, tick_id in found:
+        for _, queue_id, name, seq, writers, changed, tick_id in found:
             if tick_id is not None:
                 self._ticked(int(queue_id), name, seq, writers, tick_id)
             elif seq is None:  # dropped or paused
                 self._state.last_ticks.forget(int(queue_id))
-            elif due == TRUE:
+            elif changed == TRUE:
                 self._tick_alone(int(queue_id), name, seq, writers)
         if self._state.failing and snapshot != known:
-            self._drop_failures(selection, {row[2].decode() for row in found if row[5] == TRUE})
+            changed_queues = {row[2].decode() for row in found if row[5] == TRUE}
+            self._forget_failures(selection, changed_queues)
         return snapshot
 
     def tick_range(self, queues: QueueRange, polled: list[int]) -> None:
-        """Tick what is due in a range, without the `polled` queues, if anything in it has changed.
+        """Tick what has changed in a range, without the `polled` queues.
 
         The pulse is read first: a change between the two statements costs one poll more.
         """
@@ -165,15 +167,15 @@ class Poll:
         except LockNotAvailable:
             pulse = None
         if pulse is None or pulse != queues.pulse or queues.waiting:
-            self.tick_due(queues.selection(), NO_SNAPSHOT)
+            self.tick_changed(queues.selection(), NO_SNAPSHOT)
         queues.pulse = pulse
 
     def result(self) -> Ticked:
         """Return what was ticked, what failed, and what works again."""
         return NOTHING if self._done == NOTHING else self._done
 
-    def _rows(self, selection: Selection, known: bytes) -> list[Row]:
-        """Run POLL, which ticks all due queues but the failing ones; if it fails, only poll.
+    def _poll_and_tick(self, selection: Selection, known: bytes) -> list[Row]:
+        """Run POLL, which ticks all changed queues but the failing ones; if it fails, only poll.
 
         If that fails too, the sequence of a queue is locked: poll without the locked queues.
         """
@@ -241,9 +243,9 @@ class Poll:
         times = self._state.failed(queue, queue_id, self._now)
         self._done.failures.append(Failure(queue, exc, times))
 
-    def _drop_failures(self, selection: Selection, due: set[str]) -> None:
-        """Drop the failures of queues in the selection that are not due any more, or are gone."""
+    def _forget_failures(self, selection: Selection, changed: set[str]) -> None:
+        """Forget failures of queues in the selection that need no tick any more, or are gone."""
         for queue, queue_id in list(self._state.failing_ids.items()):
-            forgotten = queue not in due and selection.covers(queue_id)
+            forgotten = queue not in changed and selection.covers(queue_id)
             if forgotten and queue_id not in self._state.locked:
                 self._state.succeeded(queue)

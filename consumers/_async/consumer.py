@@ -208,7 +208,7 @@ class AsyncConsumer(BaseConsumer):
             # of starting again at the latest tick, which would lose events.
             await session.register(self.queue, self.name)
         if self.part_size is not None:
-            await session.runner.require_schema("finish_part")
+            await session.runner.require_pgqpy("finish_part")
         await self.__lock.take(session, self.__stop)
         await session.listen(self.queue)
         if self.transactional:

@@ -56,7 +56,7 @@ class AsyncLoop:
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
-        self.opened: AsyncOpenBatch  # the batch or part that make_batch made last
+        self.current: AsyncOpenBatch  # the batch or part that make_batch made last
         self._failed_batches = 0  # in a row
 
     @property
@@ -90,8 +90,8 @@ class AsyncLoop:
         """Return the object that handlers get for a batch, or for a part of it."""
         failures = AsyncFailures(self.session, info, self.policy, self.consumer.fetch_size)
         size = list_size(self.consumer)
-        self.opened = AsyncOpenBatch(self.session, info, failures, size, part)
-        return self.opened
+        self.current = AsyncOpenBatch(self.session, info, failures, size, part)
+        return self.current
 
     async def finish_part(
         self, batch: AsyncOpenBatch, up_to: int | None, done: Iterable[int] = ()
@@ -168,7 +168,7 @@ class AsyncLoop:
 
     def batch_finished(self, *, whole: bool = True) -> None:
         """Count the batch that was opened last: it, or a part of it, was finished."""
-        counts, batch = self.counts, self.opened
+        counts, batch = self.counts, self.current
         counts.batches += whole
         counts.events += batch.size
         counts.retries += batch.failures.retried

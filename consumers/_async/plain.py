@@ -13,7 +13,7 @@ from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.consumers.parts import PartEnd
+from pgqpy.consumers.parts import InOrderEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # and its events are delivered sooner: should the server crash before the position is written, they
 # are delivered again in another batch. finish_batch waits for the disk, and with it for everything
 # before. process_batch may store ids and ticks elsewhere: so both opening and finishing wait.
-ASYNC_COMMIT = Call(
+NO_DISK_WAIT = Call(
     "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
 )
 
@@ -50,7 +50,7 @@ class AsyncPlainLoop(AsyncLoop):
     async def run(self) -> None:
         """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
-            self.open_settings = (ASYNC_COMMIT,)
+            self.open_settings = (NO_DISK_WAIT,)
         if self.consumer.concurrency > 1:
             self._workers = AsyncWorkers(self.consumer.process_event, self.consumer.concurrency)
         async with self._workers or nullcontext():
@@ -63,14 +63,15 @@ class AsyncPlainLoop(AsyncLoop):
                 await self.wait()
                 _, found = await self.open_next()
             else:
-                found = await self._work(found)
+                found = await self._process(found)
 
-    async def _work(self, info: Batch) -> Batch | None:
+    async def _process(self, info: Batch) -> Batch | None:
+        """Process and finish a batch; return the next one, None if there is none or at `stop`."""
         batch = self.make_batch(info)
         try:
-            handled = await self._handled(batch)
+            handled = await self._process_batch(batch)
             raise_if_cancelled()
-            return await self._finish(self.opened) if handled else None
+            return await self._finish_and_open_next(self.current) if handled else None
         except EventNotFound as error:
             await self.event_not_in_batch(info, error)
         except PgqError as error:
@@ -83,17 +84,17 @@ class AsyncPlainLoop(AsyncLoop):
         _, found = await self.open_next()
         return found
 
-    async def _handled(self, batch: AsyncOpenBatch) -> bool:
+    async def _process_batch(self, batch: AsyncOpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
         if not self.by_event and self.consumer.part_size is not None:
-            return await self._parts(batch.info, self.consumer.part_size)
+            return await self._process_parts(batch.info, self.consumer.part_size)
         if not self.by_event:
             return await self.handle_batch(batch)
         if self._workers is None:
-            return await self._events(batch)
+            return await self._process_events(batch)
         return await AsyncSideBySide(self, batch, self._workers).run()
 
-    async def _parts(self, info: Batch, size: int) -> bool:
+    async def _process_parts(self, info: Batch, size: int) -> bool:
         """Call process_batch for each part; False if `stop` came before the last one."""
         async with aclosing(AsyncPartReader(self.session, info, size)) as reader:
             while not self.stop.is_set:
@@ -102,28 +103,28 @@ class AsyncPlainLoop(AsyncLoop):
                     return False
                 if reader.last:
                     return True
-                await self.finish_part(self.opened, events[-1].id)
+                await self.finish_part(self.current, events[-1].id)
                 self.batch_finished(whole=False)
         return False
 
-    async def _events(self, batch: AsyncOpenBatch) -> bool:
+    async def _process_events(self, batch: AsyncOpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""
-        part = PartEnd(self.consumer.part_size)
+        part = InOrderEnd(self.consumer.part_size)
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
-                if events and (end := part.before(events[0])) is not None:
+                if events and (end := part.end_before(events[0])) is not None:
                     await self.finish_part(batch, end)
-                handled = await self._handle(batch, events)
+                handled = await self._call_handlers(batch, events)
                 if handled < len(events):
                     following = events[handled]
                     part.add([event for event in events[:handled] if event.id < following.id])
-                    if (end := part.before(following, stop=True)) is not None:
+                    if (end := part.end_before(following, stop=True)) is not None:
                         await self.finish_part(batch, end)
                     return False
                 part.add(events)
         return True
 
-    async def _handle(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
+    async def _call_handlers(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
         handle, stop = self.consumer.process_event, self.stop
@@ -142,7 +143,7 @@ class AsyncPlainLoop(AsyncLoop):
                 batch.failures.judge(event, error)
         return len(events)
 
-    async def _finish(self, batch: AsyncOpenBatch) -> Batch | None:
+    async def _finish_and_open_next(self, batch: AsyncOpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""
         wanted = [*batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None

@@ -55,7 +55,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         try:
             await self.before_transaction()
             async with self.session.connection.transaction() as transaction:
-                handled = await self._work()
+                handled = await self._process()
                 transaction.force_rollback = not handled
         except BatchNotFound as error:
             if self.info is None or not await self.is_batch_lost(self.info, error):
@@ -79,34 +79,36 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def open(self) -> AsyncOpenBatch | None:
         """Open the next batch in the transaction; None if there is none."""
-        _, self.info = await self.open_next(savepoint.begin(self.session.role))
+        _, self.info = await self.open_next(savepoint.mark_transaction_call(self.session.role))
         return None if self.info is None else self.make_batch(self.info)
 
-    def finish(self, batch: AsyncOpenBatch) -> Call[bool]:
+    def finish_call(self, batch: AsyncOpenBatch) -> Call[bool]:
         """Return the call that finishes the batch."""
         return consume.finish_batch(batch.info)
 
-    async def _work(self) -> bool:
+    async def _process(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
         batch = await self.open()
         if batch is None:
             return True
         connection = self.session.connection
         if not await (
-            self._events(batch) if self.by_event else self.handle_batch(batch, connection)
+            self._process_events(batch) if self.by_event else self.handle_batch(batch, connection)
         ):
             return False
         raise_if_cancelled()
         savepoint.check_open(connection)
-        wanted = [*batch.failures.take(), self.finish(batch)]
-        same, *_, finished = await self.send(savepoint.is_same(self.session.role), *wanted)
+        wanted = [*batch.failures.take(), self.finish_call(batch)]
+        same, *_, finished = await self.send(
+            savepoint.same_transaction_call(self.session.role), *wanted
+        )
         if not same:
             raise TransactionEnded
         if not finished:
             raise BatchLost(batch_id=batch.info.id)
         return True
 
-    async def _events(self, batch: AsyncOpenBatch) -> bool:
+    async def _process_events(self, batch: AsyncOpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
         savepoints = self._use_savepoints or self.losses.begun
         handle = self._with_savepoint if savepoints else self._without_savepoint
@@ -123,7 +125,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _check_transaction(self) -> None:
         """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
-        if not await self.session.runner.run(savepoint.is_same(self.session.role)):
+        if not await self.session.runner.run(savepoint.same_transaction_call(self.session.role)):
             raise TransactionEnded
 
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:

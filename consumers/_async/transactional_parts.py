@@ -54,13 +54,13 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         """Return the part that was read."""
         if self.info is None:
             return None
-        await self.send(savepoint.begin(self.session.role))
+        await self.send(savepoint.mark_transaction_call(self.session.role))
         return self.make_batch(self.info, self._events_of_part)
 
-    def finish(self, batch: AsyncOpenBatch) -> Call[bool]:
+    def finish_call(self, batch: AsyncOpenBatch) -> Call[bool]:
         """Return the call that finishes the part, or the batch after its last part."""
         if self._reader is None or self._reader.last:
-            return super().finish(batch)
+            return super().finish_call(batch)
         return consume.finish_part(batch.info, self._events_of_part[-1].id)
 
     def batch_finished(self, *, whole: bool = True) -> None:

@@ -208,7 +208,7 @@ class Consumer(BaseConsumer):
             # of starting again at the latest tick, which would lose events.
             session.register(self.queue, self.name)
         if self.part_size is not None:
-            session.runner.require_schema("finish_part")
+            session.runner.require_pgqpy("finish_part")
         self.__lock.take(session, self.__stop)
         session.listen(self.queue)
         if self.transactional:

@@ -50,16 +50,19 @@ READ_ONLY = Call(
 )
 
 
-def begin(role: str) -> Call[None]:
-    """Set the consumer's role, and a setting that ends with the transaction: see `is_same`."""
+def mark_transaction_call(role: str) -> Call[None]:
+    """Set the consumer's role, and the mark that `same_transaction_call` looks for.
+
+    The mark is a setting that ends with the transaction.
+    """
     query = """
         select pg_catalog.set_config('pgqpy.transaction', '1', true),
                pg_catalog.set_config('role', %s, true)"""
     return Call("set_config", query, (role,), _nothing)
 
 
-def is_same(role: str) -> Call[bool]:
-    """Ask whether this is the transaction that `begin` saw; reset role and timeouts.
+def same_transaction_call(role: str) -> Call[bool]:
+    """Ask whether this is the marked transaction; reset role and timeouts.
 
     A handler may have ended the transaction, even begun another one. It may have set a role for
     its tenant, or a timeout that suits its own statements.

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
-from pgqpy.consumers.parts import MAX_DONE, FinishedIds
+from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd
 from pgqpy.consumers.settings import key_function
 from pgqpy.consumers.window import EventWindow
 
@@ -30,7 +30,7 @@ class SideBySide:
         self._window = EventWindow()
         self._key = key_function(loop.consumer)
         self._part_size = loop.consumer.part_size
-        self._finished = FinishedIds()
+        self._finished = OutOfOrderEnd()
 
     def run(self) -> bool:
         """Process the whole batch; False if `stop` came before its last event."""
@@ -65,7 +65,7 @@ class SideBySide:
         workers, window, stop = self._workers, self._window, self._loop.stop
         while (
             len(window) > left
-            or (window and len(self._finished) > MAX_DONE)
+            or (window and self._finished.span > MAX_DONE)
             or (stop.is_set and workers.running)
         ):
             while workers.free and not stop.is_set and (item := window.take()) is not None:
@@ -92,7 +92,7 @@ class SideBySide:
             self._finished.finish(event.id)
 
     def _finish_part(self, size: int) -> None:
-        """Finish the part of the batch whose events are finished, if there are so many."""
+        """Finish a part if at least `size` events were finished since the last part."""
         if self._finished.count >= size:
             up_to, done = self._finished.end()
             if up_to is not None or done:

@@ -55,7 +55,7 @@ class TransactionalLoop(Loop):
         try:
             self.before_transaction()
             with self.session.connection.transaction() as transaction:
-                handled = self._work()
+                handled = self._process()
                 transaction.force_rollback = not handled
         except BatchNotFound as error:
             if self.info is None or not self.is_batch_lost(self.info, error):
@@ -79,34 +79,36 @@ class TransactionalLoop(Loop):
 
     def open(self) -> OpenBatch | None:
         """Open the next batch in the transaction; None if there is none."""
-        _, self.info = self.open_next(savepoint.begin(self.session.role))
+        _, self.info = self.open_next(savepoint.mark_transaction_call(self.session.role))
         return None if self.info is None else self.make_batch(self.info)
 
-    def finish(self, batch: OpenBatch) -> Call[bool]:
+    def finish_call(self, batch: OpenBatch) -> Call[bool]:
         """Return the call that finishes the batch."""
         return consume.finish_batch(batch.info)
 
-    def _work(self) -> bool:
+    def _process(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
         batch = self.open()
         if batch is None:
             return True
         connection = self.session.connection
         if not (
-            self._events(batch) if self.by_event else self.handle_batch(batch, connection)
+            self._process_events(batch) if self.by_event else self.handle_batch(batch, connection)
         ):
             return False
         raise_if_cancelled()
         savepoint.check_open(connection)
-        wanted = [*batch.failures.take(), self.finish(batch)]
-        same, *_, finished = self.send(savepoint.is_same(self.session.role), *wanted)
+        wanted = [*batch.failures.take(), self.finish_call(batch)]
+        same, *_, finished = self.send(
+            savepoint.same_transaction_call(self.session.role), *wanted
+        )
         if not same:
             raise TransactionEnded
         if not finished:
             raise BatchLost(batch_id=batch.info.id)
         return True
 
-    def _events(self, batch: OpenBatch) -> bool:
+    def _process_events(self, batch: OpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
         savepoints = self._use_savepoints or self.losses.begun
         handle = self._with_savepoint if savepoints else self._without_savepoint
@@ -123,7 +125,7 @@ class TransactionalLoop(Loop):
 
     def _check_transaction(self) -> None:
         """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
-        if not self.session.runner.run(savepoint.is_same(self.session.role)):
+        if not self.session.runner.run(savepoint.same_transaction_call(self.session.role)):
             raise TransactionEnded
 
     def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:

@@ -34,7 +34,7 @@ class EventSet(NamedTuple):
     """The events that one function returns, and the error data of reading them."""
 
     function: str
-    call: LiteralString  # that takes `params`
+    from_clause: LiteralString  # a call that takes `params`
     params: tuple[object, ...]
     name: str  # in the middle of a sentence
     error_data: Mapping[str, object]
@@ -42,8 +42,8 @@ class EventSet(NamedTuple):
 
 def of_batch(batch_id: int) -> EventSet:
     """Describe the events of an open batch."""
-    call, error_data = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
-    return EventSet("get_batch_events", call, (batch_id,), f"batch {batch_id}", error_data)
+    from_clause, error_data = "pgq.get_batch_events(%s::bigint)", {"batch_id": batch_id}
+    return EventSet("get_batch_events", from_clause, (batch_id,), f"batch {batch_id}", error_data)
 
 
 def fits(batch: Batch | int, fetch_size: int) -> bool:
@@ -51,7 +51,7 @@ def fits(batch: Batch | int, fetch_size: int) -> bool:
     return isinstance(batch, Batch) and batch.event_seq - batch.prev_event_seq <= fetch_size
 
 
-def fetch_size(size: int) -> int:
+def checked_fetch_size(size: int) -> int:
     """Take a number of events to hold at a time: 1 at least."""
     return max(check.count("fetch_size", size) or 0, 1)
 
@@ -68,7 +68,7 @@ def select_at_most(limit: int) -> sql.Composed:
 
 
 # The settings that get_batch_events makes for itself; the reasons stand there.
-PLAN: LiteralString = """
+SETTINGS_AND_QUERY: LiteralString = """
     select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
            pg_catalog.set_config('enable_seqscan', 'off', true),
            pg_catalog.set_config('jit', 'off', true),

@@ -69,8 +69,9 @@ def advance_subscription(queue: str, consumer: str, from_tick: int, to_tick: int
 def events(queue: str, from_tick: int, to_tick: int) -> read.EventSet:
     """Describe the events between two ticks."""
     params = (check.name("queue", queue), *_ticks(from_tick, to_tick))
-    call: LiteralString = "pgq.get_tick_events(%s::text, %s::bigint, %s::bigint)"
-    return read.EventSet("get_tick_events", call, params, f"queue {queue!r}", {"queue": queue})
+    from_clause: LiteralString = "pgq.get_tick_events(%s::text, %s::bigint, %s::bigint)"
+    name, error_data = f"queue {queue!r}", {"queue": queue}
+    return read.EventSet("get_tick_events", from_clause, params, name, error_data)
 
 
 def declare_events(name: str, wanted: read.EventSet, *, held: bool) -> sql.Composed:

@@ -61,7 +61,7 @@ def holds_everything(connection: Connection) -> bool:
 
 def octets(events: EventSet) -> LiteralString:
     """Select the events as octets; takes their parameters."""
-    return _OCTETS + events.call
+    return _OCTETS + events.from_clause
 
 
 def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:

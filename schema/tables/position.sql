@@ -14,10 +14,11 @@
 -- will not read the range before again. Without pins, compact_ticks would remove the ticks in
 -- between. pin_range and advance_subscription write them; every other move drops them.
 --
--- pos_from and pos_done say which events of the open batch are finished: those with an id up to
--- pos_from, and those listed in pos_done. finish_part writes them. The cut is the id, because it is
--- the order of a batch, and because a dump, a restore and repair_queue do not change it. pos_batch
--- repeats in every row of a batch, so its index also has pos_no, to find the newest row first.
+-- pos_from is the id up to which the open batch is finished: what is open begins after it. pos_done
+-- lists the ids beyond it that are finished too. finish_part writes both. Ids mark what is
+-- finished, because they are the order of a batch, and because a dump, a restore and repair_queue
+-- do not change them. pos_batch repeats in every row of a batch, so its index also has pos_no, to
+-- find the newest row first.
 do $$ begin if not exists (select from pgq.installation) then
 create sequence pgq.batch_id_seq;
 create table pgq.position (

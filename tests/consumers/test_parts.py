@@ -9,7 +9,7 @@ import pytest
 
 from pgqpy.consumers import Consumer
 from pgqpy.consumers._sync.savepoint import HandlerConnection
-from pgqpy.consumers.parts import FinishedIds
+from pgqpy.consumers.parts import OutOfOrderEnd
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
 from tests.support.waiting import eventually
 
@@ -206,7 +206,7 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
 
 
 def test_the_end_of_a_part_follows_the_lowest_unfinished_event():
-    finished = FinishedIds()
+    finished = OutOfOrderEnd()
     for event_id in (1, 2, 2, 3, 5, 8):
         finished.add(event_id)
     assert finished.end() == (None, [])
@@ -219,4 +219,4 @@ def test_the_end_of_a_part_follows_the_lowest_unfinished_event():
     assert finished.end() == (2, [5])
     finished.finish(3)
     assert finished.end() == (5, [])
-    assert len(finished) == 1
+    assert finished.span == 1

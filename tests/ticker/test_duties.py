@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.ticker import logs
+from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.health import Health
-from pgqpy.ticker.idle_ticks import IdleTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.logs import Report, sqlstate
 from pgqpy.ticker.maintenance import Maintained, maint, retry
@@ -243,7 +243,7 @@ def test_idle_queue_gets_a_tick_by_the_rules_of_pgq(client, statements, queue):
     client.set_queue_config(queue, "ticker_idle_period", "0 s")
     first = client.get_queue_info(queue)[0].last_tick_id
     ((ticked, tick_id),) = eventually(
-        lambda: IdleTicks(1.0).step(statements, LastTicks(), now=0.0).ticks
+        lambda: DueTicks(1.0).step(statements, LastTicks(), now=0.0).ticks
     )
     assert (ticked, int(tick_id)) == (queue, first + 1)
 
@@ -254,12 +254,12 @@ def test_due_queue_that_fails_does_not_stop_the_others(client, connection, state
     for name in (queue, "zebra"):
         client.set_queue_config(name, "ticker_max_lag", "0 s")
         client.insert_event(name, "t", "1")
-    idle_ticks = IdleTicks(0.01)
-    done = idle_ticks.step(statements, LastTicks(), now=0.0)
+    due_ticks = DueTicks(0.01)
+    done = due_ticks.step(statements, LastTicks(), now=0.0)
     assert [name for name, _ in done.ticks] == ["zebra"]
     assert [failure.queue for failure in done.failures] == [queue]
-    assert idle_ticks.failing.pausing(queue, now=0.02)
-    assert not idle_ticks.step(statements, LastTicks(), now=0.02).failures
+    assert due_ticks.failing.pausing(queue, now=0.02)
+    assert not due_ticks.step(statements, LastTicks(), now=0.02).failures
 
 
 def test_failed_queue_is_logged_to_work_again_once_at_its_next_tick(capsys):

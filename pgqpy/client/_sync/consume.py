@@ -101,7 +101,7 @@ class Consuming(Base):
 
         Close it if you stop early.
         """
-        size, batch_id = calls.read.fetch_size(fetch_size), calls.batch_id(batch)
+        size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
         runner, first = self.runner, None
         wanted = calls.read.of_batch(batch_id)
         if calls.read.fits(batch, size):

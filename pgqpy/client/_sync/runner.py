@@ -72,7 +72,7 @@ class CallRunner:
         """
         for call in wanted:
             if call.pgqpy_only:
-                self.require_schema(call.function)
+                self.require_pgqpy(call.function)
         encodings.check(self.connection)
         self.close_left_open()
         cursors = [self.cursor() for _ in wanted]
@@ -102,7 +102,7 @@ class CallRunner:
             for call, cursor in zip(wanted, cursors, strict=True):
                 cursor.execute(call.sql, call.params, binary=True)
 
-    def require_schema(self, function: str) -> None:
+    def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the real extension's, which lacks this function."""
         if self.is_extension():
             msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
@@ -161,7 +161,7 @@ class CallRunner:
         self.close_left_open()
         with translated("get_batch_events", {"batch_id": batch_id}):
             with self.connection.transaction(), self.cursor() as cursor:
-                cursor.execute(calls.read.PLAN, (batch_id,))
+                cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
                 query = (cursor.fetchall())[0][-1]
                 cursor.execute(calls.read.declare_held(name, query), prepare=False)
 

@@ -66,12 +66,12 @@ class TickReading(Base):
 
         Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
         """
-        size = calls.read.fetch_size(fetch_size)
+        size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
         name, held = calls.read.cursor_name(to_tick), self.runner.alone()
         declare = calls.ticks.declare_events(name, wanted, held=held)
         self.runner.close_left_open()
-        self.runner.require_schema("get_tick_events")
+        self.runner.require_pgqpy("get_tick_events")
         self.runner.read(wanted, declare, prepare=False)
         with closing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
             for events in lists:

@@ -1,6 +1,6 @@
--- Finishes a part of an open batch: the events with an id up to x_up_to, and those in x_done. Later
--- reads of the batch do not return them, and a session that opens the batch again gets the rest. In
--- the transaction that processes the events, it makes each event's effect happen once (G9).
+-- Finishes the events of an open batch up to an id, x_up_to, and those in x_done. Later reads of
+-- the batch do not return them, and a session that opens the batch again gets the rest. In the
+-- transaction that processes the events, it makes each event's effect happen once (G9).
 --
 -- Events with the same id (an event and its retried copy) are finished together. finish_batch
 -- finishes the batch: a batch whose events are all finished stays open until then.
@@ -8,7 +8,7 @@
 -- The ids of a batch are not checked one by one. Its end tick tells a number that no id exceeds,
 -- unless a producer or an external ticker gave another: only then the events are read.
 --
--- Parameters: x_up_to: null leaves the end of the finished part where it is. x_done: ids beyond
+-- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
 --   x_up_to that were finished out of order, at most 1,000 together with those of earlier calls.
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
 -- Raises: PQ009 backwards, an id beyond the batch, a NULL id, or too many ids; 40001 in REPEATABLE
@@ -34,7 +34,8 @@ begin
             hint = 'name the id up to which events are finished';
     elsif x_up_to < p.pos_from then
         raise exception 'the events of batch % up to % are finished already', x_batch_id, p.pos_from
-            using errcode = 'PQ009', hint = format('%s lies before: a part only grows', x_up_to);
+            using errcode = 'PQ009',
+            hint = format('%s lies before: what is finished stays finished', x_up_to);
     end if;
     v_from := coalesce(x_up_to, p.pos_from);
     v_done := array(select distinct id from unnest(p.pos_done || x_done) id
@@ -58,4 +59,4 @@ begin
     return 1;
 end $$;
 comment on function pgq.finish_part(bigint, bigint, bigint[])
-    is 'Finishes a part of an open batch: 1 done, 0 it was not open.';
+    is 'Finishes the events of an open batch up to an id: 1 done, 0 it was not open.';

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.ticker import idle_ticks
-from pgqpy.ticker.idle_ticks import IdleTicks
+from pgqpy.ticker import due_ticks
+from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.tick import NOTHING
 from tests.ticker.harness import NAMES
@@ -16,8 +16,8 @@ LATER = 1e6  # seconds: every back-off is over
 @pytest.fixture
 def due(queues, client, monkeypatch):
     """A round of idle ticks over all queues, of which each is due."""
-    monkeypatch.setattr(idle_ticks, "TOGETHER", 2)
-    return IdleTicks(period=1.0)
+    monkeypatch.setattr(due_ticks, "TOGETHER", 2)
+    return DueTicks(period=1.0)
 
 
 def round_of(due, statements):

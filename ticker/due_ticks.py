@@ -1,4 +1,4 @@
-"""The duty that ticks queues by PGQ's own rules: idle queues, and ticks that the loop missed."""
+"""The step of the loop that ticks by PGQ's own rules: idle queues, and ticks that were missed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANGES = 4  # at most, in one period: with thousands of queues a round takes lon
 TOGETHER = 16  # queues ticked in one transaction: a millisecond, so that events do not wait long
 
 
-class IdleTicks:
+class DueTicks:
     """Ticks the due queues once a period, in small steps between two polls for events.
 
     A queue without events also needs a tick now and then, so that positions of consumers advance
