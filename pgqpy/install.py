@@ -182,6 +182,13 @@ def uninstall(
                 msg = f"other objects depend on the schema pgq: {dependents}; drop them first"
                 raise InstallRefused(msg)
             connection.execute("drop schema pgq cascade")
+    except psycopg.errors.OutOfMemory as exc:  # no room for locks: 50 a queue
+        what_to_do = (
+            "raise max_locks_per_transaction and restart the server, "
+            "or drop queues one by one first (pgqpy queue drop)"
+        )
+        msg = f"nothing was dropped: {exc.diag.message_primary}; {what_to_do}"
+        raise InstallRefused(msg) from exc
     except psycopg.Error as exc:
         raise _explain(exc) from exc
     dropped = tuple(role for role in reversed(ROLES) if roles and _drop_role(connection, role))

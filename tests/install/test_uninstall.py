@@ -8,10 +8,7 @@ import pytest
 from pgqpy import install
 from pgqpy.errors import InstallRefused, SchemaMissing
 from pgqpy.testing import EmbeddedServer
-from tests.install.support import (
-    Connection,
-    works,
-)
+from tests.install.support import Connect, Connection, works
 
 
 def test_uninstall_removes_everything_but_the_roles(admin: Connection) -> None:
@@ -68,6 +65,22 @@ FOREIGN = {
     "a default": "create table app.t (n bigint default nextval('pgq.event_1_id_seq'))",
     "a key": "create table app.t (q int references pgq.queue)",
 }
+
+
+def test_uninstall_without_room_for_its_locks_drops_nothing_and_says_what_to_do(
+    admin: Connection, connect: Connect
+) -> None:
+    install.install(admin)
+    assert works(admin)
+    crowd = connect(admin.info.dsn, password=admin.info.password)
+    with pytest.raises(psycopg.errors.OutOfMemory):
+        crowd.execute("select pg_advisory_lock(n) from generate_series(1, 1000000) n")
+    crowd.execute("select pg_advisory_unlock(n) from generate_series(1, 200) n")
+    with pytest.raises(InstallRefused, match=r"nothing was dropped.*max_locks_per_transaction"):
+        install.uninstall(admin, force=True)
+    crowd.execute("select pg_advisory_unlock_all()")
+    assert install.status(admin).queues == 1
+    assert install.uninstall(admin, force=True).queues == 1
 
 
 def test_uninstall_knows_its_objects_where_all_names_are_quoted(admin: Connection) -> None:
