@@ -195,7 +195,7 @@ class AsyncConsumer(BaseConsumer):
             raise
         finally:
             self.__session = self.__loop = None
-            await session.close()
+            session.close()
 
     def __kind_of_loop(self) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
         if not self.transactional:

@@ -10,6 +10,7 @@ from pgqpy.calls import Call
 from pgqpy.client import AsyncClient, encodings, open_session_async
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.savepoint import AsyncHandlerConnection
+from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
@@ -54,7 +55,7 @@ class AsyncSession:
         try:
             await session._check_schema()
         except BaseException:
-            await session.close()
+            session.close()
             raise
         return session
 
@@ -70,9 +71,9 @@ class AsyncSession:
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Close the connection; closing twice is safe."""
-        await self.connection.end()
+        end_connection(self.connection)
 
     @property
     def lost(self) -> bool:

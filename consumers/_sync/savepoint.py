@@ -11,6 +11,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
 from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.errors import PgqError, TransactionEnded
 
@@ -124,6 +125,7 @@ class HandlerConnection(psycopg.Connection[Any]):
                 raise
             finally:
                 self._depth -= 1
+                inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
 
     @property
     def occupied(self) -> bool:
@@ -144,10 +146,6 @@ class HandlerConnection(psycopg.Connection[Any]):
         """Raise PgqError: the batch would be delivered, and the connection closed, for ever."""
         raise PgqError("the connection is the consumer's: do not close it in a handler")
 
-    def end(self) -> None:
-        """Close the connection, as the consumer does; closing twice is safe."""
-        super().close()
-
 
 def check_open(connection: HandlerConnection) -> None:
     """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
@@ -158,7 +156,7 @@ def check_open(connection: HandlerConnection) -> None:
     if connection.closed:
         raise psycopg.OperationalError("the connection is closed")
     if connection.occupied:
-        connection.pgconn.finish()
+        end_connection(connection)
         raise psycopg.OperationalError(
             "the handler left a pipeline, COPY, stream or transaction() open"
         )

@@ -10,6 +10,7 @@ from pgqpy.calls import Call
 from pgqpy.client import Client, encodings, open_session
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.savepoint import HandlerConnection
+from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
@@ -72,7 +73,7 @@ class Session:
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""
-        self.connection.end()
+        end_connection(self.connection)
 
     @property
     def lost(self) -> bool:

@@ -176,7 +176,13 @@ def begun_transaction(connection):
     return block  # kept: its end would end it
 
 
-@pytest.mark.parametrize("begin", [begun_pipeline, begun_copy, begun_transaction])
+def begun_stream(connection):
+    stream = connection.cursor().stream("select generate_series(1, 9)")
+    next(stream)
+    return stream  # kept: it holds psycopg's lock
+
+
+@pytest.mark.parametrize("begin", [begun_pipeline, begun_copy, begun_transaction, begun_stream])
 def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
     queue, dsn, effects, log, begin
 ):
