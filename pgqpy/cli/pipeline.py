@@ -38,7 +38,7 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
     "--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: PATH/_checkpoint]"
 )
 @click.option("--bad-to", metavar="DIR", help="Folder for bad records.  [default: PATH/_bad]")
-@click.option("--once", is_flag=True, help="Write the available events, then end.")
+@click.option("--once", "available_now", is_flag=True, help="Write the available events, then end.")
 @click.option(
     "--every", metavar="TIME", callback=_interval, help="500ms, 10s, 5min.  [default: 10s]"
 )
@@ -83,7 +83,7 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--to is missing: name a folder, or use --format console")
     if console and chosen.keys() & {"to", "bad_to"}:
         raise click.UsageError("--format console writes to the terminal: remove --to and --bad-to")
-    if chosen.keys() >= {"once", "every"}:
+    if chosen.keys() >= {"available_now", "every"}:
         raise click.UsageError("--once and --every exclude each other")
     return chosen
 

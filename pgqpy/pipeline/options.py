@@ -22,7 +22,7 @@ class PipelineOptions:
     consumer: str = "pipeline"
     checkpoint: str | None = None  # None: beside the data; temporary for the console
     bad_to: str | None = None  # None: beside the data
-    once: bool = False
+    available_now: bool = False  # write the events that are there, then end
     every: str = "10s"
     starting_offsets: str | None = None
     max_events: int = 1_000_000  # of a micro-batch; divides a long backlog
@@ -53,7 +53,7 @@ class PipelineOptions:
 
     def trigger(self) -> dict[str, Any]:
         """Return the arguments of DataStreamWriter.trigger."""
-        if self.once:
+        if self.available_now:
             return {"availableNow": True}
         return {"processingTime": spark_interval(self.every)}
 

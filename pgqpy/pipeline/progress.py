@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 from pgqpy.errors import PgqError, QueueNotFound
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class QueueMonitor:
 
     def _connected(self) -> Client:
         if self._client is None:
-            self._client = connect_pinned(self._dsn)
+            self._client = connect_as_tool(self._dsn)
         return self._client
 
 
@@ -77,13 +78,15 @@ class Progress:
         self._monitor = monitor
         self._say = say
         self._last_line = time.monotonic()
+        self._lock = Lock()  # of _since
         self._since = Counts()  # of the micro-batches since the last line
         self._all = Counts()
         self.tick: int | None = None
 
     def add(self, counts: Counts) -> None:
         """Add a micro-batch. Spark calls this in a thread of its own."""
-        self._since = self._since.plus(counts)
+        with self._lock:
+            self._since = self._since.plus(counts)
 
     def report(self, last: Any, *, at_once: bool = False) -> None:
         """Say how far the query is if it has advanced, at most once a second unless `at_once`."""
@@ -99,7 +102,8 @@ class Progress:
         self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
 
     def _write_line(self, tick: int, now: float) -> None:
-        since, self._since = self._since, Counts()
+        with self._lock:
+            since, self._since = self._since, Counts()
         self._all = self._all.plus(since)
         self.tick, self._last_line = tick, now
         if not since.events:  # an idle queue has ticks too

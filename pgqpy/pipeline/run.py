@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run_pipeline(options: PipelineOptions, dsn: str, say: Callable[[str], None]) -> None:
-    """Run a pipeline in the main thread until SIGTERM, SIGINT or, with `once`, until it is done.
+    """Run a pipeline in the main thread until SIGTERM, SIGINT or, with `available_now`, its end.
 
     Args:
         options: what to read and where to write it.

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+from itertools import count
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,7 +78,7 @@ def test_notes_and_bad_records_lie_beside_the_data_unless_told_otherwise() -> No
 
 
 def test_once_takes_what_is_available() -> None:
-    assert PipelineOptions(queue="orders", once=True).trigger() == {"availableNow": True}
+    assert PipelineOptions(queue="orders", available_now=True).trigger() == {"availableNow": True}
 
 
 def test_only_given_options_reach_the_source() -> None:
@@ -154,6 +157,30 @@ def test_progress_adds_up_what_was_written_since_the_last_line() -> None:
         "tick 6  events 1,000  bad 1  events/s 1,000  lag 0.2 s",
         "stopped at tick 6: 2,000 events, 2 of them bad",
     ]
+
+
+def test_each_micro_batch_is_counted_once_while_another_thread_reports() -> None:
+    lines: list[str] = []
+    progress = Progress(SimpleNamespace(age=lambda _tick: None), lines.append)  # type: ignore[arg-type]  # a watch
+
+    def add_all() -> None:
+        for _ in range(5000):
+            progress.add(Counts(events=1))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # seconds; the threads alternate as often as they can
+    try:
+        adding = Thread(target=add_all)
+        adding.start()
+        for tick in count():
+            alive = adding.is_alive()
+            progress.report(progress_at(tick), at_once=True)
+            if not alive:
+                break
+    finally:
+        sys.setswitchinterval(interval)
+    progress.end()
+    assert "5,000 events" in lines[-1]
 
 
 def test_without_a_server_at_the_end_the_consumer_stays_behind_and_that_is_said(monkeypatch):
