@@ -162,7 +162,7 @@ class TickInfo(NamedTuple):
 class TickStage(NamedTuple):
     """A stage whose events are in a range of ticks, from `get_tick_stages`.
 
-    `stage_commit` is the txid of the transaction that committed the stage, which its events have
+    `stage_commit` is the txid of the transaction that released the stage, which its events have
     too; `events` estimates their number.
     """
 

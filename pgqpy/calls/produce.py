@@ -79,6 +79,6 @@ def commit_stage(
 
 
 def drop_stage(queue: str, writer: str) -> Call[int]:
-    """Drop the stages of a writer that were not committed; return their number."""
+    """Drop the stages of a writer that were not released; return their number."""
     sql = "select pgq.drop_stage(%s::text, %s::text)"
     return queue_call("drop_stage", sql, queue, check.name("writer", writer), pgqpy_only=True)

@@ -33,7 +33,7 @@ def get_tick_info(
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
-    """List the stages whose events came between two ticks."""
+    """List the stages released between two ticks."""
     ticks, decode = _ticks(from_tick, to_tick), records(TickStage)
     text = "select * from pgq.get_tick_stages(%s::text, %s::bigint, %s::bigint)"
     return queue_call("get_tick_stages", text, queue, *ticks, decode=decode, pgqpy_only=True)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.cli.options import Target
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,6 @@ def _matches(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _client(ctx: click.Context) -> Client:
-    client = connect_pinned(ctx.ensure_object(Target).dsn, connect_timeout=CONNECT_TIMEOUT)
+    client = connect_as_tool(ctx.ensure_object(Target).dsn, connect_timeout=CONNECT_TIMEOUT)
     client.connection.execute(f"set statement_timeout = {STATEMENT_TIMEOUT}".encode())
     return client

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pgqpy import Client, ConnectionFailed
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ class Target:
         checks that itself.
         """
         try:
-            client = connect_pinned(self.dsn, any_owner=any_owner)
+            client = connect_as_tool(self.dsn, any_owner=any_owner)
         except ConnectionFailed as exc:
             if exc.__cause__ is None:  # the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc

@@ -1,18 +1,23 @@
 """The client: a method for each SQL function that applications and operators call.
 
-`connect_pinned` and `open_session` are for pgqpy's own tools, whose sessions run no other SQL.
+`connect_as_tool` and `open_session` are for pgqpy's own tools, whose sessions run no other SQL.
 """
 
-from pgqpy.client._async import AsyncClient, connect_async, connect_pinned_async, open_session_async
-from pgqpy.client._sync import Client, connect, connect_pinned, open_session
+from pgqpy.client._async import (
+    AsyncClient,
+    connect_as_tool_async,
+    connect_async,
+    open_session_async,
+)
+from pgqpy.client._sync import Client, connect, connect_as_tool, open_session
 
 __all__ = [
     "AsyncClient",
     "Client",
     "connect",
+    "connect_as_tool",
+    "connect_as_tool_async",
     "connect_async",
-    "connect_pinned",
-    "connect_pinned_async",
     "open_session",
     "open_session_async",
 ]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import QUEUE
 from pgqpy.errors import InstallRefused, QueueNotFound
@@ -36,7 +36,7 @@ FOREIGN_SCHEMA = """
 @contextmanager
 def prepared(dsn: str, say: Say) -> Iterator[None]:
     """Prepare the database for the demo; restore it at the end of the block."""
-    with connect_pinned(dsn) as keeper:
+    with connect_as_tool(dsn) as keeper:
         _take_lock(keeper.connection)
         before = status(keeper.connection)
         _check(before)
@@ -89,7 +89,7 @@ def _prepare(client: Client, before: Status, say: Say) -> None:
 
 def _restore(dsn: str, before: Status, say: Say) -> None:
     """Remove everything, on a new connection: the first may be broken."""
-    with connect_pinned(dsn) as client:
+    with connect_as_tool(dsn) as client:
         client.connection.execute(DROP_SCHEMA)
         if status(client.connection).state == "missing":
             return

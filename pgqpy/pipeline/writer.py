@@ -18,6 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 from pgqpy.errors import PgqError
 from pgqpy.pipeline.parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
 from pgqpy.pipeline.progress import Counts
+from pgqpy.spark.local_properties import QUERY_ID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from pgqpy.pipeline.options import PipelineOptions
 
-QUERY_ID = "sql.streaming.queryId"  # a local property that Spark sets
 FIRST, LAST = "0001-01-01 00:00:00Z", "9999-12-31 00:00:00Z"  # the range that all readers support
 SHOWN = 20  # rows of a micro-batch on the terminal
 

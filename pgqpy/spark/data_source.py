@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.sink.options import refuse_overwrite
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
 from pgqpy.spark.source.batch import BatchReader, FilteringReader

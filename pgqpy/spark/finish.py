@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.errors import ConsumerNotFound, InvalidArgument
-from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source import lookups
 from pgqpy.spark.source.offsets import Offset
@@ -48,7 +48,7 @@ def finish(
         pgqpy.spark.finish(spark, "lake/_checkpoint")
     """
     database = Database(dsn, service)
-    return {offset.consumer: _settle(database, offset) for offset in committed(spark, checkpoint)}
+    return {offset.consumer: _advance(database, offset) for offset in committed(spark, checkpoint)}
 
 
 def committed(spark: SparkSession, checkpoint: str) -> list[Offset]:
@@ -80,10 +80,10 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
     return {int(file): text for file, text in rows if file.isdigit()}
 
 
-def _settle(database: Database, end: Offset) -> int:
+def _advance(database: Database, end: Offset) -> int:
     with connect_planner(database, end.consumer) as client:
         queue = lookups.find_queue_name(client, end.queue_id)
-    from pgqpy.spark.source.connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
+    from pgqpy.spark.source.driver_connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
     def advance(client: Client) -> int:
         position = lookups.find_position(client, queue, end.consumer)

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 import pgqpy
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
-from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, calls, forged_database

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import SchemaNotTrusted
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 from tests.support.forged import FORGER, forger
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def opened(server: Server, dsn: str, connection: Connection) -> Iterator[Callabl
     def opener(*statements: str, **keywords: str) -> None:
         for statement in statements:
             connection.execute(sql.SQL(statement).format(database))
-        connect_pinned(make_conninfo(dsn, **keywords)).close()
+        connect_as_tool(make_conninfo(dsn, **keywords)).close()
 
     with forger(server):
         connection.execute(f"create role {LOGIN} login")

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument, NotSupported, QueueNotFound, RangeExpired
-from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.batch import FilteringReader
 from tests.spark.feed import read

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from pyspark.sql.types import StructType
 
 from pgqpy.errors import ConnectionFailed, QueueNotFound, RangeExpired
-from pgqpy.spark import connect
+from pgqpy.spark import connections
 from pgqpy.spark.database import Database
 from tests.spark.feed import read, rows_of
 from tests.support.gates import wait_until_blocked
@@ -35,7 +35,7 @@ OLD = """
 @pytest.fixture
 def impatient(monkeypatch):
     """Let nobody wait for a server that is not there."""
-    monkeypatch.setattr(connect, "RETRY_TIMEOUT", 0.0)
+    monkeypatch.setattr(connections, "RETRY_TIMEOUT", 0.0)
 
 
 def datas(rows):
@@ -249,7 +249,7 @@ def test_the_database_is_named_by_a_service(feed, monkeypatch, tmp_path):
 def test_no_server_is_said_in_one_line(impatient):
     database = Database("host=127.0.0.1 port=1 user=u password=geheim dbname=d")
     with pytest.raises(ConnectionFailed) as caught:
-        connect.connect_with_retries(database, "orders")
+        connections.connect_with_retries(database, "orders")
     assert "check that the server runs" in str(caught.value)
     assert "geheim" not in str(caught.value)
 
@@ -260,10 +260,10 @@ def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server):
 
     def attempt():
         tries.append(1)
-        return connect.connect(database, "orders")
+        return connections.connect(database, "orders")
 
     with pytest.raises(ConnectionFailed) as caught:
-        connect.with_retries(attempt)
+        connections.with_retries(attempt)
     assert len(tries) == 1
     assert "check user, password and database" in str(caught.value)
     assert "geheim" not in str(caught.value)
@@ -274,7 +274,7 @@ def test_a_server_that_restarts_is_waited_for(own_server):
     own_server.stop()
     starter = threading.Timer(0.5, own_server.start)
     starter.start()
-    connect.connect_with_retries(database, "orders").close()
+    connections.connect_with_retries(database, "orders").close()
     starter.join()
 
 

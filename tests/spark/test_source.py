@@ -12,7 +12,7 @@ import pgqpy
 from pgqpy.errors import ConsumerRunning, InvalidArgument, PgqError, SchemaMissing
 from pgqpy.install import install
 from pgqpy.spark import finish, register
-from pgqpy.spark.connect import SCHEMA_VERSION
+from pgqpy.spark.connections import SCHEMA_VERSION
 from tests.spark.feed import CONSUMER, Feed, as_uri
 from tests.support.waiting import eventually
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pgqpy.records import TickInfo
 from pgqpy.spark.source import splitting
-from pgqpy.spark.source.splitting import CommittedStage, EventRange, split_range
+from pgqpy.spark.source.splitting import EventRange, ReleasedStage, split_range
 
 sizes = st.lists(st.integers(0, 3000), min_size=1, max_size=30)
 # by which tick their ids were taken, if in the range; by which they are given; how many they are
@@ -29,16 +29,16 @@ def ticks_of(sizes):
 
 
 def history(sizes, stages):
-    """Return the ticks and the committed of ticks with so many events that were not staged."""
-    last, taken, committed = len(sizes) - 1, list(sizes), []
+    """Return the ticks and the released of ticks with so many events that were not staged."""
+    last, taken, released = len(sizes) - 1, list(sizes), []
     for number, (inserted, give, events) in enumerate(stages):
         at = min(give, last)
-        counted = None if inserted is None else min(inserted, at)
-        if counted is not None:
-            taken[counted] += events
-        by = None if counted is None else 3 * (counted + 1)
-        committed.append(CommittedStage(3 * (at + 1), 100 + number, events, by))
-    return ticks_of(taken), committed
+        place = None if inserted is None else min(inserted, at)
+        if place is not None:
+            taken[place] += events
+        inserted_in = None if place is None else 3 * (place + 1)
+        released.append(ReleasedStage(3 * (at + 1), 100 + number, events, inserted_in))
+    return ticks_of(taken), released
 
 
 def pieces(found):
@@ -56,13 +56,13 @@ def holds(piece, before, after, event, stage):
     )
 
 
-def weight(piece, sizes, ticks, committed):
+def weight(piece, sizes, ticks, released):
     """Return about how many events a slice has: those that were not staged lie anywhere."""
     place = piece.from_tick // 3
     if piece.stages:
-        return sum(each.events for each in committed if each.stage in piece.stages)
+        return sum(each.events for each in released if each.txid in piece.stages)
     if piece.low is None and piece.high is None and piece.stages is None:
-        given = [each for each in committed if piece.from_tick < each.tick <= piece.to_tick]
+        given = [each for each in released if piece.from_tick < each.released_in <= piece.to_tick]
         return sum(sizes[place : piece.to_tick // 3]) + sum(each.events for each in given)
     first, end = ticks[place].tick_event_seq + 1, ticks[place + 1].tick_event_seq + 1
     ids = (piece.high or end) - (piece.low or first)
@@ -71,10 +71,10 @@ def weight(piece, sizes, ticks, committed):
 
 @given(sizes, st.integers(1, 12), stages)
 def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
-    ticks, committed = history(sizes, stages)
-    cut = pieces(split_range(ticks, least, committed))
+    ticks, released = history(sizes, stages)
+    cut = pieces(split_range(ticks, least, released))
     for before, after in pairwise(ticks):
-        mine = [each.stage for each in committed if each.tick == after.tick_id]
+        mine = [each.txid for each in released if each.released_in == after.tick_id]
         # an event of this tick with any id, those that the sequence does not promise too
         first, last = before.tick_event_seq + 1, after.tick_event_seq
         for event in (0, first - 1, first, last, last + 1, 10**9):
@@ -84,9 +84,9 @@ def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
 
 @given(sizes, st.integers(1, 12), stages)
 def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
-    ticks, committed = history(sizes, stages)
-    tick_of = {each.stage: each.tick for each in committed}
-    for piece in pieces(split_range(ticks, least, committed)):
+    ticks, released = history(sizes, stages)
+    tick_of = {each.txid: each.released_in for each in released}
+    for piece in pieces(split_range(ticks, least, released)):
         named = piece.stages or ()
         assert {tick_of[stage] for stage in named} <= {piece.to_tick}
         assert len(named) == len(set(named))
@@ -94,14 +94,14 @@ def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
 
 @given(sizes, st.integers(1, 12), stages)
 def test_no_partition_is_empty_or_much_larger_than_its_share(sizes, least, stages):
-    ticks, committed = history(sizes, stages)
-    total = sum(sizes) + sum(each.events for each in committed)
+    ticks, released = history(sizes, stages)
+    total = sum(sizes) + sum(each.events for each in released)
     share = total / max(1, min(least, total))
-    whole = max((each.events for each in committed), default=0)  # a stage is not cut
-    found = split_range(ticks, least, committed)
+    whole = max((each.events for each in released), default=0)  # a stage is not cut
+    found = split_range(ticks, least, released)
     for partition in found:
-        events = sum(weight(piece, sizes, ticks, committed) for piece in partition)
-        assert events <= share * (1 + 2 * splitting.SNAP) + whole + 2
+        events = sum(weight(piece, sizes, ticks, released) for piece in partition)
+        assert events <= share * (1 + 2 * splitting.TICK_TOLERANCE) + whole + 2
         assert events > 0 or len(found) == 1
 
 
@@ -129,8 +129,8 @@ def test_a_huge_tick_among_small_ones_shares_its_partitions_with_them():
 
 def test_stages_of_one_tick_are_shared_out_and_their_ids_count_where_they_are_given():
     ticks = [tick(1, 0), tick(2, 500), tick(3, 1000), tick(4, 1001)]
-    committed = [CommittedStage(4, stage, 250, 3) for stage in (7, 8, 9, 10)]
-    assert split_range(ticks, 2, committed) == [
+    released = [ReleasedStage(4, stage, 250, 3) for stage in (7, 8, 9, 10)]
+    assert split_range(ticks, 2, released) == [
         (EventRange(1, 3), EventRange(3, 4, stages=()), EventRange(3, 4, stages=(7, 8))),
         (EventRange(3, 4, stages=(9, 10)),),
     ]
@@ -138,19 +138,19 @@ def test_stages_of_one_tick_are_shared_out_and_their_ids_count_where_they_are_gi
 
 def test_a_tick_with_stages_that_is_read_by_one_task_is_read_whole():
     ticks = [tick(1, 0), tick(2, 10), tick(3, 20)]
-    assert split_range(ticks, 1, [CommittedStage(2, 7, 5, 2), CommittedStage(3, 8, 5, None)]) == [
+    assert split_range(ticks, 1, [ReleasedStage(2, 7, 5, 2), ReleasedStage(3, 8, 5, None)]) == [
         (EventRange(1, 3),)
     ]
 
 
 def test_a_stage_larger_than_its_share_stays_whole():
-    found = split_range([tick(1, 0), tick(2, 1000)], 4, [CommittedStage(2, 7, 900, 2)])
+    found = split_range([tick(1, 0), tick(2, 1000)], 4, [ReleasedStage(2, 7, 900, 2)])
     assert found == [(EventRange(1, 2, stages=()),), (EventRange(1, 2, stages=(7,)),)]
 
 
 def test_ids_of_staged_events_are_taken_from_the_newest_ticks():
     ticks = [tick(1, 0), tick(2, 1000), tick(3, 1500), tick(4, 2000)]
-    assert split_range(ticks, 2, [CommittedStage(4, 7, 1000, 4)]) == [
+    assert split_range(ticks, 2, [ReleasedStage(4, 7, 1000, 4)]) == [
         (EventRange(1, 2),),
         (EventRange(2, 4),),
     ]
@@ -158,7 +158,7 @@ def test_ids_of_staged_events_are_taken_from_the_newest_ticks():
 
 def test_ids_that_were_staged_before_the_range_are_not_taken_from_it():
     ticks = [tick(1, 5000), tick(2, 6000)]
-    assert split_range(ticks, 2, [CommittedStage(2, 7, 1000, None)]) == [
+    assert split_range(ticks, 2, [ReleasedStage(2, 7, 1000, None)]) == [
         (EventRange(1, 2, stages=()),),
         (EventRange(1, 2, stages=(7,)),),
     ]

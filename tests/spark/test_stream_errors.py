@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.errors import (
+    ConsumerNotFound,
     ConsumerRunning,
     InvalidArgument,
     QueueNotFound,
@@ -147,6 +148,19 @@ def test_a_queue_that_is_dropped_under_a_query_ends_it(feed, client, start):
     client.drop_queue(feed.queue, force=True)
     with pytest.raises(QueueNotFound, match=r"no queue 'orders' in this database \(option queue\)"):
         stream.run()
+
+
+def test_a_consumer_unregistered_under_a_query_is_named_and_a_restart_goes_on(feed, client, start):
+    stream = start().begin()
+    feed.insert("a")
+    assert stream.datas() == ["a"]
+    client.unregister_consumer(feed.queue, CONSUMER)
+    with pytest.raises(ConsumerNotFound, match="start the query again") as caught:
+        stream.run()
+    assert (caught.value.queue, caught.value.consumer) == (feed.queue, CONSUMER)
+    offset = crashed(stream)
+    feed.insert("b")
+    assert start().resume(offset).datas() == ["b"]
 
 
 def test_a_queue_that_was_created_again_is_another_one(feed, client, start):

@@ -1,6 +1,6 @@
 """The client for asyncio, and how pgqpy itself opens connections."""
 
-from pgqpy.client._async.client import AsyncClient, connect_async, connect_pinned_async
+from pgqpy.client._async.client import AsyncClient, connect_as_tool_async, connect_async
 from pgqpy.client._async.open import open_session_async
 
-__all__ = ["AsyncClient", "connect_async", "connect_pinned_async", "open_session_async"]
+__all__ = ["AsyncClient", "connect_as_tool_async", "connect_async", "open_session_async"]

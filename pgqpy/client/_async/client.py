@@ -76,7 +76,7 @@ async def connect_async(
     return _owning_client(connection, payload_limit, json_default)
 
 
-async def connect_pinned_async(
+async def connect_as_tool_async(
     dsn: str = "", *, any_owner: bool = False, **defaults: Any
 ) -> AsyncClient:
     """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.

@@ -36,7 +36,7 @@ class AsyncTickReading(AsyncBase):
         return await self.runner.run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
 
     async def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
-        """List the stages whose events came after one tick, up to another: see commit_stage.
+        """List the stages released after one tick, up to another: see commit_stage.
 
         Raises QueueNotFound, TickNotFound, and RangeExpired if rotation removed some of its events.
         """

@@ -76,7 +76,7 @@ def connect(
     return _owning_client(connection, payload_limit, json_default)
 
 
-def connect_pinned(
+def connect_as_tool(
     dsn: str = "", *, any_owner: bool = False, **defaults: Any
 ) -> Client:
     """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.

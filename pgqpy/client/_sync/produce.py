@@ -154,5 +154,5 @@ class Producing(Base):
         )
 
     def drop_stage(self, queue: str, writer: str) -> int:
-        """Drop the stages of a writer that were not committed; return how many."""
+        """Drop the stages of a writer that were not released; return how many."""
         return self.runner.run(calls.produce.drop_stage(queue, writer))

@@ -25,11 +25,12 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import PgqError, StageLost
-from pgqpy.spark.connect import connect, connect_with_retries, with_retries
+from pgqpy.spark.connections import connect, connect_with_retries, with_retries
+from pgqpy.spark.local_properties import BATCH_ID, QUERY_ID
 from pgqpy.spark.sink.columns import check_packable, event_columns
 from pgqpy.spark.sink.fingerprint import combine
-from pgqpy.spark.sink.load import NOTHING, Attempt, WriteId, load
 from pgqpy.spark.sink.options import sink_options
+from pgqpy.spark.sink.write_task import NOTHING, Attempt, WriteId, load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from pgqpy.spark.sink.options import SinkOptions
 
 logger = logging.getLogger("pgqpy.spark")
-QUERY, EPOCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options = sink_options(options)
         self.columns = _columns(schema, self.options.event_type)
-        once = WriteId(f"write {uuid.uuid4()}", None)
-        self.write_id = once if self.options.exactly_once else None
+        own_id = WriteId(f"write {uuid.uuid4()}", None)
+        self.write_id = own_id if self.options.exactly_once else None
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Write the rows of one task."""
@@ -118,7 +118,7 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
     sums = combine(attempt.fingerprint for attempt in attempts) if compared else None
     done_before = len(stages) < len(attempts)  # a task found the epoch in the ledger
 
-    def once() -> int:
+    def commit() -> int:
         with connect(options.database, options.queue) as client, client.transaction():
             done = client.commit_stage(options.queue, *write_id, stages, events, sums)
             if done and done_before:  # that task inserted nothing: its events would be lost
@@ -129,7 +129,7 @@ def commit_stages(options: SinkOptions, messages: Sequence[WriterCommitMessage |
                 )
         return done
 
-    if not with_retries(once):
+    if not with_retries(commit):
         message = "epoch %s of %s is in queue %s: not inserted again"
         logger.warning(message, write_id.epoch, write_id.writer, options.queue)
         if done_before:
@@ -160,8 +160,8 @@ def _task_messages(messages: Sequence[WriterCommitMessage | None]) -> list[TaskM
 def _stream_write_id() -> WriteId:
     """Return the query and epoch of this task, from Spark's local properties."""
     context = TaskContext.get()
-    query = context.getLocalProperty(QUERY) if context else None
-    epoch = context.getLocalProperty(EPOCH) if context else None
+    query = context.getLocalProperty(QUERY_ID) if context else None
+    epoch = context.getLocalProperty(BATCH_ID) if context else None
     if not query or epoch is None:
         raise PgqError("this Spark passes no query id and epoch to tasks: write with foreachBatch")
     return WriteId(query, int(epoch))

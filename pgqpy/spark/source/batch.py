@@ -16,11 +16,11 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy.errors import InvalidArgument
-from pgqpy.spark.connect import connect_planner
+from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.source import lookups
 from pgqpy.spark.source.bounds import resolve_bound
 from pgqpy.spark.source.partitions import EventPartition, plan_partitions
-from pgqpy.spark.source.read import read
+from pgqpy.spark.source.read_task import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

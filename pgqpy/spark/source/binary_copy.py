@@ -24,7 +24,9 @@ HEADER = 19  # octets before the first row: signature, flags, length of the head
 TRAILER = 2  # octets after the last row
 COLUMN_COUNT, LENGTH = 2, 4  # octets before the first value of a row, and before each value
 NOT_NULL = ("ev_id", TIME, TXID)  # 64-bit numbers; a query selects them first
-EPOCH = 946_684_800_000_000  # microseconds from 1970 to 2000, where PostgreSQL's times begin
+POSTGRES_EPOCH = (
+    946_684_800_000_000  # microseconds from 1970 to 2000, where PostgreSQL's times begin
+)
 FIRST, LAST = -(2**63), 2**63 - 1  # PostgreSQL's infinities, and the ends of Spark's timestamps
 
 
@@ -114,7 +116,7 @@ def read_blocks(connection: Connection[Any], query: str) -> Generator[Block, Non
 
 def _times(microseconds: NDArray[Any]) -> pa.Array:
     """Return times, counted from 2000, as timestamps within the range of Spark's."""
-    found = np.minimum(microseconds, LAST - EPOCH) + EPOCH
+    found = np.minimum(microseconds, LAST - POSTGRES_EPOCH) + POSTGRES_EPOCH
     return pa.array(np.where(microseconds == FIRST, FIRST, found)).view(pa.timestamp("us", "UTC"))
 
 

@@ -41,12 +41,7 @@ def retained_tick(
 ) -> int:
     """Return `tick` if it and all events after it still exist; else as `resolve_bound`."""
     if tick > queue.last_tick:
-        raise TickNotFound(
-            f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
-            f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
-            queue=queue.name,
-            tick_id=tick,
-        )
+        raise future_tick(queue, tick, option)
     if tick < queue.low_tick:
         return _earliest_instead(
             queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss
@@ -61,6 +56,16 @@ def retained_tick(
             tick_id=tick,
         )
     return tick
+
+
+def future_tick(queue: Queue, tick: int, option: str) -> TickNotFound:
+    """Return the error for a tick after the queue's last one."""
+    return TickNotFound(
+        f"{option}: tick {tick} is in the future, the last tick of queue {queue.name!r} is "
+        f"{queue.last_tick}: name one from {queue.first_tick} to {queue.last_tick}",
+        queue=queue.name,
+        tick_id=tick,
+    )
 
 
 def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_loss: bool) -> int:

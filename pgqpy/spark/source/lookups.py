@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
     from pgqpy.client import Client
+    from pgqpy.spark.source.offsets import Limits
 
 
 class Queue(NamedTuple):
@@ -36,13 +37,6 @@ class Position(NamedTuple):
     tick: int
     batch: int | None
     pins: list[int] | None
-
-
-class Limits(NamedTuple):
-    """The size limits of a micro-batch, which is at least one tick. None means no limit."""
-
-    events: int | None = None
-    ticks: int | None = None
 
 
 QUEUE: LiteralString = """

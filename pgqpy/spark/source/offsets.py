@@ -1,4 +1,4 @@
-"""The offsets that Spark keeps in its checkpoint. Without I/O."""
+"""The offsets that Spark keeps in its checkpoint, and the limits between two. Without I/O."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ class Offset(NamedTuple):
     consumer: str
     queue_id: int
     tick: int
+
+
+class Limits(NamedTuple):
+    """The size limits of a micro-batch, which is at least one tick. None means no limit."""
+
+    events: int | None = None
+    ticks: int | None = None
 
 
 def parse_offset(written: Mapping[str, Any]) -> Offset:

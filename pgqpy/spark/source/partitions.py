@@ -9,7 +9,7 @@ from psycopg import sql
 from pyspark.sql.datasource import InputPartition
 
 from pgqpy.spark.source.columns import TICK_ID, selected_columns
-from pgqpy.spark.source.splitting import CommittedStage, split_range
+from pgqpy.spark.source.splitting import ReleasedStage, split_range
 from pgqpy.spark.source.tick_finder import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
@@ -58,26 +58,26 @@ def plan_partitions(
     Call it inside `lookups.locked_queue`.
     """
     ticks = client.get_tick_info(queue.name, start, end)
-    stages = _committed_stages(client, queue, ticks, start, end) if start < end else []
+    stages = _released_stages(client, queue, ticks, start, end) if start < end else []
     return [
         _partition(client, queue, ranges, ticks, schema, conditions)
         for ranges in split_range(ticks, min_partitions, stages)
     ]
 
 
-def _committed_stages(
+def _released_stages(
     client: Client, queue: Queue, ticks: Sequence[TickInfo], start: int, end: int
-) -> list[CommittedStage]:
+) -> list[ReleasedStage]:
     stages = client.get_tick_stages(queue.name, start, end)  # raises if a tick is missing
     if not stages:
         return []
     finder = _finder(ticks, start, end)
-    committed = finder.find([each.stage_commit for each in stages]).tolist()
-    counted = finder.find([each.stage for each in stages]).tolist()
+    released_in = finder.find([each.stage_commit for each in stages]).tolist()
+    inserted_in = finder.find([each.stage for each in stages]).tolist()
     before = parse_snapshot(ticks[0].tick_snapshot)
     return [
-        CommittedStage(tick, each.stage, each.events, None if before.sees(each.stage) else by)
-        for tick, by, each in zip(committed, counted, stages, strict=True)
+        ReleasedStage(tick, each.stage, each.events, None if before.sees(each.stage) else seen_by)
+        for tick, seen_by, each in zip(released_in, inserted_in, stages, strict=True)
     ]
 
 

@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
 BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
-SNAP = 0.2  # of a partition; a cut this near to a tick moves to the tick
+TICK_TOLERANCE = 0.2  # of a partition; a cut this near to a tick moves to the tick
 
 
-class CommittedStage(NamedTuple):
-    """A committed stage: `tick` is the first to see its commit, `events` the number of its events.
+class ReleasedStage(NamedTuple):
+    """A stage, with the first tick that sees its release, and the estimated number of its events.
 
-    Its ids were taken from the sequence earlier, while the stage was open. `counted` is the first
-    tick after that; None if that tick is not in the range.
+    `inserted_in` is the first tick that sees the stage's own transaction, which took its event ids;
+    None if that tick is before the range.
     """
 
-    tick: int
-    stage: int
+    released_in: int
+    txid: int
     events: int
-    counted: int | None
+    inserted_in: int | None
 
 
 class EventRange(NamedTuple):
@@ -52,7 +52,7 @@ class EventRange(NamedTuple):
 def split_range(
     ticks: Sequence[TickInfo],
     min_partitions: int | None = None,
-    committed: Iterable[CommittedStage] = (),
+    released: Iterable[ReleasedStage] = (),
 ) -> list[tuple[EventRange, ...]]:
     """Split a range into partitions of about equal numbers of events.
 
@@ -64,11 +64,11 @@ def split_range(
         ticks: the ticks of the range in order, beginning with its start.
         min_partitions: the wanted number (option minPartitions). There are more if one would
             exceed PARTITION_EVENTS, and fewer where there is too little to divide.
-        committed: the stages that were committed in the range.
+        released: the stages that were released in the range.
     """
     if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
-    units = list(_units(ticks, committed))
+    units = list(_units(ticks, released))
     sums = list(accumulate((unit.events for unit in units), initial=0))
     wanted = max(-(-sums[-1] // PARTITION_EVENTS), min_partitions or 1)
     count = max(1, min(wanted, sums[-1]))
@@ -77,9 +77,9 @@ def split_range(
 
 
 class _Unit(NamedTuple):
-    """The smallest thing to split at: all events of a tick, one of its stages, or all but stages.
+    """What is counted as one piece: a tick's events, one of its stages, or all but its stages.
 
-    `stages` is as in `EventRange`. Only events without a stage can be split by id.
+    `stages` is as in `EventRange`. Only a piece without stages can be cut inside, by id.
     """
 
     before: TickInfo
@@ -87,7 +87,7 @@ class _Unit(NamedTuple):
     events: int
     stages: tuple[int, ...] | None = None
 
-    def event(self, number: int) -> int:
+    def estimated_id(self, number: int) -> int:
         """Return the estimated id of the event with this number, counted from 0."""
         ids = self.after.tick_event_seq - self.before.tick_event_seq
         return self.before.tick_event_seq + 1 + number * ids // self.events
@@ -97,13 +97,13 @@ class _Unit(NamedTuple):
         return EventRange(self.before.tick_id, self.after.tick_id, low, high, self.stages)
 
 
-def _units(ticks: Sequence[TickInfo], committed: Iterable[CommittedStage]) -> Iterator[_Unit]:
-    by_tick: dict[int, list[CommittedStage]] = defaultdict(list)
+def _units(ticks: Sequence[TickInfo], released: Iterable[ReleasedStage]) -> Iterator[_Unit]:
+    by_tick: dict[int, list[ReleasedStage]] = defaultdict(list)
     staged: dict[int, int] = defaultdict(int)
-    for stage in committed:
-        by_tick[stage.tick].append(stage)
-        if stage.counted is not None:
-            staged[stage.counted] += stage.events
+    for stage in released:
+        by_tick[stage.released_in].append(stage)
+        if stage.inserted_in is not None:
+            staged[stage.inserted_in] += stage.events
     plain = _not_staged(ticks, staged)
     for (before, after), events in zip(pairwise(ticks), plain, strict=True):
         if after.tick_id not in by_tick:
@@ -111,7 +111,7 @@ def _units(ticks: Sequence[TickInfo], committed: Iterable[CommittedStage]) -> It
             continue
         yield _Unit(before, after, events, ())
         for stage in by_tick[after.tick_id]:
-            yield _Unit(before, after, stage.events, (stage.stage,))
+            yield _Unit(before, after, stage.events, (stage.txid,))
 
 
 def _not_staged(ticks: Sequence[TickInfo], staged: Mapping[int, int]) -> list[int]:
@@ -140,13 +140,15 @@ class _Cut(NamedTuple):
     """A cut before the unit at index `place` or, inside it, before the event with an id."""
 
     place: int
-    event: int = BEFORE_ALL
+    event_id: int = BEFORE_ALL
 
 
 def _cuts(units: Sequence[_Unit], sums: Sequence[int], count: int) -> list[_Cut]:
     cuts, reached = [_Cut(0)], 0
     for number in range(1, count):
-        cut, events = _cut(units, sums, sums[-1] * number // count, sums[-1] / count * SNAP)
+        cut, events = _cut(
+            units, sums, sums[-1] * number // count, sums[-1] / count * TICK_TOLERANCE
+        )
         if reached < events < sums[-1]:
             cuts.append(cut)
             reached = events
@@ -159,7 +161,7 @@ def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) 
     unit = units[place - 1]
     before, after = wanted - sums[place - 1], sums[place] - wanted
     if min(before, after) > near and not unit.stages:
-        return _Cut(place - 1, unit.event(before)), wanted
+        return _Cut(place - 1, unit.estimated_id(before)), wanted
     place -= before < after
     return _Cut(place), sums[place]
 
@@ -167,17 +169,17 @@ def _cut(units: Sequence[_Unit], sums: Sequence[int], wanted: int, near: float) 
 def _ranges(units: Sequence[_Unit], start: _Cut, end: _Cut) -> Iterator[EventRange]:
     """Yield the ranges between two cuts: the rest of a tick, whole ticks, the start of a tick."""
     whole: list[_Unit] = []
-    places = range(start.place, end.place + (end.event != BEFORE_ALL))
+    places = range(start.place, end.place + (end.event_id != BEFORE_ALL))
     for _tick, found in groupby(places, lambda place: units[place].after):
         mine = list(found)
-        cut = [each for each in (start, end) if each.event != BEFORE_ALL and each.place in mine]
-        if not cut and _all_of_tick(units, mine):
+        inside = [at for at in (start, end) if at.event_id != BEFORE_ALL and at.place in mine]
+        if not inside and _all_of_tick(units, mine):
             whole += [units[place] for place in mine]
             continue
         yield from _joined(whole)
         whole = []
         if not units[mine[0]].stages:
-            low, high = (at.event if at in cut else None for at in (start, end))
+            low, high = (at.event_id if at in inside else None for at in (start, end))
             yield units[mine[0]].event_range(low, high)
         yield from _staged_range([units[place] for place in mine])
     yield from _joined(whole)

@@ -12,11 +12,11 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pgqpy.spark.connect import connect_planner
-from pgqpy.spark.source.lookups import Limits, find_queue
-from pgqpy.spark.source.offsets import MAX_BIGINT, Offset, parse_offset
+from pgqpy.spark.connections import connect_planner
+from pgqpy.spark.source.lookups import find_queue
+from pgqpy.spark.source.offsets import MAX_BIGINT, Limits, Offset, parse_offset
 from pgqpy.spark.source.partitions import EventPartition
-from pgqpy.spark.source.read import read
+from pgqpy.spark.source.read_task import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: Offset | None = None
         self._begun = False  # Spark has written an offset to its log
         self._stop_at: int | None = None
-        self._last: Offset | None = None  # the queue's last tick, as known
+        self._newest: Offset | None = None  # the queue's newest tick, as known
         self._look_at = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,33 +89,35 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802  # Spark's name
         """Return the end of the next micro-batch, pinned before Spark writes it to its log."""
         at = parse_offset(start)
-        once = isinstance(limit, ReadAllAvailable)
+        is_trigger_once = isinstance(limit, ReadAllAvailable)
         # Trigger.Once has this one micro-batch only, so it cannot be empty: a driver killed here
         # leaves a pin, and the next start asks what to do (SubscriptionMoved).
-        if self._is_first(at) and not once:
+        if self._is_first(at) and not is_trigger_once:
             return at._asdict()
         self.subscription.resume(at)
         if self.subscription.connection.notified() or time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_INTERVAL
-            self._last = self.subscription.last()
-        last = at.tick if self._last is None else self._last.tick
-        most = last if self._stop_at is None else min(last, self._stop_at)
+            self._newest = self.subscription.newest()
+        newest = at.tick if self._newest is None else self._newest.tick
+        most = newest if self._stop_at is None else min(newest, self._stop_at)
         if most <= at.tick:
             return at._asdict()
         return self.subscription.next(at, most, self._limits(limit))._asdict()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802  # Spark's name
-        """Return the queue's last tick, as known, for Spark's metrics."""
-        return None if self._last is None else self._last._asdict()
+        """Return the queue's newest tick, as known, for Spark's metrics."""
+        return None if self._newest is None else self._newest._asdict()
 
     def partitions(
         self, start: Mapping[str, Any], end: Mapping[str, Any]
     ) -> Sequence[InputPartition]:
         """Split a micro-batch into partitions."""
-        first, last = parse_offset(start), parse_offset(end)
+        start_at, end_at = parse_offset(start), parse_offset(end)
         self._begun = True
-        self.subscription.resume(first)
-        return [] if first == last else self.subscription.plan(first, last, self.schema)
+        self.subscription.resume(start_at)
+        if start_at == end_at:
+            return []
+        return self.subscription.plan(start_at, end_at, self.schema)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""

@@ -6,9 +6,16 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pgqpy.errors import InvalidArgument, PgqError, QueueNotFound, SubscriptionMoved, TickNotFound
+from pgqpy.errors import (
+    ConsumerNotFound,
+    InvalidArgument,
+    PgqError,
+    QueueNotFound,
+    SubscriptionMoved,
+    TickNotFound,
+)
 from pgqpy.spark.source import bounds, lookups
-from pgqpy.spark.source.connection import DriverConnection
+from pgqpy.spark.source.driver_connection import DriverConnection
 from pgqpy.spark.source.offsets import Offset
 from pgqpy.spark.source.partitions import plan_partitions
 
@@ -16,12 +23,14 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
-    from pgqpy.spark.source.lookups import Limits, Position, Queue
+    from pgqpy.spark.source.lookups import Position, Queue
+    from pgqpy.spark.source.offsets import Limits
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 
+CHECKPOINT = "the checkpoint's offset"
 ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
 
 
@@ -33,7 +42,7 @@ class Subscription:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._name = options.queue
+        self._queue = options.queue
         self._consumer = options.consumer
         self.connection = DriverConnection(
             options.database, options.queue, options.consumer, self._attach
@@ -42,8 +51,8 @@ class Subscription:
         self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
 
-    def last(self) -> Offset:
-        """Return the queue's last tick."""
+    def newest(self) -> Offset:
+        """Return the queue's newest tick."""
         return self._offset(self.connection.call(self._find).last_tick)
 
     def begin(self) -> Offset:
@@ -78,7 +87,7 @@ class Subscription:
         self._known = True
 
     def next(self, at: Offset, most: int, limits: Limits) -> Offset:
-        """Return the end of the micro-batch after `at`, pinned; `at` if there is no later tick."""
+        """Return the end of the micro-batch after `at`, pinned; else the start."""
 
         def pin(client: Client) -> Offset:
             queue = self._find(client)
@@ -87,7 +96,7 @@ class Subscription:
                 start = max(start, self._position(client).tick)
             end = lookups.find_end(client, queue, start, most, limits)
             if end is not None:
-                client.pin_range(self._name, self._consumer, start, end)
+                client.pin_range(self._queue, self._consumer, start, end)
             return self._offset(start if end is None else end)
 
         for _ in range(ATTEMPTS - 1):
@@ -99,7 +108,7 @@ class Subscription:
         """Return the partitions of a micro-batch."""
 
         def plan(client: Client) -> list[EventPartition]:
-            with lookups.locked_queue(client, self._name) as queue:
+            with lookups.locked_queue(client, self._queue) as queue:
                 first = start.tick
                 if first < queue.low_tick:
                     first = self._retained_tick(client, queue, first)
@@ -116,42 +125,43 @@ class Subscription:
         def advance(client: Client) -> None:
             at = self._position(client).tick
             if at < end.tick:
-                client.advance_subscription(self._name, self._consumer, at, end.tick)
+                client.advance_subscription(self._queue, self._consumer, at, end.tick)
 
         self.connection.call(advance)
 
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is missing: the lock, taken next, needs a subscription."""
         queue = self._find(client)
-        if lookups.find_position(client, self._name, self._consumer) is not None:
+        if lookups.find_position(client, self._queue, self._consumer) is not None:
             return
         if self._start is None:
-            client.register_consumer(self._name, self._consumer)
+            client.register_consumer(self._queue, self._consumer)
             return
         tick = self._retained_tick(client, queue, self._start)
-        client.register_consumer_at(self._name, self._consumer, tick)
+        client.register_consumer_at(self._queue, self._consumer, tick)
         message = "consumer %s of queue %s was unregistered: registered it again at tick %d"
-        logger.warning(message, self._consumer, self._name, tick)
+        logger.warning(message, self._consumer, self._queue, tick)
 
     def _find(self, client: Client) -> Queue:
-        queue = lookups.find_queue(client, self._name)
+        queue = lookups.find_queue(client, self._queue)
         if self._queue_id not in (None, queue.id):
             raise QueueNotFound(
-                f"queue {self._name!r} (option queue) was dropped and created again since the "
+                f"queue {self._queue!r} (option queue) was dropped and created again since the "
                 "checkpoint was written, so the checkpoint is not valid: start with a new "
                 "checkpointLocation",
-                queue=self._name,
+                queue=self._queue,
             )
         self._queue_id = queue.id
         return queue
 
     def _position(self, client: Client) -> Position:
-        found = lookups.find_position(client, self._name, self._consumer)
+        found = lookups.find_position(client, self._queue, self._consumer)
         if found is None:
-            raise QueueNotFound(
-                f"queue {self._name!r} (option queue) or its consumer {self._consumer!r} "
-                "was dropped while the query was running",
-                queue=self._name,
+            self._find(client)  # the queue may be dropped too
+            raise ConsumerNotFound(
+                f"consumer {self._consumer!r} (option consumer) of queue {self._queue!r} was "
+                "unregistered while the query was running: start the query again",
+                queue=self._queue,
                 consumer=self._consumer,
             )
         return found
@@ -177,30 +187,30 @@ class Subscription:
         return position
 
     def _move_to(self, client: Client, bound: Bound) -> int:
-        with lookups.locked_queue(client, self._name) as queue:
+        with lookups.locked_queue(client, self._queue) as queue:
             tick = bounds.resolve_bound(
                 client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
             )
-            client.register_consumer_at(self._name, self._consumer, tick)
+            client.register_consumer_at(self._queue, self._consumer, tick)
         return tick
 
     def _compare(self, client: Client, start: Offset) -> None:
         queue = self._find(client)
         if start.tick > queue.last_tick:
-            self._retained_tick(client, queue, start.tick)  # raises
+            raise bounds.future_tick(queue, start.tick, CHECKPOINT)
         position = self._position(client)
         if position.tick > start.tick and self._options.fail_on_data_loss:
             raise self._refused(
                 f"is at tick {position.tick}, beyond the checkpoint's tick {start.tick}: "
                 "another program used it. Give each query a consumer of its own (option consumer); "
-                f"to go on from the checkpoint, register_consumer_at({self._name!r}, "
+                f"to go on from the checkpoint, register_consumer_at({self._queue!r}, "
                 f"{self._consumer!r}, {start.tick})",
                 position,
             )
 
     def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
-        option, loss = "the checkpoint's offset", self._options.fail_on_data_loss
-        return bounds.retained_tick(client, queue, tick, option, fail_on_data_loss=loss)
+        loss = self._options.fail_on_data_loss
+        return bounds.retained_tick(client, queue, tick, CHECKPOINT, fail_on_data_loss=loss)
 
     def _offset(self, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
@@ -208,8 +218,8 @@ class Subscription:
 
     def _refused(self, problem: str, position: Position) -> PgqError:
         return SubscriptionMoved(
-            f"consumer {self._consumer!r} of queue {self._name!r} {problem}",
-            queue=self._name,
+            f"consumer {self._consumer!r} of queue {self._queue!r} {problem}",
+            queue=self._queue,
             consumer=self._consumer,
             tick_id=position.tick,
         )

@@ -5,7 +5,7 @@
 -- Run the query in the transaction that called this function: it keeps rotation away only so long.
 -- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off. In another
 -- transaction, in READ COMMITTED, first lock the event tables and then check that queue_low_tick is
--- not above i_from_tick, as pgqpy/spark/source/read.py does.
+-- not above i_from_tick, as pgqpy/spark/source/read_task.py does.
 --
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
 --   only the events of no stage; null: all. See get_tick_stages.

@@ -1,4 +1,4 @@
--- Drops the stages that a writer opened and did not commit: their events are never delivered, and
+-- Drops the stages that a writer opened and did not release: their events are never delivered, and
 -- rotation does not wait for them. A task that commits later leaves a stage that waits for a day:
 -- see maint_stages.
 -- Returns: the number of stages dropped.
@@ -21,4 +21,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.drop_stage(text, text) is 'Drops the stages that a writer did not commit.';
+comment on function pgq.drop_stage(text, text) is 'Drops the stages that a writer did not release.';

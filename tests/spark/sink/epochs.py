@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import StructType
 
-from pgqpy.spark.sink.writers import EPOCH, QUERY, StreamWriter, TaskMessage
+from pgqpy.spark.local_properties import BATCH_ID, QUERY_ID
+from pgqpy.spark.sink.writers import StreamWriter, TaskMessage
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
@@ -35,7 +36,7 @@ class Epoch:
         """Write batches of Arrow."""
         writer = pickle.loads(pickle.dumps(StreamWriter(self.options, SCHEMA)))
         context = TaskContext._getOrCreate()
-        context._localProperties = {QUERY: self.query, EPOCH: str(self.number)}
+        context._localProperties = {QUERY_ID: self.query, BATCH_ID: str(self.number)}
         return pickle.loads(pickle.dumps(writer.write(iter(found))))
 
     def commit(self, *messages: TaskMessage | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing, StageLost
-from pgqpy.spark import connect as connecting
+from pgqpy.spark import connections
 from pgqpy.spark.sink.writers import BatchWriter, TaskMessage
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
 from tests.support.waiting import eventually
@@ -157,7 +157,7 @@ def test_an_abort_without_a_server_says_so_and_goes_on(epoch, caplog, monkeypatc
     one = epoch(1)
     message = one.task("a")
     one.options["dsn"] = "host=/nowhere"
-    monkeypatch.setattr(connecting, "RETRY_TIMEOUT", 0)
+    monkeypatch.setattr(connections, "RETRY_TIMEOUT", 0)
     one.abort(message)
     assert "left to maintenance" in caplog.text
 
@@ -229,7 +229,7 @@ def test_at_least_once_stages_nothing_and_has_a_transaction_for_each_task(
 
 
 def test_no_server_is_one_line_without_the_password(epoch, monkeypatch):
-    monkeypatch.setattr(connecting, "RETRY_TIMEOUT", 0)
+    monkeypatch.setattr(connections, "RETRY_TIMEOUT", 0)
     one = epoch(1, dsn="postgresql://u:secret@127.0.0.1:1/d")
     with pytest.raises(ConnectionFailed) as caught:
         one.task("a")

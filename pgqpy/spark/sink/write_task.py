@@ -11,7 +11,7 @@ from psycopg import sql
 
 from pgqpy.calls.produce import table_to_load
 from pgqpy.errors import InvalidEvent, TransactionLimitExceeded
-from pgqpy.spark.connect import check_schema, connect_with_retries
+from pgqpy.spark.connections import check_schema, connect_with_retries
 from pgqpy.spark.sink import binary_copy
 from pgqpy.spark.sink.fields import column_names, fields, split_batches
 from pgqpy.spark.sink.fingerprint import combine, fingerprint

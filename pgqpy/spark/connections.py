@@ -14,7 +14,7 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy.client import connect_pinned
+from pgqpy.client import connect_as_tool
 from pgqpy.errors import ConnectionFailed, NotSupported, SchemaMissing
 
 if TYPE_CHECKING:
@@ -31,19 +31,22 @@ FIRST_DELAY, MAX_DELAY = 0.1, 2.0  # seconds
 SCHEMA_VERSION = 1  # the first with all functions that this package calls
 
 
-def connect(database: Database, queue: str) -> Client:
-    """Connect to the database of a queue; ConnectionFailed if that fails."""
-    return connect_pinned(database.dsn, fallback_application_name=f"pgqpy spark {queue}")
+def connect(database: Database, label: str) -> Client:
+    """Connect to the database; ConnectionFailed if that fails.
+
+    `label`, a queue or a consumer, is in the session's application_name.
+    """
+    return connect_as_tool(database.dsn, fallback_application_name=f"pgqpy spark {label}")
 
 
-def connect_with_retries(database: Database, queue: str) -> Client:
-    """Connect like `connect`, from an executor, and wait for a server that restarts."""
-    return with_retries(lambda: connect(database, queue))
+def connect_with_retries(database: Database, label: str) -> Client:
+    """Connect like `connect`, and wait for a server that restarts."""
+    return with_retries(lambda: connect(database, label))
 
 
-def connect_planner(database: Database, queue: str) -> Client:
+def connect_planner(database: Database, label: str) -> Client:
     """Connect from the driver to plan a read, and check the schema."""
-    client = connect(database, queue)
+    client = connect(database, label)
     try:
         check_schema(client)
     except BaseException:

@@ -9,7 +9,7 @@ from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.connection_errors import is_loss
 from pgqpy.consumers.waiting import Wakeup, take_notifications
-from pgqpy.spark.connect import check_schema, error_and_delay, retrying
+from pgqpy.spark.connections import check_schema, error_and_delay, retrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable

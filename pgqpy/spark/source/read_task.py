@@ -10,7 +10,7 @@ from psycopg import errors, sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pgqpy.errors import QueueNotFound, RangeExpired
-from pgqpy.spark.connect import connect_with_retries
+from pgqpy.spark.connections import connect_with_retries
 from pgqpy.spark.source.binary_copy import read_blocks
 from pgqpy.spark.source.columns import selected_columns
 
