@@ -36,20 +36,27 @@ READ_COMMITTED = sql.SQL("""
 """)
 
 
-def set_statements(settings: Mapping[str, str], server_version: int) -> str:
-    """Return SET statements: utility commands, which look up no function."""
-    return "; ".join(
-        f"set {name} = {_quoted(name, value)}"
+# One row: the process id of the server's session. Where another one was expected, behind a pooler,
+# the settings end with the transaction: the session may be shared.
+_SETTINGS = sql.SQL("""
+    select {}, pid from (select pg_catalog.pg_backend_pid()) session (pid)
+""")
+_SETTING = sql.SQL("pg_catalog.set_config({}, {}, pid operator(pg_catalog.<>) {})")
+
+
+def set_query(settings: Mapping[str, str], server_version: int, pid: int) -> str:
+    """Return a query that makes the settings in the session of this process id.
+
+    In any other session they last until the end of the transaction.
+    """
+    chosen = (
+        _SETTING.format(name, value, pid)
         for name, value in settings.items()
         if name != "transaction_timeout" or server_version >= PG_17
     )
+    return _SETTINGS.format(sql.SQL(", ").join(chosen)).as_string(None)
 
 
 def reset_statements(names: Iterable[str]) -> str:
     """Return RESET statements."""
     return "; ".join(f"reset {name}" for name in names)
-
-
-def _quoted(name: str, value: str) -> str:
-    # Only a search_path is a list; quoted as a whole it would be one strange name.
-    return value if name == "search_path" else sql.Literal(value).as_string(None)

@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import AsyncConnection, AsyncCursor, sql
+from psycopg import AsyncConnection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
-from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_statements
+from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
+from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
 AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=AsyncConnection[Any])
+
+CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
+SHARED = (
+    "behind a pooler in transaction mode, which shares sessions between its clients: connect "
+    "directly to the server, or through a pooler in session mode"
+)
+FULL = (
+    "the pooler has no session for a second connection, which would show whether it shares "
+    "sessions: enlarge its pool, or connect directly to the server"
+)
 
 
 async def open_session_async(
@@ -29,20 +40,27 @@ async def open_session_async(
 
     Args:
         dsn: the connection string; it overrides `defaults`.
-        settings: PINNED, and more; nothing, if the first statement of the caller sets them.
+        settings: PINNED, and more.
         kind: the class of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
         any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
 
-    Raises ConnectionFailed, and SchemaNotTrusted before anything in the schema pgq is called.
+    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing is set;
+    SchemaNotTrusted before anything in the schema pgq is called.
     """
-    connection = await _connect(dsn, kind, connect_parameters(dsn, {}, defaults or {}))
-    statements = set_statements(settings, connection.info.server_version)
-    if any_owner:
-        return await _set_up(connection, statements)
-    # Where the default is SERIALIZABLE, a query would be refused on a standby.
-    text = f"begin isolation level read committed; {statements}; {UNTRUSTED_OWNER}; commit"
-    return await _set_up(connection, text, _check_owner)
+    keywords = connect_parameters(dsn, {}, defaults or {})
+    connection = await _connect(dsn, kind, keywords)
+    try:
+        expected = connection.info.backend_pid
+        owners = "" if any_owner else UNTRUSTED_OWNER
+        # A pooler makes up process ids: then only the answer tells the one of the server's session.
+        while (pid := await _set_up(connection, settings, expected, owners)) != expected:
+            await _refuse_shared(connection, pid, dsn, keywords)
+            expected = pid
+    except BaseException:
+        await AsyncConnection.close(connection)  # that of a consumer is for its handlers: it raises
+        raise
+    return connection
 
 
 async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> AsyncConnection[Any]:
@@ -55,7 +73,12 @@ async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Async
     if ISOLATION in connection.info.options:  # somebody chose it for this very session
         return connection
     wanted = READ_COMMITTED.format(sql.Literal(connection.info.backend_pid))
-    return await _set_up(connection, wanted.as_string(None))
+    try:
+        await connection.execute(wanted, prepare=False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
 async def _connect(
@@ -68,24 +91,46 @@ async def _connect(
 
 
 async def _set_up(
-    connection: AnyAsyncConnection,
-    statements: str,
-    check: Callable[[AsyncCursor[Any]], Awaitable[None]] | None = None,
-) -> AnyAsyncConnection:
-    try:
-        if statements:
-            cursor = await connection.execute(statements.encode(), prepare=False)
-            if check:
-                await check(cursor)
-    except BaseException:
-        await AsyncConnection.close(connection)  # that of a consumer is for its handlers: it raises
-        raise
-    return connection
+    connection: AsyncConnection[Any], settings: Mapping[str, str], pid: int, owners: str
+) -> int:
+    """Make the settings if the server's session has this process id; return the one it has.
 
-
-async def _check_owner(cursor: AsyncCursor[Any]) -> None:
-    """Raise SchemaNotTrusted if UNTRUSTED_OWNER, the one statement that returns rows, found one."""
-    while cursor.description is None and cursor.nextset():
-        pass
-    if found := await cursor.fetchone():
+    `owners` is UNTRUSTED_OWNER or empty. Raises SchemaNotTrusted.
+    """
+    query = set_query(settings, connection.info.server_version, pid)
+    # Where the default is SERIALIZABLE, a query would be refused on a standby.
+    text = f"begin isolation level read committed; {query}; {owners}; commit"
+    cursor = await connection.execute(text.encode(), prepare=False)
+    cursor.nextset()
+    row = await cursor.fetchone()
+    cursor.nextset()
+    if owners and (found := await cursor.fetchone()):
         raise not_trusted(*found)
+    return int(row[-1]) if row else 0
+
+
+async def _refuse_shared(
+    connection: AsyncConnection[Any], pid: int, dsn: str, keywords: dict[str, Any]
+) -> None:
+    """Raise ConnectionFailed if this connection changes its session, or others get the same.
+
+    Several processes of a pooler, each with its own sessions, may share a port: so several clients.
+    """
+    mine, others = {pid}, set()
+    for _ in range(CLIENTS):
+        mine.add(await _backend_pid(connection))
+        other = await _connect(dsn, AsyncConnection, keywords)
+        try:
+            others.add(await _backend_pid(other))
+        except psycopg.OperationalError as exc:
+            raise ConnectionFailed(FULL) from exc
+        finally:
+            await other.close()
+    if len(mine) > 1 or not mine.isdisjoint(others):
+        raise ConnectionFailed(SHARED)
+
+
+async def _backend_pid(connection: AsyncConnection[Any]) -> int:
+    cursor = await connection.execute("select pg_catalog.pg_backend_pid()", prepare=False)
+    (pid,) = await cursor.fetchone() or (0,)
+    return int(pid)

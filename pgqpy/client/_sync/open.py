@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import Connection, Cursor, sql
+from psycopg import Connection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
-from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_statements
+from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
+from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
 
 AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=Connection[Any])
+
+CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
+SHARED = (
+    "behind a pooler in transaction mode, which shares sessions between its clients: connect "
+    "directly to the server, or through a pooler in session mode"
+)
+FULL = (
+    "the pooler has no session for a second connection, which would show whether it shares "
+    "sessions: enlarge its pool, or connect directly to the server"
+)
 
 
 def open_session(
@@ -29,20 +40,27 @@ def open_session(
 
     Args:
         dsn: the connection string; it overrides `defaults`.
-        settings: PINNED, and more; nothing, if the first statement of the caller sets them.
+        settings: PINNED, and more.
         kind: the class of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
         any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
 
-    Raises ConnectionFailed, and SchemaNotTrusted before anything in the schema pgq is called.
+    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing is set;
+    SchemaNotTrusted before anything in the schema pgq is called.
     """
-    connection = _connect(dsn, kind, connect_parameters(dsn, {}, defaults or {}))
-    statements = set_statements(settings, connection.info.server_version)
-    if any_owner:
-        return _set_up(connection, statements)
-    # Where the default is SERIALIZABLE, a query would be refused on a standby.
-    text = f"begin isolation level read committed; {statements}; {UNTRUSTED_OWNER}; commit"
-    return _set_up(connection, text, _check_owner)
+    keywords = connect_parameters(dsn, {}, defaults or {})
+    connection = _connect(dsn, kind, keywords)
+    try:
+        expected = connection.info.backend_pid
+        owners = "" if any_owner else UNTRUSTED_OWNER
+        # A pooler makes up process ids: then only the answer tells the one of the server's session.
+        while (pid := _set_up(connection, settings, expected, owners)) != expected:
+            _refuse_shared(connection, pid, dsn, keywords)
+            expected = pid
+    except BaseException:
+        Connection.close(connection)  # that of a consumer is for its handlers: it raises
+        raise
+    return connection
 
 
 def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Connection[Any]:
@@ -55,7 +73,12 @@ def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> Connection[
     if ISOLATION in connection.info.options:  # somebody chose it for this very session
         return connection
     wanted = READ_COMMITTED.format(sql.Literal(connection.info.backend_pid))
-    return _set_up(connection, wanted.as_string(None))
+    try:
+        connection.execute(wanted, prepare=False)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _connect(
@@ -68,24 +91,46 @@ def _connect(
 
 
 def _set_up(
-    connection: AnyAsyncConnection,
-    statements: str,
-    check: Callable[[Cursor[Any]], None] | None = None,
-) -> AnyAsyncConnection:
-    try:
-        if statements:
-            cursor = connection.execute(statements.encode(), prepare=False)
-            if check:
-                check(cursor)
-    except BaseException:
-        Connection.close(connection)  # that of a consumer is for its handlers: it raises
-        raise
-    return connection
+    connection: Connection[Any], settings: Mapping[str, str], pid: int, owners: str
+) -> int:
+    """Make the settings if the server's session has this process id; return the one it has.
 
-
-def _check_owner(cursor: Cursor[Any]) -> None:
-    """Raise SchemaNotTrusted if UNTRUSTED_OWNER, the one statement that returns rows, found one."""
-    while cursor.description is None and cursor.nextset():
-        pass
-    if found := cursor.fetchone():
+    `owners` is UNTRUSTED_OWNER or empty. Raises SchemaNotTrusted.
+    """
+    query = set_query(settings, connection.info.server_version, pid)
+    # Where the default is SERIALIZABLE, a query would be refused on a standby.
+    text = f"begin isolation level read committed; {query}; {owners}; commit"
+    cursor = connection.execute(text.encode(), prepare=False)
+    cursor.nextset()
+    row = cursor.fetchone()
+    cursor.nextset()
+    if owners and (found := cursor.fetchone()):
         raise not_trusted(*found)
+    return int(row[-1]) if row else 0
+
+
+def _refuse_shared(
+    connection: Connection[Any], pid: int, dsn: str, keywords: dict[str, Any]
+) -> None:
+    """Raise ConnectionFailed if this connection changes its session, or others get the same.
+
+    Several processes of a pooler, each with its own sessions, may share a port: so several clients.
+    """
+    mine, others = {pid}, set()
+    for _ in range(CLIENTS):
+        mine.add(_backend_pid(connection))
+        other = _connect(dsn, Connection, keywords)
+        try:
+            others.add(_backend_pid(other))
+        except psycopg.OperationalError as exc:
+            raise ConnectionFailed(FULL) from exc
+        finally:
+            other.close()
+    if len(mine) > 1 or not mine.isdisjoint(others):
+        raise ConnectionFailed(SHARED)
+
+
+def _backend_pid(connection: Connection[Any]) -> int:
+    cursor = connection.execute("select pg_catalog.pg_backend_pid()", prepare=False)
+    (pid,) = cursor.fetchone() or (0,)
+    return int(pid)
