@@ -11,7 +11,7 @@ import pytest
 import pgqpy
 from pgqpy import ConnectionFailed
 from pgqpy.cli import main
-from pgqpy.client import connect_pinned, connect_pinned_async
+from pgqpy.client import connect_as_tool, connect_as_tool_async
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.ticker.session import open_session
 from tests.support import poolers
@@ -65,7 +65,7 @@ async def _run_async(dsn: str) -> None:
 
 
 async def _connect_async(dsn: str) -> None:
-    await connect_pinned_async(dsn)
+    await connect_as_tool_async(dsn)
 
 
 async def _run(dsn: str) -> None:
@@ -73,7 +73,7 @@ async def _run(dsn: str) -> None:
 
 
 async def _connect(dsn: str) -> None:
-    connect_pinned(dsn)
+    connect_as_tool(dsn)
 
 
 async def _tick(dsn: str) -> None:
@@ -111,14 +111,14 @@ def test_a_pool_that_gives_its_sessions_in_turn_is_refused(
             for _ in range(sessions):  # in a transaction each: it has a session to itself
                 stack.enter_context(psycopg.connect(pooled)).execute("select 1")
         with pytest.raises(ConnectionFailed, match="pooler in session mode"):
-            connect_pinned(pooled)
+            connect_as_tool(pooled)
 
 
 def test_pool_in_session_mode_serves_commands_consumers_and_ticker(
     dsn: str, new_orders: str
 ) -> None:
     with pgbouncer(dsn, "session") as pooled:
-        with connect_pinned(pooled) as client:
+        with connect_as_tool(pooled) as client:
             path = client.connection.execute("show search_path").fetchone()
             assert path == ("pg_catalog, pg_temp",)
             client.insert_event("orders", "t", "paid")
@@ -138,7 +138,7 @@ def test_a_pool_without_room_for_the_check_is_named_with_what_to_do(dsn: str) ->
         pgbouncer(dsn, "session", default_pool_size=1, query_wait_timeout=1) as pooled,
         pytest.raises(ConnectionFailed, match="enlarge its pool"),
     ):
-        connect_pinned(pooled)
+        connect_as_tool(pooled)
 
 
 def test_an_application_inserts_and_reads_through_a_pool_in_transaction_mode(
