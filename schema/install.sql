@@ -1,6 +1,7 @@
 -- The whole engine of pgqpy: psql -f schema/install.sql, `pgqpy schema install` and `pgqpy schema
 -- print` read this file. It may run any number of times, in several sessions at once: it is one
 -- transaction under one lock. Tables are created once; functions and rights are replaced each time.
+-- G1 to G9: the guarantees in README.md.
 \set ON_ERROR_STOP on
 begin isolation level read committed;
 set local client_min_messages = warning;

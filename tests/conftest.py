@@ -145,7 +145,7 @@ def _debian() -> Iterator[tuple[EmbeddedServer, str]]:
 
 @pytest.fixture
 def extension_dsn(_debian: tuple[EmbeddedServer, str]) -> Iterator[str]:
-    """A fresh database with the real extension pgq, on Debian's PostgreSQL 15."""
+    """A fresh database with the extension pgq, on Debian's PostgreSQL 15."""
     server, template = _debian
     with new_database(server, template) as name:
         yield server.dsn(name)

@@ -205,7 +205,7 @@ class AsyncConsumer(BaseConsumer):
     async def __prepare(self, session: AsyncSession) -> None:
         if not self.__worked:
             # Only at the start: a consumer that was unregistered during an outage must fail instead
-            # of starting again at the latest tick, which would lose events.
+            # of starting again at the last tick, which would lose events.
             await session.register(self.queue, self.name)
         if self.part_size is not None:
             await session.runner.require_pgqpy("finish_part")

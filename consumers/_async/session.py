@@ -40,7 +40,7 @@ class AsyncSession:
         self.connection = connection
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
-        self.extension = False  # the real extension pgq, not ours
+        self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
         self._notified = False
         connection.add_notify_handler(self._note)
@@ -83,7 +83,7 @@ class AsyncSession:
     async def register(self, queue: str, consumer: str) -> None:
         """Register the consumer unless it is; QueueNotFound if there is no such queue.
 
-        The real extension has one SQLSTATE for every error: so the queue is looked up first.
+        The extension pgq has one SQLSTATE for every error: so the queue is looked up first.
         """
         query = "select 1 from pgq.queue where queue_name = %s::text"
         if not await self.runner.run(Call("register_consumer", query, (queue,), bool)):

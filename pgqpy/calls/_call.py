@@ -28,7 +28,7 @@ class Call(Generic[T]):
         params: their values.
         decode: turns the rows into the result.
         error_data: the attributes that an error of this call gets: queue, consumer, …
-        pgqpy_only: the function is an addition of pgqpy: the real extension pgq lacks it.
+        pgqpy_only: the function is an addition of pgqpy, which the extension pgq lacks.
     """
 
     function: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def register_consumer(queue: str, consumer: str) -> Call[int]:
-    """Register a consumer at the latest tick: 1 new, 0 was there."""
+    """Register a consumer at the last tick: 1 new, 0 was there."""
     sql = "select pgq.register_consumer(%s::text, %s::text)"
     return consumer_call("register_consumer", sql, queue, consumer)
 

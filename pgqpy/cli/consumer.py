@@ -106,8 +106,8 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
 def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all queues.
 
-    retry and dead count the events set aside. runs shows the session of a running Consumer; it is
-    no for a program that calls the SQL functions directly: see last seen.
+    retry and dead count events in the retry queue and dead events. runs shows the session of a
+    running Consumer; it is no for a program that calls the SQL functions directly: see last seen.
 
     Example: pgqpy consumer list orders
     """

@@ -1,4 +1,4 @@
-"""Our client on a database with the real extension pgq."""
+"""Our client on a database with the extension pgq."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Queue:
             client.register_consumer(name, CONSUMER)
 
     def tick(self) -> None:
-        """Take a tick now: ours by tick_queue, the real extension's by its own rules."""
+        """Take a tick now: ours by tick_queue, the extension pgq's by its own rules."""
         if self.client.schema_version() is not None:
             self.client.tick_queue(self.name)
             return

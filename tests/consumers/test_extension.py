@@ -1,4 +1,4 @@
-"""Consumers on the real extension pgq: no notifications, no dead events, one SQLSTATE."""
+"""Consumers on the extension pgq: no notifications, no dead events, one SQLSTATE."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ MUTATIONS = {
     ),
     "give what is committed after the tick": Mutation(
         "find_range_stages",
-        "and txid_visible_in_snapshot(stage_commit, i_next)",
+        "and txid_visible_in_snapshot(stage_commit, i_snapshot)",
         "",
         stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
     ),

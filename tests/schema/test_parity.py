@@ -1,4 +1,4 @@
-"""The same calls on the engine and on the real extension pgq: the same results and error texts.
+"""The same calls on the engine and on the extension pgq: the same results and error texts.
 
 Where they differ on purpose the step says why; a difference that is not named fails.
 """

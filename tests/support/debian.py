@@ -1,4 +1,4 @@
-"""Debian's PostgreSQL 15 with the real extension pgq, for comparison with ours."""
+"""Debian's PostgreSQL 15 with the extension pgq, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHY_SKIPPED = "Debian's packages postgresql-15 and postgresql-15-pgq3 are not in
 
 
 def extension_installed() -> bool:
-    """Say whether the real extension can be used on this machine."""
+    """Say whether the extension pgq can be used on this machine."""
     return (BIN_DIR / "initdb").exists() and EXTENSION.exists()
 
 

@@ -39,7 +39,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def group_of(nodeid: str) -> str:
     """Return the name of a test's group; its own if it shares nothing.
 
-    Spark is a group, the server with the real extension is one, and each module with a fixture
+    Spark is a group, the server with the extension pgq is one, and each module with a fixture
     for the whole module.
     """
     module, _, test = nodeid.partition("::")

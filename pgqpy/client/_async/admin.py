@@ -73,7 +73,7 @@ class AsyncManaging(AsyncBase):
         return await self.runner.run(calls.admin.repair_queue(queue))
 
     async def schema_version(self) -> int | None:
-        """Return the version of the schema's tables; None on the real extension.
+        """Return the version of the schema's tables; None with the extension pgq.
 
         Raises SchemaMissing if there is no schema pgq at all.
         """

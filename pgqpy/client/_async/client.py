@@ -38,7 +38,7 @@ class AsyncClient(
     schema lacks raises SchemaMissing.
 
     Errors of the queue are `pgqpy.errors.PgqError`, those of PostgreSQL remain psycopg's. On the
-    real extension pgq a method whose function it lacks raises NotSupported.
+    extension pgq a method whose function it lacks raises NotSupported.
     """
 
     async def __aenter__(self) -> Self:

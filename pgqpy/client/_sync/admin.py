@@ -73,7 +73,7 @@ class Managing(Base):
         return self.runner.run(calls.admin.repair_queue(queue))
 
     def schema_version(self) -> int | None:
-        """Return the version of the schema's tables; None on the real extension.
+        """Return the version of the schema's tables; None with the extension pgq.
 
         Raises SchemaMissing if there is no schema pgq at all.
         """

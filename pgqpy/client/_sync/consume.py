@@ -83,8 +83,8 @@ class Consuming(Base):
         A small batch is one SELECT. A large one is read through a cursor: inside a transaction
         PGQ's get_batch_cursor, so read it before the transaction ends; in autocommit a cursor WITH
         HOLD, so that no transaction stays open while the caller works on the events. The cursor is
-        closed when the iterator is. Behind a pooler of transactions, read inside one. Raises
-        BatchNotFound. PGQ get_batch_events.
+        closed when the iterator is. With a pooler in transaction mode, call it inside a
+        transaction. Raises BatchNotFound. PGQ get_batch_events.
 
             for event in client.get_batch_events(batch):
                 print(event.id, event.type, event.json())
@@ -136,7 +136,7 @@ class Consuming(Base):
         """Put many events of an open batch into the retry queue, each until a time; all or none.
 
         `retries` are pairs of an event and seconds, a timedelta or an aware datetime. One call,
-        whose cost does not depend on the batch; on the real extension, one `event_retry` each.
+        whose cost does not depend on the batch; with the extension pgq, one `event_retry` each.
         Returns the number of newly queued events, without those that were in the retry queue.
 
         Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.

@@ -103,13 +103,13 @@ class CallRunner:
                 cursor.execute(call.sql, call.params, binary=True)
 
     def require_pgqpy(self, function: str) -> None:
-        """Raise NotSupported if schema pgq is the real extension's, which lacks this function."""
+        """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
         if self.is_extension():
             msg = f"the extension pgq in this database lacks {function}: pgqpy's schema has it"
             raise errors.NotSupported(msg, function=function)
 
     def is_extension(self) -> bool:
-        """Whether schema pgq is the real extension's. Asked once."""
+        """Whether schema pgq is the extension's. Asked once."""
         if self._is_extension is None:
             installed, own = self.run(calls.admin.engine())
             if not installed:

@@ -59,7 +59,7 @@ def load(
 
     Raises:
         ConnectionFailed: the server cannot be reached.
-        SchemaMissing, NotSupported: the schema pgq is too old, or the original extension's.
+        SchemaMissing, NotSupported: the schema pgq is too old, or that of the extension pgq.
         InvalidEvent, QueueNotFound, InsertDisabled, TransactionLimitExceeded: nothing was inserted.
     """
     some = split_batches(batches)

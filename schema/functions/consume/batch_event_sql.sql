@@ -1,5 +1,5 @@
 -- The query of a batch: the events that its end tick sees and its start tick does not, without
--- those that finish_part finished: range_sql.
+-- those that finish_part finished. Built by range_sql.
 --
 -- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
 -- transaction with an older snapshot may still see a batch as open that another session finished,
@@ -22,7 +22,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.lock_event_tables(b.queue_name);
     end if;
-    v_sql := pgq.range_sql(b.queue_id, b.last_snapshot, b.next_snapshot, b.sub_id, null);
+    v_sql := pgq.range_sql(b.queue_id, b.start_snapshot, b.end_snapshot, b.sub_id, null);
     if b.pos_from is not null or b.pos_done is not null then
         v_sql := format('select * from (%s) e where ev_id > %L and ev_id <> all (%L)', v_sql,
             coalesce(b.pos_from, -9223372036854775808), coalesce(b.pos_done, '{}'));

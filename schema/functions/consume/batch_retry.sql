@@ -23,4 +23,4 @@ begin
     get diagnostics v_count = row_count;
     return v_count;
 end $$;
-comment on function pgq.batch_retry(bigint, int) is 'Sets all events of an open batch aside.';
+comment on function pgq.batch_retry(bigint, int) is 'Puts a batch into the retry queue.';

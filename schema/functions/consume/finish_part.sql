@@ -46,7 +46,7 @@ begin
             using errcode = 'PQ009', hint = 'at most 1,000 can be: finish the events before them';
     end if;
     v_last := greatest(x_up_to, v_done[cardinality(v_done)]);
-    if v_last > (select next_seq from pgq.find_batch(x_batch_id)) then
+    if v_last > (select end_seq from pgq.find_batch(x_batch_id)) then
         execute format('select exists (select from (%s) e where ev_id >= $1)',
             pgq.batch_event_sql(x_batch_id)) into v_inside using v_last;
         if not v_inside then

@@ -5,12 +5,13 @@
 -- only in the tables that this xid allows. A producer may learn the table before the switch and get
 -- its xid, or its snapshot, after it: then both are wrong, and a committed event is never
 -- delivered. Here the events decide. The table is locked against writers, and truncated only if the
--- slowest consumer's last tick sees every event in it (G1). Without consumers, the queue's last
--- tick counts.
+-- tick at the slowest consumer's position sees every event in it (G1). Without consumers, the
+-- queue's last tick counts.
 --
--- A consumer may be moved back to any tick from queue_low_tick on. That is the last tick of the
--- rotation before, if it sees all events that are truncated now; else the slowest consumer's tick.
--- So at least one period of ticks remains where that is possible.
+-- A consumer may be moved back to any tick from queue_low_tick on. queue_low_tick becomes the
+-- queue's last tick at the previous rotation, or the slowest consumer's position if that is earlier
+-- or if the former does not see all events truncated now. So at least one period of ticks remains
+-- where that is possible.
 --
 -- The lock is NOWAIT: all readers would queue up behind a waiting ACCESS EXCLUSIVE lock. It fails
 -- during a pg_dump, or while a transaction writes or reads that table; the next call tries again.

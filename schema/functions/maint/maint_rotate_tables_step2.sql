@@ -1,4 +1,5 @@
--- Ends the rotations of step1, in a later transaction, as in PGQ. Only the next step1 needs it.
+-- Ends the rotations of step1, in a later transaction, as in PGQ. Kept for PGQ's programs: nothing
+-- here reads the xid; while it is null, step1 does nothing.
 -- Returns: 0.
 -- Writes: update pgq.queue.
 create or replace function pgq.maint_rotate_tables_step2()

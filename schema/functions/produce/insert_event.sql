@@ -2,7 +2,8 @@
 --
 -- build_insert_path generates the functions, here and whenever a queue is created, dropped or gets
 -- more tables: one with the parameters ev_extra1..4, one without. Their shape, where queue 1 with
--- its three tables is the only one (more queues: see build_insert_tree):
+-- its three tables is the only one (more queues: see build_insert_path). Read next:
+-- build_insert_path, build_insert_event, build_insert_leaf.
 --
 --   function pgq.insert_event(queue_name text, ev_type text, ev_data text) returns bigint
 --       read the queue's id, current table and settings; check_insert if one of them is unusual

@@ -10,9 +10,9 @@
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint, out sub_id int, out pos_no bigint, out queue_id int, out queue_name text,
-    out consumer_name text, out last_tick bigint, out next_tick bigint,
-    out last_snapshot txid_snapshot, out next_snapshot txid_snapshot, out last_time timestamptz,
-    out next_time timestamptz, out last_seq bigint, out next_seq bigint, out pos_from bigint,
+    out consumer_name text, out start_tick bigint, out end_tick bigint,
+    out start_snapshot txid_snapshot, out end_snapshot txid_snapshot, out start_time timestamptz,
+    out end_time timestamptz, out start_seq bigint, out end_seq bigint, out pos_from bigint,
     out pos_done bigint[])
 returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
@@ -22,8 +22,8 @@ begin
     end if;
     return query
     select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name,
-           last.tick_id, next.tick_id, last.tick_snapshot, next.tick_snapshot,
-           last.tick_time, next.tick_time, last.tick_event_seq, next.tick_event_seq,
+           s.tick_id, e.tick_id, s.tick_snapshot, e.tick_snapshot,
+           s.tick_time, e.tick_time, s.tick_event_seq, e.tick_event_seq,
            p.pos_from, p.pos_done
       from (select * from pgq.position
              where pos_batch = x_batch_id order by pos_no desc limit 1) p
@@ -32,10 +32,10 @@ begin
       join pgq.consumer c on c.co_id = r.sub_consumer
      cross join lateral (
             select * from pgq.tick
-             where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) last
+             where tick_queue = q.queue_id and tick_id = p.pos_last_tick limit 1) s
      cross join lateral (
             select * from pgq.tick
-             where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) next
+             where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) e
      where not exists (
             select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
 end $$;

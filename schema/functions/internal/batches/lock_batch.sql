@@ -1,6 +1,6 @@
 -- Makes the caller the only holder of an open batch until its transaction ends. Other sessions that
--- want to finish the batch, set its events aside or unregister its consumer wait, and then find it
--- closed.
+-- want to finish the batch, put its events into the retry queue or unregister its consumer wait,
+-- and then find it closed.
 --
 -- The lock comes first and the query after it, so in READ COMMITTED the query sees the newest
 -- state. In REPEATABLE READ it sees the snapshot's state, in which a batch that another session

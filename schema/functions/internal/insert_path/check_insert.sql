@@ -1,7 +1,7 @@
--- Handles the rare cases of an insert: a missing queue, a disabled queue, a queue with a limit of
--- events for each transaction. A setting local to the transaction counts the events, so that a
--- rollback to a savepoint takes its events off. (PGQ in C counts in the backend's memory, where
--- they still count.)
+-- Refuses an insert into a missing queue or a disabled one, and counts it where the queue limits
+-- the events of a transaction. A setting local to the transaction counts, so that a rollback to a
+-- savepoint takes its events off. (The extension pgq counts in the backend's memory, where they
+-- still count.)
 -- Parameters: i_queue_id: null: the queue is missing. i_disabled, i_limit: the queue's settings.
 --   i_events: how many events the caller is about to insert.
 -- Raises: PQ001, PQ006, PQ007, PQ009.

@@ -9,7 +9,8 @@
 --
 -- READ COMMITTED needs no check, because a statement takes its snapshot after its locks. That holds
 -- in functions too, but not in a STABLE one, which uses its caller's snapshot. So functions that
--- read ticks or positions are VOLATILE.
+-- read ticks or positions are VOLATILE. Callers that run often, such as find_batch, test the level
+-- before they call: that saves a call on the hot path.
 --
 -- Raises: 40001, compacted since the snapshot; roll back and call again.
 -- Writes: ACCESS SHARE lock pgq.position, pgq.tick_recent, in those isolation levels.

@@ -1,5 +1,5 @@
--- The last tick of a queue's slowest consumer, or the queue's last tick when it has no consumer.
--- Every consumer has had the events that this tick sees.
+-- The position of a queue's slowest consumer, or the queue's last tick when it has none. Every
+-- consumer has had the events that this tick sees.
 -- Raises: 40001 as check_snapshot: a caller that saw no positions would count no consumers.
 -- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)

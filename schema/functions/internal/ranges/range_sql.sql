@@ -1,9 +1,9 @@
 -- The query of the events that one tick's snapshot sees and an earlier tick's does not.
 --
--- "ev_txid >= xmin of the last tick" would be right and simple. But xmin stands still while any
+-- "ev_txid >= xmin of the start tick" would be right and simple. But xmin stands still while any
 -- transaction is open, so each batch would read everything since that transaction began. Here the
--- range goes from xmax to xmax. The transactions that were in progress at the last tick and had
--- ended by the next one are listed, with one index probe each. Events of those that rolled back are
+-- range goes from xmax to xmax. The transactions that were in progress at the start tick and had
+-- ended by the end tick are listed, with one index probe each. Events of those that rolled back are
 -- invisible anyway (G2).
 --
 -- All tables of the queue are read, through their parent: a late writer may have used any of them,
@@ -15,20 +15,20 @@
 -- whatever becomes of the stages. OFFSET 0 makes it one index probe a stage: as a plain join,
 -- planned without statistics, a hundred stages read the whole index.
 --
--- Parameters: i_sub_id: the subscription whose retried events are included; null: none.
---   i_stages: as in tick_event_sql.
+-- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
+--   retried events are included; null: none. i_stages: as in tick_event_sql.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
 -- Raises: PQ009 a stage was not released in this range: its events would be missing without a word.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
-    i_queue_id int, i_last txid_snapshot, i_next txid_snapshot, i_sub_id int, i_stages bigint[])
+    i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[])
 returns text language plpgsql set enable_seqscan = off as $$
 declare
-    v_first constant bigint := txid_snapshot_xmax(i_last);
-    v_end constant bigint := txid_snapshot_xmax(i_next);
+    v_first constant bigint := txid_snapshot_xmax(i_start);
+    v_end constant bigint := txid_snapshot_xmax(i_end);
     v_late constant bigint[] := array(
-        select x from txid_snapshot_xip(i_last) x where txid_visible_in_snapshot(x, i_next));
+        select x from txid_snapshot_xip(i_start) x where txid_visible_in_snapshot(x, i_end));
     v_hidden bigint[] := '{}';
     v_released bigint[];
     v_released_by bigint[];
@@ -42,15 +42,15 @@ declare
 begin
     if exists (select from pgq.stage where stage_queue = i_queue_id) then
         select * into v_hidden, v_released, v_released_by
-          from pgq.find_range_stages(i_queue_id, v_first, v_end, v_late, i_next, i_stages);
+          from pgq.find_range_stages(i_queue_id, v_first, v_end, v_late, i_end, i_stages);
     end if;
     if v_hidden <> '{}' then
         v_own := v_own || format(' and (ev_owner is not null or ev_txid <> all (%L))', v_hidden);
     end if;
     v_sql := v_own || format(' and ev_txid >= %L and ev_txid < %L', v_first, v_end);
-    if exists (select from txid_snapshot_xip(i_next) x where x >= v_first) then
+    if exists (select from txid_snapshot_xip(i_end) x where x >= v_first) then
         v_sql := v_sql || format(' and pg_catalog.txid_visible_in_snapshot(ev_txid, '
-            '%L::pg_catalog.txid_snapshot)', i_next);
+            '%L::pg_catalog.txid_snapshot)', i_end);
     end if;
     if v_late <> '{}' then
         v_sql := v_sql || ' union all ' || v_own || format(' and ev_txid = any (%L)', v_late);

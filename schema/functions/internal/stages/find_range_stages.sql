@@ -5,12 +5,12 @@
 -- So no stage that the range needs is missing here.
 --
 -- Parameters: i_first, i_end, i_late: the transactions of the range, from i_first to before i_end,
---   and i_late. i_next: the snapshot of the range's last tick. i_stages: as in tick_event_sql.
+--   and i_late. i_snapshot: that of the range's end tick. i_stages: as in tick_event_sql.
 -- Returns: hidden: the transactions whose events are left out, '{}' if none; released: the stages
 --   whose events come instead, null if none; released_by: the transaction that released each.
 -- Writes: nothing.
 create or replace function pgq.find_range_stages(
-    i_queue_id int, i_first bigint, i_end bigint, i_late bigint[], i_next txid_snapshot,
+    i_queue_id int, i_first bigint, i_end bigint, i_late bigint[], i_snapshot txid_snapshot,
     i_stages bigint[], out hidden bigint[], out released bigint[], out released_by bigint[])
 language plpgsql as $$
 begin
@@ -22,6 +22,6 @@ begin
       from pgq.stage
      where stage_queue = i_queue_id
        and (stage_commit >= i_first and stage_commit < i_end or stage_commit = any (i_late))
-       and txid_visible_in_snapshot(stage_commit, i_next)
+       and txid_visible_in_snapshot(stage_commit, i_snapshot)
        and (i_stages is null or stage_txid = any (i_stages));
 end $$;

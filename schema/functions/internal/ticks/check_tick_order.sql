@@ -1,6 +1,7 @@
--- Refuses a tick whose snapshot cannot follow the last tick's snapshot in one cluster. That happens
--- after a restore into a cluster with smaller xids: new events would look as if they were delivered
--- long ago, and be lost or delivered twice without an error (G7).
+-- Refuses a tick whose snapshot cannot follow the last tick's snapshot in one cluster, or marks a
+-- queue that moved to this cluster as sound. It cannot follow after a restore into a cluster with
+-- smaller xids: new events would look as if they were delivered long ago, and be lost or delivered
+-- twice without an error (G7).
 --
 -- In one cluster xmin and xmax never fall, and a transaction that had ended at the last tick has
 -- ended for good. So no transaction in progress now is visible to the last tick. The transaction

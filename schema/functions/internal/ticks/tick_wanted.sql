@@ -1,6 +1,6 @@
--- The rule of PGQ ticker. With new events: at ticker_max_count of them, or
--- ticker_max_lag after the last tick. Without new events: the gap between ticks doubles up to
--- ticker_idle_period, so that lag and rotation go on.
+-- PGQ's rule. With new events: at ticker_max_count of them, or ticker_max_lag after the last tick.
+-- Without new events: the gap between ticks doubles up to ticker_idle_period, so that positions and
+-- rotation go on without events.
 --
 -- If the last tick lies in the future, the clock was stepped back. Its age is unknown, and waiting
 -- for the clock to reach it would stop the queue, so the queue is due at once.
