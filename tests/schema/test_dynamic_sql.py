@@ -15,12 +15,14 @@ GENERATED = re.compile(r"insert_group_\d+|insert_event")
 
 # What may stand in SQL text as it is, and why it cannot come from a caller or a table.
 PLAIN = {
+    "batch_event_sql": "the query of range_sql",
     "build_insert_event": "numbers of groups, and the two fixed lists of columns",
     "build_insert_group": "numbers of groups, and a fixed list of columns",
     "build_insert_leaf": "numbers of queues and tables, and a fixed list of columns",
     "build_insert_tree": "numbers of queues, and the text that build_insert_leaf made",
     "event_retry": "the query of batch_event_sql",
     "find_batch_events": "the query of range_sql",
+    "finish_part": "the query of batch_event_sql",
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "set_rights": "the server's own text of an object, which quotes what needs it",
