@@ -65,6 +65,10 @@ def wait() -> Awaitable[None]: ...
 
 
 async def __aiter__(self): ...
+
+
+def is_running(stream):
+    return stream.ag_running
 '''
 
 
