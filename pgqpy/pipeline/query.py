@@ -44,7 +44,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
-    """Run the query until it has read everything (once), or until SIGTERM or SIGINT.
+    """Run the query until it has read everything (`available_now`), or until SIGTERM or SIGINT.
 
     Arguments and errors are those of `run_pipeline`.
     """

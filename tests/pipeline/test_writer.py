@@ -36,7 +36,7 @@ class Pipeline:
 
     def run(self, **options: Any) -> Exception | None:
         """Write what is there, and return the error that ended it, if one did."""
-        given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "once": True}
+        given = {"queue": "orders", "to": str(self.folder), "schema": DDL, "available_now": True}
         plan = PipelineOptions(**{**given, "starting_offsets": "earliest", **options})
         schema = read_schema(plan.schema) if plan.schema else None
         sink = MicroBatchWriter(plan, schema, self.wrote.append)
