@@ -29,7 +29,7 @@ class Health:
     running: dict[str, float] = field(default_factory=dict)  # when each running duty began
 
     def polled(self, now: float) -> None:
-        """Record a successful poll: all due queues were ticked, or (standby) the lock was tried."""
+        """Record a successful poll: changed queues were ticked, or (standby) the lock was tried."""
         self.polled_at = self.alive_at = now
         if not self.failing:
             self.completed_at = now
@@ -46,7 +46,7 @@ class Health:
         return max(0.0, now - self.polled_at)
 
     def complete_poll_age(self, now: float) -> float:
-        """Return the seconds since the last poll that ticked all due queues."""
+        """Return the seconds since the last poll that ticked all changed queues."""
         return max(0.0, now - self.completed_at)
 
     def slow_duties(self, now: float) -> list[str]:

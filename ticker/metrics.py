@@ -95,7 +95,7 @@ class TickerMetrics:
         self.reconnects = counter("pgq_reconnects", text)
         text = "1 if this daemon ticks the database, 0 if it stands by or cannot."
         self._active = gauge("pgq_ticker_active", text)
-        text = "Seconds since the last poll that ticked every queue that was due."
+        text = "Seconds since the last poll that ticked every queue that had changed."
         self._last_poll_age = gauge("pgq_ticker_last_poll_age_seconds", text)
         text = "Queues that this daemon cannot tick; its log says why."
         self._failing_queues = gauge("pgq_ticker_failing_queues", text)

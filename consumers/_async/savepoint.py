@@ -1,22 +1,18 @@
-"""Savepoints around single events, and checks that handlers left the transaction open."""
+"""Savepoints around single events, and calls that mark and recognise a transaction."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
-from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.calls import Call
-from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.ending import end_connection
+from pgqpy.consumers._async.handler_connection import check_open
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.errors import PgqError, TransactionEnded
+from pgqpy.errors import TransactionEnded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.records import Event
@@ -89,84 +85,6 @@ UNDO = tuple(
     Call("savepoint", statement, (), _nothing)
     for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
 )
-
-
-class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
-    """The connection that transactional handlers get. Its transaction belongs to the consumer."""
-
-    _collision: Exception | None = None
-    _depth = 0  # of transaction() blocks; the first is the consumer's
-
-    def collided(self, error: BaseException) -> bool:
-        """Say whether this connection's transaction collided with another one; ask before it ends.
-
-        The same error on another connection of the handler leaves this transaction whole: it is a
-        failure like any other. An event that always gets it would otherwise be repeated for ever.
-        """
-        return is_collision(error) and (self._failed() or error is self._collision)
-
-    def _failed(self) -> bool:
-        return self.pgconn.transaction_status == TransactionStatus.INERROR
-
-    @asynccontextmanager
-    async def transaction(
-        self,
-        savepoint_name: str | None = None,
-        force_rollback: bool = False,  # noqa: FBT001, FBT002  # psycopg's signature
-    ) -> AsyncIterator[psycopg.AsyncTransaction]:
-        """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
-        async with super().transaction(savepoint_name, force_rollback) as inner:
-            self._depth += 1
-            try:
-                yield inner
-            except psycopg.Error as error:
-                if self._failed() and is_collision(error):
-                    self._collision = error
-                raise
-            finally:
-                self._depth -= 1
-                inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
-
-    @property
-    def occupied(self) -> bool:
-        """Whether a pipeline, COPY, stream or transaction() block was begun and not ended."""
-        if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._depth > 1:
-            return True
-        return self.pgconn.pipeline_status != PipelineStatus.OFF
-
-    async def commit(self) -> None:
-        """Raise TransactionEnded: the consumer commits, together with finish_batch."""
-        raise TransactionEnded
-
-    async def rollback(self) -> None:
-        """Raise TransactionEnded: to undo an event, raise an exception."""
-        raise TransactionEnded
-
-    async def close(self) -> None:
-        """Raise PgqError: the batch would be delivered, and the connection closed, for ever."""
-        raise PgqError("the connection is the consumer's: do not close it in a handler")
-
-
-def check_open(connection: AsyncHandlerConnection) -> None:
-    """Raise TransactionEnded if no transaction is open, OperationalError if no connection is.
-
-    A connection that the handler left busy is closed: nothing else surely ends a COPY or pipeline,
-    and the next statement would wait for ever or get the result of another one.
-    """
-    if connection.closed:
-        raise psycopg.OperationalError("the connection is closed")
-    if connection.occupied:
-        end_connection(connection)
-        raise psycopg.OperationalError(
-            "the handler left a pipeline, COPY, stream or transaction() open"
-        )
-    if ended(connection):
-        raise TransactionEnded
-
-
-def ended(connection: AsyncHandlerConnection) -> bool:
-    """Say whether the connection works, and no transaction is open."""
-    return connection.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 async def call_handler(

@@ -9,7 +9,7 @@ from psycopg import sql
 from pgqpy.calls import Call
 from pgqpy.client import AsyncClient, encodings, open_session_async
 from pgqpy.client.session_settings import PINNED, reset_statements
-from pgqpy.consumers._async.savepoint import AsyncHandlerConnection
+from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew

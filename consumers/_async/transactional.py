@@ -16,6 +16,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 
 from pgqpy.calls import consume, read
 from pgqpy.consumers._async import savepoint
+from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
@@ -97,7 +98,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         ):
             return False
         raise_if_cancelled()
-        savepoint.check_open(connection)
+        check_open(connection)
         wanted = [*batch.failures.take(), self.finish_call(batch)]
         same, *_, finished = await self.send(
             savepoint.same_transaction_call(self.session.role), *wanted
@@ -132,10 +133,10 @@ class AsyncTransactionalLoop(AsyncLoop):
         connection = self.session.connection
         try:
             check_result(await self.consumer.process_event(event, connection))
-            savepoint.check_open(connection)
+            check_open(connection)
         except HANDLER_ERRORS as error:
             raise_if_cancelled(error)
-            if savepoint.ended(connection):
+            if ended(connection):
                 raise HandlerFailed(TransactionEnded()) from error
             raise HandlerFailed(error, collided=connection.collided(error)) from error
 

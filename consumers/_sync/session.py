@@ -9,7 +9,7 @@ from psycopg import sql
 from pgqpy.calls import Call
 from pgqpy.client import Client, encodings, open_session
 from pgqpy.client.session_settings import PINNED, reset_statements
-from pgqpy.consumers._sync.savepoint import HandlerConnection
+from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew

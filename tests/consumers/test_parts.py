@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pgqpy.consumers import Consumer
-from pgqpy.consumers._sync.savepoint import HandlerConnection
+from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.parts import OutOfOrderEnd
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
 from tests.support.waiting import eventually
