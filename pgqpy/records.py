@@ -162,12 +162,12 @@ class TickInfo(NamedTuple):
 class TickStage(NamedTuple):
     """A stage whose events are in a range of ticks, from `get_tick_stages`.
 
-    `stage_commit` is the txid of the transaction that released the stage, which its events have
-    too; `events` estimates their number.
+    `stage_released_by` is the txid of the transaction that released the stage. Its events have this
+    txid too; `events` estimates their number.
     """
 
     stage: int
-    stage_commit: int
+    stage_released_by: int
     events: int
 
 

@@ -149,7 +149,7 @@ STAGES = """
         now() - min(s.stage_time) as waited,
         format('select pgq.drop_stage(%L, %L)', q.queue_name, s.stage_writer) as drop
     from pgq.stage s join pgq.queue q on q.queue_id = s.stage_queue
-    where s.stage_commit is null group by 1, 2 order by 1, 2
+    where s.stage_released_by is null group by 1, 2 order by 1, 2
 """
 
 

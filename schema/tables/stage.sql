@@ -14,12 +14,12 @@ create table pgq.stage (
     stage_writer text not null,
     stage_epoch bigint,
     stage_time timestamptz not null default now(),
-    stage_commit bigint,  -- the transaction that released the events; null: they wait; 0: dropped
+    stage_released_by bigint,  -- the transaction that did; null: the events wait; 0: dropped
     stage_role text not null  -- see check_writer
         default coalesce(nullif(current_setting('role'), 'none'), session_user),
     stage_events bigint,  -- an estimate for parallel readers; null before commit_stage
     primary key (stage_queue, stage_txid)
 );
-create index stage_commit_idx on pgq.stage (stage_queue, stage_commit);
+create index stage_released_by_idx on pgq.stage (stage_queue, stage_released_by);
 comment on table pgq.stage is 'Transactions whose events wait for commit_stage, or waited for it.';
 end if; end $$;

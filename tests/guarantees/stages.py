@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 DROP = "select pgq.drop_stage('q', %s)"
 MAINT = "select pgq.maint_stages()"
-WAITING = "select count(*) from pgq.stage where stage_commit is null"
+WAITING = "select count(*) from pgq.stage where stage_released_by is null"
 READ = "select ev_id, ev_txid, ev_data from pgq.get_batch_events(%s)"
 
 Event = tuple[int, int, str]  # id, txid, payload

@@ -111,13 +111,13 @@ MUTATIONS = {
     ),
     "repair by who staged": Mutation(
         "repair_queue",
-        "coalesce(s.stage_commit, e.ev_txid)",
+        "coalesce(s.stage_released_by, e.ev_txid)",
         "e.ev_txid",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),
     "repair what waits": Mutation(
         "repair_queue",
-        "where s.stage_txid is null or s.stage_commit > 0",
+        "where s.stage_txid is null or s.stage_released_by > 0",
         "",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),

@@ -43,32 +43,32 @@ MUTATIONS = {
     ),
     "list stages that the range does not see yet": Mutation(
         "get_tick_stages",
-        "and txid_visible_in_snapshot(s.stage_commit, r.to_snapshot)",
+        "and txid_visible_in_snapshot(s.stage_released_by, r.to_snapshot)",
         "",
         sharing,
     ),
     "list stages of before the range": Mutation(
         "get_tick_stages",
-        "s.stage_commit >= txid_snapshot_xmax(r.from_snapshot)",
-        "s.stage_commit > 0",
+        "s.stage_released_by >= txid_snapshot_xmax(r.from_snapshot)",
+        "s.stage_released_by > 0",
         sharing,
     ),
     "list only stages given by who began after the range did": Mutation(
         "get_tick_stages",
-        "or s.stage_commit = any (array(select txid_snapshot_xip(r.from_snapshot)))",
+        "or s.stage_released_by = any (array(select txid_snapshot_xip(r.from_snapshot)))",
         "",
         stages.test_stage_given_by_a_transaction_older_than_a_tick_is_shared_after_it,
     ),
     "forget stages without events at once": Mutation(
         "maint_stages",
-        "(stage_commit = 0 or txid_visible_in_snapshot(",
+        "(stage_released_by = 0 or txid_visible_in_snapshot(",
         "(true or txid_visible_in_snapshot(",
         stages.test_stage_without_events_is_known_as_long_as_its_range_can_be_read,
     ),
     "keep stages without events for good": Mutation(
         "maint_stages",
-        "(stage_commit = 0 or txid_visible_in_snapshot(",
-        "(stage_commit = 0 and txid_visible_in_snapshot(",
+        "(stage_released_by = 0 or txid_visible_in_snapshot(",
+        "(stage_released_by = 0 and txid_visible_in_snapshot(",
         stages.test_stage_without_events_is_known_as_long_as_its_range_can_be_read,
     ),
     "let a share be empty without a word": Mutation(
@@ -118,13 +118,13 @@ MUTATIONS = {
     ),
     "forget who committed stages over a tick": Mutation(
         "find_range_stages",
-        " or stage_commit = any (i_late)",
+        " or stage_released_by = any (i_late)",
         "",
         stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
     ),
     "give what is committed after the tick": Mutation(
         "find_range_stages",
-        "and txid_visible_in_snapshot(stage_commit, i_snapshot)",
+        "and txid_visible_in_snapshot(stage_released_by, i_snapshot)",
         "",
         stages.test_commit_in_progress_over_ticks_gives_all_when_it_is_done,
     ),
@@ -148,14 +148,14 @@ MUTATIONS = {
     ),
     "truncate what waits": Mutation(
         "tick_sees_table",
-        "stage_commit is null or ",
+        "stage_released_by is null or ",
         "",
         rotation.test_table_waits_while_a_commit_is_in_progress,
     ),
     "truncate what the slowest consumer has not had": Mutation(
         "tick_sees_table",
-        "coalesce(not txid_visible_in_snapshot(stage_commit, v_snapshot), true)",
-        "stage_commit is null",
+        "coalesce(not txid_visible_in_snapshot(stage_released_by, v_snapshot), true)",
+        "stage_released_by is null",
         rotation.test_table_waits_with_its_events_and_until_the_slowest_consumer_had_them,
     ),
     "promise ticks that do not see the commit": Mutation(
@@ -166,8 +166,8 @@ MUTATIONS = {
     ),
     "drop nothing": Mutation(
         "drop_stage",
-        "set stage_commit = 0",
-        "set stage_commit = null",
+        "set stage_released_by = 0",
+        "set stage_released_by = null",
         partial(
             rotation.test_table_waits_no_longer_when_its_events_are_given_up,
             give_up=rotation.GIVE_UP["drop"],
@@ -223,13 +223,13 @@ MUTATIONS = {
     ),
     "commit what was given up": Mutation(
         "commit_stage",
-        "and stage_commit is null;",
+        "and stage_released_by is null;",
         ";",
         partial(locks.test_commit_that_waited_while_its_stage_was_given_up_fails, **dropped),
     ),
     "drop what was committed": Mutation(
         "drop_stage",
-        "and stage_commit is null;",
+        "and stage_released_by is null;",
         ";",
         locks.test_drop_that_waited_for_a_commit_takes_nothing,
     ),

@@ -23,7 +23,8 @@ LARGER_TICKS = """
 AS_RESTORED = f"""{LARGER_TICKS}
     update pgq.event_1 set ev_txid = ev_txid + 1000000;
     update pgq.stage set stage_txid = stage_txid + 1000000,
-           stage_commit = case stage_commit when 0 then 0 else stage_commit + 1000000 end;
+           stage_released_by = case stage_released_by when 0 then 0
+                else stage_released_by + 1000000 end;
     update pgq.queue set queue_switch_step1 = queue_switch_step1 + 1000000,
            queue_switch_step2 = queue_switch_step2 + 1000000
 """

@@ -8,7 +8,9 @@ import pytest
 OPEN = "select pgq.open_stage('q', %s, %s)"
 INSERT = "select pgq.insert_event('q', 't', %s)"
 COMMIT = "select pgq.commit_stage('q', %s, %s, %s, %s)"
-STATES = "select stage_writer, stage_epoch, sign(stage_commit)::int from pgq.stage order by 1, 2, 3"
+STATES = """
+    select stage_writer, stage_epoch, sign(stage_released_by)::int
+      from pgq.stage order by 1, 2, 3"""
 WAITING, GIVEN, GIVEN_UP = None, 1, 0
 
 

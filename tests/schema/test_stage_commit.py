@@ -103,7 +103,7 @@ def test_writers_and_queues_are_independent(stage, sql, given):
 def test_commit_with_one_stage_that_does_not_wait_commits_none(stage, sql, rows, epoch):
     good, of_another = stage("w", epoch, "a"), stage("v", epoch, "b")
     of_another_epoch, given_up = stage("w", 9, "c"), stage("w", epoch, "d")
-    sql("update pgq.stage set stage_commit = 0 where stage_txid = %s", given_up)
+    sql("update pgq.stage set stage_released_by = 0 where stage_txid = %s", given_up)
     for other in (of_another, of_another_epoch, given_up, 1, 2**62):
         assert state(sql, COMMIT, "w", epoch, [good, other], 2) == "PQ018"
     assert rows("table pgq.ledger") == []

@@ -72,7 +72,7 @@ def _released_stages(
     if not stages:
         return []
     finder = _finder(ticks, start, end)
-    released_in = finder.find([each.stage_commit for each in stages]).tolist()
+    released_in = finder.find([each.stage_released_by for each in stages]).tolist()
     inserted_in = finder.find([each.stage for each in stages]).tolist()
     before = parse_snapshot(ticks[0].tick_snapshot)
     return [

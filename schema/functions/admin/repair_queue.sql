@@ -51,12 +51,12 @@ begin
         create temporary table pgq_repair on commit drop as
         select e.*, case when e.ev_id > %1$L then cardinality($1) else (
                    select count(*) from unnest($1) t
-                    where not txid_visible_in_snapshot(coalesce(s.stage_commit, e.ev_txid), t))
+                    where not txid_visible_in_snapshot(coalesce(s.stage_released_by, e.ev_txid), t))
                     end as unseen
           from pgq.%2$I e left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
            and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_commit > 0$sql$,
+         where s.stage_txid is null or s.stage_released_by > 0$sql$,
         v_last_seq, pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id;
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));

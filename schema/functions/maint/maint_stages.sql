@@ -29,9 +29,9 @@ begin
                 'lock table pgq.%I in access share mode nowait', pgq.event_table(q.queue_id));
             execute format($sql$
                 delete from pgq.stage
-                 where stage_queue = $1 and stage_commit is not null
+                 where stage_queue = $1 and stage_released_by is not null
                    and stage_txid < coalesce((select min(ev_txid) from pgq.%I), 9223372036854775807)
-                   and (stage_commit = 0 or txid_visible_in_snapshot(stage_commit, (
+                   and (stage_released_by = 0 or txid_visible_in_snapshot(stage_released_by, (
                         select tick_snapshot from pgq.tick
                          where tick_queue = $1 and tick_id >= $2 order by tick_id limit 1)))$sql$,
                 pgq.event_table(q.queue_id))
@@ -39,10 +39,10 @@ begin
         exception when undefined_table or lock_not_available then
             continue;  -- dropped meanwhile, or left for the next call
         end;
-        update pgq.stage set stage_commit = 0
+        update pgq.stage set stage_released_by = 0
          where stage_queue = q.queue_id and stage_txid in (
                 select stage_txid from pgq.stage s
-                 where stage_queue = q.queue_id and stage_commit is null
+                 where stage_queue = q.queue_id and stage_released_by is null
                    and (not exists (
                             select from pgq.stage y
                              where y.stage_queue = s.stage_queue and y.stage_writer = s.stage_writer

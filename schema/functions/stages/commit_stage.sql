@@ -73,13 +73,13 @@ begin
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit,
         least(i_events, 2147483647)::int);
     update pgq.stage
-       set stage_commit = txid_current(),
+       set stage_released_by = txid_current(),
            stage_events = (i_events + v_wanted - 1) / nullif(v_wanted, 0)
      where stage_queue = q.queue_id and stage_txid = any (i_stages)
        -- none from before a restore
        and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch
-       and stage_commit is null;
+       and stage_released_by is null;
     get diagnostics v_found = row_count;
     if v_found <> v_wanted and current_setting('transaction_isolation') <> 'read committed' then
         raise exception 'the stages changed after this transaction''s snapshot was taken'

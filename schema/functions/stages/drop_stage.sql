@@ -16,8 +16,8 @@ begin
     end if;
     perform pgq.check_writer(i_queue_name, q.queue_id, i_writer);
     perform pgq.lock_current_table(q);
-    update pgq.stage set stage_commit = 0
-     where stage_queue = q.queue_id and stage_writer = i_writer and stage_commit is null;
+    update pgq.stage set stage_released_by = 0
+     where stage_queue = q.queue_id and stage_writer = i_writer and stage_released_by is null;
     get diagnostics v_count = row_count;
     return v_count;
 end $$;

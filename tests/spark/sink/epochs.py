@@ -14,7 +14,7 @@ from pgqpy.spark.sink.writers import StreamWriter, TaskMessage
 
 SCHEMA = StructType().add("type", "string").add("data", "string")
 ARROW = pa.schema([("type", pa.string()), ("data", pa.string())])
-WAITING = "select count(*) from pgq.stage where stage_commit is null"
+WAITING = "select count(*) from pgq.stage where stage_released_by is null"
 
 
 def batches(*datas: str | None) -> list[pa.RecordBatch]:

@@ -127,7 +127,9 @@ def test_queries_do_not_disturb_each_other(epoch, stored):
     assert stored() == ["a", "b"]
 
 
-@pytest.mark.parametrize("lost", ["update pgq.stage set stage_commit = 0", "delete from pgq.stage"])
+@pytest.mark.parametrize(
+    "lost", ["update pgq.stage set stage_released_by = 0", "delete from pgq.stage"]
+)
 def test_a_stage_that_waits_no_more_fails_the_epoch_which_can_be_repeated(
     epoch, stored, connection, lost
 ):

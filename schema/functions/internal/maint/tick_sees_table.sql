@@ -23,7 +23,8 @@ begin
             union all
             select stage_txid from pgq.stage
              where stage_queue = i_queue_id
-               and (stage_commit is null or stage_commit >= txid_snapshot_xmin(v_snapshot))
-               and coalesce(not txid_visible_in_snapshot(stage_commit, v_snapshot), true));
+               and (stage_released_by is null or stage_released_by
+                    >= txid_snapshot_xmin(v_snapshot))
+               and coalesce(not txid_visible_in_snapshot(stage_released_by, v_snapshot), true));
     return v_snapshot is not null and not v_unseen;
 end $$;

@@ -22,7 +22,7 @@ begin
             union all
             select stage_role from pgq.stage
              where stage_queue = i_queue_id and stage_writer = i_writer
-               and stage_commit is null) used (role)
+               and stage_released_by is null) used (role)
       join pg_roles on rolname = role
      where not pg_has_role(session_user, oid, 'member')
      limit 1;

@@ -18,10 +18,11 @@ begin
         select stage_txid from pgq.stage
          where stage_queue = i_queue_id
            and (stage_txid >= i_first and stage_txid < i_end or stage_txid = any (i_late)));
-    select array_agg(stage_txid), array_agg(stage_commit) into released, released_by
+    select array_agg(stage_txid), array_agg(stage_released_by) into released, released_by
       from pgq.stage
      where stage_queue = i_queue_id
-       and (stage_commit >= i_first and stage_commit < i_end or stage_commit = any (i_late))
-       and txid_visible_in_snapshot(stage_commit, i_snapshot)
+       and (stage_released_by >= i_first and stage_released_by < i_end
+            or stage_released_by = any (i_late))
+       and txid_visible_in_snapshot(stage_released_by, i_snapshot)
        and (i_stages is null or stage_txid = any (i_stages));
 end $$;
