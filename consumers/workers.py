@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from pgqpy.consumers.window import KeyedEvent
+
+
+logger = logging.getLogger("pgqpy.consumers")
 
 
 class Outcome(NamedTuple):
@@ -61,14 +65,25 @@ class Workers:
 
     def start(self, item: KeyedEvent) -> None:
         """Let a worker handle an event."""
+        if len(self._threads) <= len(self.running):
+            self._add_thread()
         self.running[id(item)] = item
-        if len(self._threads) < len(self.running):
-            thread = threading.Thread(
-                target=self._work, name=f"pgqpy-worker-{len(self._threads) + 1}", daemon=True
-            )
-            self._threads.append(thread)
-            thread.start()
         self._todo.put(item)
+
+    def _add_thread(self) -> None:
+        """Start one more thread. Where the system has no more, go on with those that run."""
+        number = len(self._threads) + 1
+        thread = threading.Thread(target=self._work, name=f"pgqpy-worker-{number}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._threads:
+                raise
+            self._number = len(self._threads)
+            text = "no thread for another event (%s): going on with %d side by side"
+            logger.warning(text, error, self._number)
+        else:
+            self._threads.append(thread)
 
     def wait(self) -> list[Outcome]:
         """Wait until a handler has ended; return all that have."""

@@ -83,9 +83,9 @@ class AsyncTransactionalLoop(AsyncLoop):
         _, self.info = await self.open_next(savepoint.mark_transaction_call(self.session.role))
         return None if self.info is None else self.make_batch(self.info)
 
-    def finish_call(self, batch: AsyncOpenBatch) -> Call[bool]:
-        """Return the call that finishes the batch."""
-        return consume.finish_batch(batch.info)
+    def finish_calls(self, batch: AsyncOpenBatch) -> list[Call[bool]]:
+        """Return the calls that finish the batch."""
+        return [consume.finish_batch(batch.info)]
 
     async def _process(self) -> bool:
         """Handle and finish the next batch, if there is one; False if `stop` came before."""
@@ -99,13 +99,12 @@ class AsyncTransactionalLoop(AsyncLoop):
             return False
         raise_if_cancelled()
         check_open(connection)
-        wanted = [*batch.failures.take(), self.finish_call(batch)]
-        same, *_, finished = await self.send(
-            savepoint.same_transaction_call(self.session.role), *wanted
-        )
-        if not same:
+        same = savepoint.same_transaction_call(self.session.role)
+        finish = self.finish_calls(batch)
+        results = await self.send(same, *batch.failures.take(), *finish)
+        if not results[0]:
             raise TransactionEnded
-        if not finished:
+        if not all(results[-len(finish) :]):
             raise BatchLost(batch_id=batch.info.id)
         return True
 

@@ -3,6 +3,9 @@
 A batch of a million events in one transaction is repeated from its beginning after a crash, and
 holds back vacuum while it lasts. Here the batch is opened in a transaction of its own. Then each
 part is handled in a transaction that finishes the part (G9).
+
+A part was read before its transaction began. So the transaction finishes it only if the position is
+still the one that it was read at: else another session has handled some of its events.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         self._reader: AsyncPartReader | None = None
         self._events_of_part: list[Event] = []
         self._finished = False  # the part that was read last
+        self._position: int | None = None  # at which it was read
 
     async def run(self) -> None:
         """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
@@ -44,6 +48,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
             _, info = await self.open_next()
             if info is None:
                 return
+            self._position = await self.session.runner.run(consume.position(info))
             size = self.consumer.part_size or self.consumer.fetch_size
             self._reader = AsyncPartReader(self.session, info, size)
         self.info = self._reader.info
@@ -57,16 +62,25 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         await self.send(savepoint.mark_transaction_call(self.session.role))
         return self.make_batch(self.info, self._events_of_part)
 
-    def finish_call(self, batch: AsyncOpenBatch) -> Call[bool]:
-        """Return the call that finishes the part, or the batch after its last part."""
-        if self._reader is None or self._reader.last:
-            return super().finish_call(batch)
-        return consume.finish_part(batch.info, self._events_of_part[-1].id)
+    def finish_calls(self, batch: AsyncOpenBatch) -> list[Call[bool]]:
+        """Return the calls that finish the part, and the batch after its last part."""
+        whole = super().finish_calls(batch)
+        if not self._events_of_part:
+            return whole  # the batch has no event
+        up_to = self._events_of_part[-1].id
+        part = consume.finish_part(batch.info, up_to, position=self._position)
+        return [part, *whole] if self._at_end else [part]
 
     def batch_finished(self, *, whole: bool = True) -> None:
         """Count the part."""
         self._finished = True
-        super().batch_finished(whole=whole and self._reader is not None and self._reader.last)
+        self._position = None if self._position is None else self._position + 1
+        super().batch_finished(whole=whole and self._at_end)
+
+    @property
+    def _at_end(self) -> bool:
+        """Whether the part at hand is the last one of its batch."""
+        return self._reader is not None and self._reader.last
 
     async def _close_reader(self) -> None:
         if self._reader is not None:

@@ -169,15 +169,36 @@ def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | Non
 
 
 def finish_part(
-    batch: Batch | int, up_to: Event | int | None, done: Iterable[int] = ()
+    batch: Batch | int,
+    up_to: Event | int | None,
+    done: Iterable[int] = (),
+    position: int | None = None,
 ) -> Call[bool]:
-    """Finish a part of a batch; False if it was not open any more."""
+    """Finish a part of a batch; False if it is not open, or not at this position any more."""
     batch_id = check.batch_id(batch)
     last = None if up_to is None else check.event_id(up_to)
     ids = [check.event_id(each) for each in done] or None
-    sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint[])"
+    params = (batch_id, last, ids, check.maybe_bigint("position", position))
+    sql = "select pgq.finish_part(%s::bigint, %s::bigint, %s::bigint[], %s::bigint)"
     error_data = {"batch_id": batch_id, "event_id": last}
-    return Call("finish_part", sql, (batch_id, last, ids), _is_one, error_data, pgqpy_only=True)
+    return Call("finish_part", sql, params, _is_one, error_data, pgqpy_only=True)
+
+
+def position(batch: Batch) -> Call[int | None]:
+    """Return the pos_no of the position that has the batch open; None if none has."""
+    return Call("current_position", _POSITION, (batch.queue, batch.consumer, batch.id), _first)
+
+
+_POSITION = """
+    select p.pos_no
+      from pgq.current_position p
+      join pgq.queue q on q.queue_id = p.sub_queue
+      join pgq.consumer c on c.co_id = p.sub_consumer
+     where q.queue_name = %s::text and c.co_name = %s::text and p.pos_batch = %s::bigint"""
+
+
+def _first(rows: list[Row]) -> int | None:
+    return int(rows[0][0]) if rows else None
 
 
 def _is_one(rows: list[Row]) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections import defaultdict
 from datetime import datetime, timezone
-from typing import Any
 
 import pytest
 
@@ -223,6 +222,31 @@ def test_nothing_starts_again_before_what_ran_at_a_lost_connection_has_ended(
     assert set(play.ended) == set("abc")
 
 
+def test_a_process_that_gets_no_more_threads_goes_on_with_those_it_has(
+    queue, dsn, play, monkeypatch, log
+):
+    class Threads(Consumer):
+        queue, name, concurrency = QUEUE, CONSUMER, 8
+
+        def process_event(self, event):
+            play.handle(event)
+
+    def start(thread):
+        if thread.name == "pgqpy-worker-3":
+            raise RuntimeError("can't start new thread")
+        original(thread)
+
+    original = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", start)
+    queue.insert(*"abcdef")
+    running = Running(Threads(dsn))
+    queue.wait_until_finished()
+    running.stop()
+    assert sorted(play.ended) == list("abcdef")
+    assert play.most <= 2
+    assert "going on with 2 side by side" in log.text
+
+
 def test_memory_holds_fetch_size_events(queue, start, play):
     datas = [str(number) for number in range(9)]
     play.hold(*datas)
@@ -233,43 +257,6 @@ def test_memory_holds_fetch_size_events(queue, start, play):
     queue.wait_until_finished()
     assert play.most == 4
     assert sorted(play.ended) == datas
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"concurrency": 0}, "concurrency is a number of events from 1 to 1000, not 0"),
-        ({"concurrency": 1_000_000}, "from 1 to 1000, not 1000000"),
-        ({"concurrency": True}, "not True"),
-        ({"key": "extra5"}, "key is None, one of type, extra1"),
-        ({"key": lambda: None}, "a plain def that takes the event"),
-        ({"concurrency": 2, "transactional": True}, "share one connection"),
-        ({"concurrency": 2, "process_batch": lambda batch: None}, "gets a whole batch"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings, message):
-    batches = settings.pop("process_batch", None)
-    members: dict[str, Any] = {"queue": QUEUE, "name": CONSUMER}
-    if batches is not None:
-        members["process_batch"] = staticmethod(batches)
-    else:
-        members["process_event"] = lambda self, event, connection=None: None
-    with pytest.raises(ValueError, match=message):
-        type("Wrong", (Consumer,), members)("dbname=x", **settings)
-
-
-def test_a_key_that_is_async_is_refused():
-    async def key(event):
-        return event.id
-
-    class Wrong(AsyncConsumer):
-        queue, name = QUEUE, CONSUMER
-
-        async def process_event(self, event):
-            """Do nothing."""
-
-    with pytest.raises(ValueError, match="a plain def that takes the event"):
-        Wrong("dbname=x", key=key)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_the_window_starts_an_event_when_its_predecessor_has_finished():

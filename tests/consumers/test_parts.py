@@ -10,7 +10,7 @@ import pytest
 from pgqpy.consumers import Consumer
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.parts import OutOfOrderEnd
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, Running
+from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE, Maker, Running
 from tests.support.waiting import eventually
 
 TEN = [str(number) for number in range(10)]
@@ -203,6 +203,51 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
     queue.wait_until_finished()
     last.stop()
     assert effects() == expected
+
+
+@pytest.mark.parametrize("part_size", [2, 100])
+def test_effects_of_a_part_that_another_session_handled_are_rolled_back(
+    queue, client, make, effects, part_size
+):
+    """Two processes run only where the application gave the running lock away."""
+    taken: list[str] = []
+
+    def handler(event):
+        if not taken:
+            taken.append(event.data)
+            client.finish_part(queue.open_batch(), event.id + 1)
+        yield NOTE, [event.data]
+
+    queue.insert(*TEN)
+    make.start(handler, transactional=True, part_size=part_size)
+    queue.wait_until_finished()
+    assert effects() == TEN[2:]
+
+
+def test_events_finished_behind_a_slow_one_may_be_more_than_are_kept(queue, client, dsn):
+    slow = [threading.Event(), threading.Event()]
+    deliveries = iter(slow)
+    handled = []
+
+    class Slow(Consumer):
+        queue, name, concurrency, part_size, fetch_size = QUEUE, CONSUMER, 4, 100, 1000
+
+        def process_event(self, event):
+            if event.data == "0000000000" and not next(deliveries).wait(30):
+                raise TimeoutError
+            handled.append(event.data)
+
+    queue.fill(2000)
+    running = Running(Slow(dsn))
+    kept = "select cardinality(pos_done) from pgq.current_position"
+    eventually(lambda: client.connection.execute(kept).fetchone() == (1000,))
+    client.connection.execute(END)
+    slow[0].set()
+    eventually(lambda: len(handled) > 1300)  # in the next session, with the slow one at hand again
+    slow[1].set()
+    queue.wait_until_finished()
+    running.stop()
+    assert len(set(handled)) == 2000
 
 
 def test_the_end_of_a_part_follows_the_lowest_unfinished_event():

@@ -20,6 +20,12 @@ backwards = partial(
     parts.test_part_that_makes_no_sense_is_refused, up_to=1, done=None, message="finished already"
 )
 MUTATIONS = {
+    "finish what another session has finished": Mutation(
+        "finish_part",
+        "elsif x_pos_no <> p.pos_no then",
+        "elsif false then",
+        parts.test_part_that_another_session_has_finished_meanwhile_is_not_finished_again,
+    ),
     "read the whole batch": Mutation(
         "batch_event_sql",
         "if b.pos_from is not null or b.pos_done is not null then",

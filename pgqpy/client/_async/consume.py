@@ -168,7 +168,12 @@ class AsyncConsuming(AsyncBase):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_batch")
 
     async def finish_part(
-        self, batch: Batch | int, up_to: Event | int | None, done: abc.Iterable[int] = ()
+        self,
+        batch: Batch | int,
+        up_to: Event | int | None,
+        done: abc.Iterable[int] = (),
+        *,
+        position: int | None = None,
     ) -> None:
         """Finish a part of an open batch: the events with an id up to this event's.
 
@@ -178,13 +183,15 @@ class AsyncConsuming(AsyncBase):
         Args:
             batch: the batch or its id.
             up_to: the last finished event or its id; None leaves the end of the part as it is.
-            done: ids of later events that were finished out of order, at most 1,000.
+            done: ids of later events that were finished out of order; the 1,000 lowest are kept.
+            position: pgq.current_position.pos_no, as it was before the events were read. Then
+                nothing is finished if another session has finished a part since.
 
         Raises:
-            BatchLost: the batch is not open any more; InvalidArgument: the part would get smaller,
-            or an id lies beyond the batch.
+            BatchLost: the batch is not open any more, or not at this position; InvalidArgument: the
+            part would get smaller, or an id lies beyond the batch.
         """
-        call = calls.consume.finish_part(batch, up_to, done)
+        call = calls.consume.finish_part(batch, up_to, done, position)
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_part")
 

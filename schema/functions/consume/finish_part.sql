@@ -1,6 +1,9 @@
 -- Finishes the events of an open batch up to an id, x_up_to, and those in x_done. Later reads of
--- the batch do not return them, and a session that opens the batch again gets the rest. In the
--- transaction that processes the events, it makes each event's effect happen once (G9).
+-- the batch do not return them, and a session that opens the batch again gets the rest.
+--
+-- In the transaction that processes the events, it makes each event's effect happen once (G9), if
+-- x_pos_no is given. Two sessions may read the same part. The one that comes second waits for the
+-- first, and without x_pos_no it would then finish what is finished.
 --
 -- Events with the same id (an event and its retried copy) are finished together. finish_batch
 -- finishes the batch: a batch whose events are all finished stays open until then.
@@ -9,13 +12,17 @@
 -- unless a producer or an external ticker gave another: only then the events are read.
 --
 -- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
---   x_up_to that were finished out of order, at most 1,000 together with those of earlier calls.
--- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
--- Raises: PQ009 backwards, an id beyond the batch, a NULL id, or too many ids; 40001 in REPEATABLE
---   READ, another session moved the position, or as check_snapshot.
+--   x_up_to that were finished out of order. With those of earlier calls, the 1,000 lowest are
+--   kept; the events of others are delivered again. x_pos_no: the pos_no of the subscription's
+--   position (current_position), read before the events were: nothing is finished if it is another
+--   one now. Each finish_part adds one. Null: any.
+-- Returns: 1; or 0 with a WARNING when the batch is not open (finished before, or taken away), or
+--   another session has moved the position.
+-- Raises: PQ009 backwards, an id beyond the batch, or a NULL id; 40001 in REPEATABLE READ, another
+--   session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_part(
-    x_batch_id bigint, x_up_to bigint, x_done bigint[] default null)
+    x_batch_id bigint, x_up_to bigint, x_done bigint[] default null, x_pos_no bigint default null)
 returns int language plpgsql
 security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
 set jit = off as $$
@@ -29,6 +36,9 @@ begin
     if p.pos_sub is null then
         raise warning 'finish_part: batch % not found', x_batch_id;
         return 0;
+    elsif x_pos_no <> p.pos_no then
+        raise warning 'finish_part: another session works on batch %', x_batch_id;
+        return 0;
     elsif x_up_to is null and x_done is null or array_position(x_done, null) is not null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009',
             hint = 'name the id up to which events are finished';
@@ -39,13 +49,8 @@ begin
     end if;
     v_from := coalesce(x_up_to, p.pos_from);
     v_done := array(select distinct id from unnest(p.pos_done || x_done) id
-                     where id > v_from or v_from is null order by id);
-    if cardinality(v_done) > 1000 then
-        raise exception '% events of batch % were finished out of order',
-                cardinality(v_done), x_batch_id
-            using errcode = 'PQ009', hint = 'at most 1,000 can be: finish the events before them';
-    end if;
-    v_last := greatest(x_up_to, v_done[cardinality(v_done)]);
+                     where id > v_from or v_from is null order by id limit 1000);
+    v_last := greatest(x_up_to, (select max(id) from unnest(x_done) id));
     if v_last > (select end_seq from pgq.find_batch(x_batch_id)) then
         execute format('select exists (select from (%s) e where ev_id >= $1)',
             pgq.batch_event_sql(x_batch_id)) into v_inside using v_last;
@@ -58,5 +63,5 @@ begin
         x_from => v_from, x_done => nullif(v_done, '{}'));
     return 1;
 end $$;
-comment on function pgq.finish_part(bigint, bigint, bigint[])
+comment on function pgq.finish_part(bigint, bigint, bigint[], bigint)
     is 'Finishes the events of an open batch up to an id: 1 done, 0 it was not open.';
