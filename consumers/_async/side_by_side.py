@@ -34,9 +34,15 @@ class AsyncSideBySide:
 
     async def run(self) -> bool:
         """Process the whole batch; False if `stop` came before its last event."""
-        handled = await self._process()
-        if not handled:
-            await self._finish_part(1)
+        try:
+            handled = await self._process()
+            if not handled:
+                await self._finish_part(1)
+        except Exception:
+            # The batch is lost or is delivered again. No handler of it may run beside the next
+            # batch, or be counted there.
+            await self._workers.drain()
+            raise
         return handled
 
     async def _process(self) -> bool:

@@ -34,9 +34,15 @@ class SideBySide:
 
     def run(self) -> bool:
         """Process the whole batch; False if `stop` came before its last event."""
-        handled = self._process()
-        if not handled:
-            self._finish_part(1)
+        try:
+            handled = self._process()
+            if not handled:
+                self._finish_part(1)
+        except Exception:
+            # The batch is lost or is delivered again. No handler of it may run beside the next
+            # batch, or be counted there.
+            self._workers.drain()
+            raise
         return handled
 
     def _process(self) -> bool:

@@ -247,6 +247,22 @@ def test_a_process_that_gets_no_more_threads_goes_on_with_those_it_has(
     assert "going on with 2 side by side" in log.text
 
 
+def test_no_event_of_a_lost_batch_runs_beside_the_next_batch(queue, client, start, play):
+    datas = [str(number) for number in range(10)]
+    play.hold("0", "1")
+    start(concurrency=2, part_size=1)
+    queue.insert(*datas)
+    play.wait_for("0", "1")
+    (first, *_) = client.get_tick_info(QUEUE)
+    client.register_consumer_at(QUEUE, CONSUMER, first.tick_id)
+    play.release("1")
+    with pytest.raises(AssertionError):
+        eventually(lambda: len(play.begun) > 2, timeout=0.5)
+    play.release("0")
+    queue.wait_until_finished()
+    assert sorted(play.ended[2:]) == datas
+
+
 def test_memory_holds_fetch_size_events(queue, start, play):
     datas = [str(number) for number in range(9)]
     play.hold(*datas)
