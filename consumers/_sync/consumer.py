@@ -184,7 +184,8 @@ class Consumer(BaseConsumer):
         try:
             self.__prepare(session)
             kind = self.__kind_of_loop()
-            loop = kind(self, session, self.__stop, progress, self.__losses, self.__counts)
+            totals = (self.__losses, self.__counts)
+            loop = kind(self, session, self.__stop, progress, *totals, self.__lock)
             self.__loop = loop
             loop.run()
             logger.info("consumer %s of queue %s stops", self.name, self.queue)

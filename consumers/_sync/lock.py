@@ -6,6 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from pgqpy import locks
 from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
@@ -21,12 +23,14 @@ logger = logging.getLogger("pgqpy.consumers")
 GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
 POLL_INTERVAL = 0.05  # seconds
 
+# Operators are qualified: the session of transactional handlers has the role's own search_path.
 SUBSCRIPTION = """
     select s.sub_id
       from pgq.subscription s
-      join pgq.queue q on q.queue_id = s.sub_queue
-      join pgq.consumer c on c.co_id = s.sub_consumer
-     where q.queue_name = %s and c.co_name = %s
+      join pgq.queue q on q.queue_id operator(pg_catalog.=) s.sub_queue
+      join pgq.consumer c on c.co_id operator(pg_catalog.=) s.sub_consumer
+     where q.queue_name operator(pg_catalog.=) %s::text
+       and c.co_name operator(pg_catalog.=) %s::text
 """
 OWN = "select pid, backend_start from pg_stat_activity where pid = pg_backend_pid()"
 TAKE = "select pg_try_advisory_lock(%s, %s)"
@@ -41,6 +45,7 @@ class RunningLock:
         self.consumer = consumer
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None
+        self._subscribed: int | None = None  # the subscription that it was taken for
 
     def take(self, session: Session, stop: Wakeup) -> None:
         """Take the lock on this session; ConsumerRunning if another live process has it.
@@ -59,6 +64,16 @@ class RunningLock:
             if stop.is_set:
                 raise StopRequested
         self._mine = _row(session, OWN)
+        self._subscribed = subscription
+
+    def check(self, session: Session) -> None:
+        """Raise OperationalError if the consumer was registered anew since the lock was taken.
+
+        Another process may hold the lock of the new registration. A new session takes it, or finds
+        out that it is taken.
+        """
+        if self._subscription(session) != self._subscribed:
+            raise psycopg.OperationalError("the consumer was unregistered and registered anew")
 
     def _subscription(self, session: Session) -> int:
         row = _row(session, SUBSCRIPTION, self.queue, self.consumer)

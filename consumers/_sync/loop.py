@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pgqpy.calls import Call
+    from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.connection_errors import LossCounter
     from pgqpy.consumers.settings import BaseConsumer
@@ -45,6 +46,7 @@ class Loop:
     progress: Callable[[], None]
     losses: LossCounter
     counts: ConsumerTotals
+    lock: RunningLock
 
     def __post_init__(self) -> None:
         consumer, session = self.consumer, self.session
@@ -153,6 +155,7 @@ class Loop:
                 "moved the consumer. Going on with the next batch"
             )
             logger.warning(text, batch.id, batch.queue, batch.consumer)
+            self.lock.check(self.session)
         return gone
 
     def event_not_in_batch(self, batch: Batch | None, error: EventNotFound) -> None:

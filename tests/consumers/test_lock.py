@@ -26,6 +26,29 @@ from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
 
 
+@pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 1}])
+def test_a_consumer_that_is_registered_anew_does_not_run_twice(queue, client, make, settings):
+    entered, may_end = threading.Event(), threading.Event()
+
+    def handler(event):
+        entered.set()
+        assert may_end.wait(30)
+        return ()
+
+    first = make.start(handler, **settings)
+    queue.insert("a")
+    assert entered.wait(30)
+    client.unregister_consumer(QUEUE, CONSUMER)
+    client.register_consumer(QUEUE, CONSUMER)
+    second = make.start(lambda event: (), **settings)
+    eventually(lambda: private(second.consumer, "worked"))
+    may_end.set()
+    with pytest.raises(ConsumerRunning):
+        first.join()
+    queue.insert("b")
+    queue.wait_until_finished()
+
+
 def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connection, log):
     first = make.start(lambda event: None)
     eventually(lambda: "runs" in log.text)
