@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import psycopg
 from psycopg import errors
 
 from pgqpy.errors import ConnectionFailed
 
-MOST_LOSSES = 3  # at one event in a row
+MOST_LOSSES = 3  # at one event
 
 
 def is_collision(error: BaseException) -> bool:
@@ -37,38 +39,32 @@ def is_session_lost(error: BaseException) -> bool:
 
 
 class LossCounter:
-    """Counts how often in a row the connection was lost in, or after, the handler of an event.
+    """Counts how often the connection was lost in, or after, the handler of each event of a batch.
 
     Once is an outage. An event that loses the connection each time (its handler ends the server
     process, say, or sets a short timeout) would stop the consumer for ever.
     """
 
     def __init__(self) -> None:
-        self._event_id: int | None = None
-        self._losses = 0
+        self._losses: Counter[int] = Counter()  # by the event's id
 
     def lost_at(self, event_id: int) -> None:
         """Count a loss of the connection; this event was the last one handled."""
-        self._losses = self._losses + 1 if event_id == self._event_id else 1
-        self._event_id = event_id
+        self._losses[event_id] += 1
 
     @property
     def begun(self) -> bool:
         """Whether the connection was lost since a batch was finished."""
-        return self._losses > 0
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether an event has lost the connection too often to be handled once more."""
-        return self._losses >= MOST_LOSSES
+        return bool(self._losses)
 
     def failure_of(self, event_id: int) -> BaseException | None:
         """Return the error for an event that lost the connection too often, None for others."""
-        if not self.exceeded or event_id != self._event_id:
+        losses = self._losses.get(event_id, 0)
+        if losses < MOST_LOSSES:
             return None
-        text = f"the connection was lost in or after its handler {self._losses} times"
+        text = f"the connection was lost in or after its handler {losses} times"
         return ConnectionFailed(text)
 
     def clear(self) -> None:
         """Count from 0 again: a batch was finished."""
-        self._event_id, self._losses = None, 0
+        self._losses.clear()

@@ -68,7 +68,7 @@ RUNNING: LiteralString = f"""
 
 
 def judge_running(rows: list[Row]) -> Iterator[Finding]:
-    """Report consumers that no session runs while events wait for them.
+    """Report consumers that no session runs while events wait for them, or that seem to hang.
 
     A program that calls the SQL functions directly holds no lock; it counts as running if it was
     seen recently.
@@ -87,7 +87,16 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         level: Level = "fail" if _unattended(row) > GONE else "warn"
         remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
         yield Finding(level, "running", what, remedy)
-    if not idle:
+    hanging = [row for row in rows if row["runs"] and _unattended(row) > GONE]
+    for row in hanging:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"consumer {consumer} of queue {queue} runs, but has finished nothing for "
+            f"{duration(row['last_seen'])}: {row['pending_events']} event(s) wait"
+        )
+        remedy = "look whether its handler hangs; for long batches set part_size"
+        yield Finding("warn", "running", what, remedy)
+    if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
         what = f"{count} of {len(rows)} consumer(s) run, no events wait for the others"
         yield Finding("ok", "running", what)

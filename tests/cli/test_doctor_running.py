@@ -49,9 +49,20 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
 def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect: Connect) -> None:
     session = connect(application_name="billing app")
     session.execute(LOCK)
+    session.execute("update pgq.position set pos_active = now() - interval '9 minutes'")
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "ok")
     assert "1 of 1" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
+    examine: Examine, connect: Connect
+) -> None:
+    connect(application_name="billing app").execute(LOCK)
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (0, "warn")
+    assert "runs, but has finished nothing for 16 min: 3 event(s) wait" in worst["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")

@@ -146,8 +146,8 @@ def test_closing_the_connection_is_a_failure_of_that_event(queue, make, effects,
     assert "lost its connection" not in log.text
 
 
-def test_an_event_that_always_loses_the_connection_is_set_aside(queue, make, effects, log):
-    """It ends the server's process, say; the others must not wait for it for ever."""
+def test_events_that_always_lose_the_connection_are_retried_alone(queue, make, effects, log):
+    """They end the server's process, say; the others must not wait for them for ever."""
 
     def handler(event):
         yield NOTE, [event.data]
@@ -155,11 +155,11 @@ def test_an_event_that_always_loses_the_connection_is_set_aside(queue, make, eff
             yield "select pg_terminate_backend(pg_backend_pid())", None
 
     make.start(handler, transactional=True, retry_base=1000)
-    queue.insert("a", "bad", "b")
+    queue.insert("a", "bad", "b", "bad")
     queue.wait_until_finished()
     assert effects() == ["a", "b"]
-    assert len(queue.retry_delays()) == 1
-    assert log.text.count("lost its connection") == 3
+    assert len(queue.retry_delays()) == 2
+    assert log.text.count("lost its connection") == 6
 
 
 def begun_pipeline(connection):
