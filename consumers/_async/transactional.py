@@ -33,6 +33,7 @@ logger = logging.getLogger("pgqpy.consumers")
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 5.0  # seconds
+MANY_COLLISIONS = 5  # in a row; more are a warning
 
 
 class AsyncTransactionalLoop(AsyncLoop):
@@ -171,7 +172,9 @@ class AsyncTransactionalLoop(AsyncLoop):
             reason = describe(cause)
             raise psycopg.OperationalError(f"connection lost in the middle of a batch: {reason}")
         if collided:
-            logger.info("the transaction collided with another one, and is repeated")
+            level = logging.INFO if self._collisions < MANY_COLLISIONS else logging.WARNING
+            text = "the transaction collided with another one %d times in a row, and is repeated"
+            logger.log(level, text, self._collisions + 1)
             await self._pause()
         elif self.info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error

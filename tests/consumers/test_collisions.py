@@ -31,6 +31,24 @@ def test_a_serialization_failure_repeats_the_batch(queue, make, effects, connect
     assert other.closed is False
 
 
+def test_many_collisions_in_a_row_are_a_warning(queue, make, effects, log):
+    calls = []
+
+    def handler(event):
+        calls.append(event.data)
+        yield NOTE, [event.data]
+        if len(calls) < 7:
+            yield COLLIDE, []
+
+    make.start(handler, transactional=True)
+    queue.insert("a")
+    queue.wait_until_finished()
+    collisions = [each for each in log.records if "collided" in each.message]
+    levels = [each.levelname for each in collisions]
+    assert levels == ["INFO"] * 5 + ["WARNING"]
+    assert "6 times in a row" in collisions[-1].message
+
+
 def test_a_collision_in_a_savepoint_of_the_handler_repeats_the_batch(queue, effects, dsn):
     calls = []
 
