@@ -25,12 +25,16 @@ class _SignalHandlers:
 
     def __init__(self) -> None:
         self._stops: list[Stop] = []
+        self._in_main_thread = 0  # of them; other threads can install no handlers
         self._before: dict[Any, Any] = {}  # the application's handlers, while ours are installed
         self._logging = _thread.allocate_lock()
 
     def add(self, stop: Stop) -> None:
         """Let the first signal call `stop`."""
         self._stops.append(stop)
+        if not _is_main_thread():
+            return
+        self._in_main_thread += 1
         if not self._before:
             self._before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
             if self._before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
@@ -39,9 +43,12 @@ class _SignalHandlers:
                 signal.signal(number, self._handle)
 
     def remove(self, stop: Stop) -> None:
-        """Forget `stop`; put the application's handlers back after the last consumer."""
+        """Forget `stop`; restore the handlers after the last consumer of the main thread."""
         self._stops.remove(stop)
-        if not self._stops:
+        if not _is_main_thread():
+            return
+        self._in_main_thread -= 1
+        if not self._in_main_thread:
             self._restore()
             # A thread that is writing to stderr when the interpreter ends makes it abort.
             if self._logging.acquire(timeout=LOG_TIMEOUT):
@@ -69,6 +76,10 @@ class _SignalHandlers:
         self._before = {}
 
 
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 _handlers = _SignalHandlers()
 
 
@@ -77,12 +88,9 @@ def stop_on_signals(stop: Stop) -> Iterator[None]:
     """Call `stop` at the first of the signals, as every running consumer of the process does.
 
     The handlers before it are restored first, so a second signal does not wait. An ignored SIGHUP
-    (nohup) stays ignored. `stop` may return a function that logs. Only the main thread can have
-    signal handlers: elsewhere this does nothing.
+    (nohup) stays ignored. `stop` may return a function that logs. Only the main thread can install
+    handlers: a consumer in another thread is stopped by a signal while one runs in the main thread.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     _handlers.add(stop)
     try:
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from contextlib import ExitStack
 from functools import partial
 
@@ -46,5 +47,26 @@ def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, 
     signal.raise_signal(signal.SIGTERM)
     assert drained == ["ba"[first]]
     runs[1 - first].__exit__(None, None, None)
+    signal.raise_signal(signal.SIGTERM)
+    assert application == [signal.SIGTERM]
+
+
+def test_a_signal_also_stops_consumers_in_other_threads(application):
+    drained: list[str] = []
+    running, may_end = threading.Event(), threading.Event()
+
+    def run():
+        with stop_on_signals(partial(drained.append, "thread")):
+            running.set()
+            assert may_end.wait(30)
+
+    thread = threading.Thread(target=run)
+    with stop_on_signals(partial(drained.append, "main")):
+        thread.start()
+        assert running.wait(30)
+        signal.raise_signal(signal.SIGTERM)
+    assert drained == ["main", "thread"]
+    may_end.set()
+    thread.join()
     signal.raise_signal(signal.SIGTERM)
     assert application == [signal.SIGTERM]
