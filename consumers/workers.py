@@ -103,9 +103,7 @@ class Workers:
         while (item := self._todo.get()) is not None:
             error: BaseException | None = None
             try:
-                result = self._handler(item.event)
-                if result is not None:
-                    check_result(result)
+                check_result(self._handler(item.event))
             except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
                 error = raised
             self._ended.put(Outcome(item, error))
@@ -167,9 +165,7 @@ class AsyncWorkers:
     async def _work(self, item: KeyedEvent) -> None:
         error: BaseException | None = None
         try:
-            result = await self._handler(item.event)
-            if result is not None:
-                check_result(result)
+            check_result(await self._handler(item.event))
         except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
             error = raised
         self._ended.put_nowait(Outcome(item, error))

@@ -1,4 +1,4 @@
-"""The check of who owns schema pgq and the objects in it: a query and its error. No I/O."""
+"""The check of the owners of schema pgq and of its objects: a query and its error. No I/O."""
 
 from __future__ import annotations
 
