@@ -69,7 +69,7 @@ def session(folder: str) -> Iterator[SparkSession]:
 def versions() -> str:
     """Return the versions that the figures depend on."""
     jdbc = f", {JDBC.resolve().name}" if JDBC.exists() else ""
-    names = ("pyspark", "pyarrow", "psycopg")
+    names = ("pyspark", "pyarrow", "adbc-driver-postgresql", "psycopg")
     return ", ".join(f"{name} {version(name)}" for name in names) + jdbc + _debian(JDBC)
 
 

@@ -21,7 +21,7 @@ def run_pipeline(options: PipelineOptions, dsn: str, say: Callable[[str], None])
         say: called with each line of progress.
 
     Raises:
-        MissingExtra: pyspark, pyarrow or Java is missing or too old.
+        MissingExtra: a package of the extra `spark` or Java is missing or too old.
         NotSupported: the environment or the master asks for Spark Connect.
         InvalidArgument: the schema is not a valid DDL text.
         QueueNotFound: no queue has this name.

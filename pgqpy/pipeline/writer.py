@@ -5,17 +5,23 @@ after its micro-batch. A repeated micro-batch reads the same events, because its
 and overwrites its folder as a whole. Spark's file sink would be simpler, but only readers of its
 log `_spark_metadata` know which files count: for all others, a killed attempt leaves duplicates.
 It also cannot write good and bad records in one query.
+
+Only a newer checkpoint of the same query can have written folders of later micro-batches: then this
+one was restored from a backup, and its micro-batches would write those events again, into other
+folders. So nothing is written. Removing those folders is left to the user: until their events are
+written again, readers would miss them.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
 from pgqpy.errors import PgqError
+from pgqpy.pipeline import folders
 from pgqpy.pipeline.parse import BATCH, DATE, EXTRAS, bad_records, good_records, parse
 from pgqpy.pipeline.progress import Counts
 from pgqpy.spark.local_properties import QUERY_ID
@@ -23,7 +29,7 @@ from pgqpy.spark.local_properties import QUERY_ID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
     from pgqpy.pipeline.options import PipelineOptions
@@ -34,6 +40,10 @@ SHOWN = 20  # rows of a micro-batch on the terminal
 
 class MicroBatchFailed(PgqError):
     """A micro-batch could not be written."""
+
+
+class CheckpointTooOld(PgqError):
+    """The checkpoint is older than the files that its query has written."""
 
 
 class MicroBatchWriter:
@@ -49,6 +59,7 @@ class MicroBatchWriter:
         self._options = options
         self._schema = schema
         self._wrote = wrote
+        self._checked = False  # that no folder of a later micro-batch exists
         self.error: Exception | None = None
 
     def __call__(self, events: DataFrame, batch_id: int) -> None:
@@ -67,10 +78,14 @@ class MicroBatchWriter:
         if self._options.types:
             events = events.where(F.col("ev_type").isin(*self._options.types))
         place = f"{BATCH}={_name(events, batch_id)}"
+        roots = [root for root in (self._options.to, self._options.bad_path) if root]
+        if not self._checked:
+            _check_checkpoint(events.sparkSession, roots, place)
+            self._checked = True
         # Files of an attempt that was killed. This one may write no file there, if the schema or
         # the types have changed since.
-        for root in filter(None, (self._options.to, self._options.bad_path)):
-            _remove(events.sparkSession, _folder(root, place))
+        for root in roots:
+            folders.remove(events.sparkSession, folders.join(root, place))
         if events.isEmpty():  # an idle queue has ticks too, and needs no folder
             return Counts(0)
         if self._schema is None:
@@ -100,7 +115,7 @@ class MicroBatchWriter:
             return
         dated = records.withColumn(DATE, _day(F.col("ev_time")))
         writer = dated.write.format(self._options.format).mode("overwrite").partitionBy(DATE)
-        writer.save(_folder(root, place))
+        writer.save(folders.join(root, place))
 
 
 def _day(time: Column) -> Column:
@@ -109,14 +124,16 @@ def _day(time: Column) -> Column:
     return F.to_date(F.least(F.greatest(time, first), last))
 
 
-def _folder(root: str, place: str) -> str:
-    return f"{root.rstrip('/')}/{place}"
-
-
-def _remove(spark: Any, folder: str) -> None:
-    """Remove a folder, if it exists, on any file system of Spark."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001  # PySpark has no other way
-    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: FBT003, SLF001  # as above
+def _check_checkpoint(spark: SparkSession, roots: list[str], place: str) -> None:
+    """Raise CheckpointTooOld if the query has written later micro-batches."""
+    later = [path for root in roots for path in folders.find_later(spark, root, place)]
+    if later:
+        raise CheckpointTooOld(
+            f"the checkpoint is older than the files: micro-batch {place.rpartition('=')[2]} would "
+            "write again what later ones of the same query have written. Bring the newer "
+            "checkpoint back, or remove these folders, whose events are then written again, and "
+            f"start again: {folders.list_some(later)}"
+        )
 
 
 def _name(events: DataFrame, batch_id: int) -> str:

@@ -6,7 +6,7 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.errors import ConsumerNotFound, InvalidArgument
+from pgqpy.errors import ConsumerNotFound, InvalidArgument, TickNotFound
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source import lookups
@@ -89,6 +89,14 @@ def _advance(database: Database, end: Offset) -> int:
         position = lookups.find_position(client, queue, end.consumer)
         if position is None:
             raise ConsumerNotFound(queue=queue, consumer=end.consumer)
+        times = lookups.find_tick_times(client, end.queue_id, end.tick)
+        if times.get(end.tick, end.time) != end.time:
+            raise TickNotFound(
+                f"queue {queue!r} has lost tick {end.tick}, where the query was at {end.time}: "
+                "start the query again, and it says how to go on",
+                queue=queue,
+                tick_id=end.tick,
+            )
         if position.tick < end.tick:
             client.advance_subscription(queue, end.consumer, position.tick, end.tick)
         return max(position.tick, end.tick)

@@ -19,7 +19,7 @@ def register(spark: SparkSession) -> None:
     From then on the session's plans hide the value of the option `dsn`.
 
     Raises:
-        MissingExtra: pyspark is too old, or pyarrow is missing.
+        MissingExtra: pyspark is too old, or a package of the extra `spark` is missing.
 
         pgqpy.spark.register(spark)
         spark.readStream.format("pgq").option("queue", "orders").option("consumer", "lake").load()

@@ -1,4 +1,4 @@
-"""Checks of pyspark, pyarrow, Java and the session mode, before Spark starts."""
+"""Checks of packages, Java and the session mode, before Spark starts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pgqpy.errors import MissingExtra, NotSupported
 
 PYSPARK = (4, 2)  # the first with read limits and Trigger.AvailableNow for Python sources
+OTHERS = ("pyarrow", "numpy", "adbc-driver-manager", "adbc-driver-postgresql")
 JAVA = 17  # the lowest that Spark 4 supports
 EXTRA = 'pip install "pgqpy[spark]"'
 
 
 def check_packages() -> None:
-    """Raise MissingExtra unless pyspark (new enough) and pyarrow are installed."""
+    """Raise MissingExtra unless pyspark (new enough) and what we use beside it are installed."""
     found = _version("pyspark")
     if found < PYSPARK:
         wanted, is_here = (".".join(map(str, numbers)) for numbers in (PYSPARK, found[:3]))
         raise MissingExtra(f"pyspark {wanted} or later is needed, here is {is_here}: {EXTRA}")
-    for package in ("pyarrow", "numpy"):
+    for package in OTHERS:
         _version(package)
 
 

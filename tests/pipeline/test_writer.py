@@ -153,6 +153,33 @@ def test_ticks_alone_leave_no_folder_and_a_new_checkpoint_overwrites_none(
     assert pipeline.rows("n") == [(1,), (3,)]
 
 
+def test_an_old_copy_of_the_checkpoint_doubles_no_event(
+    pipeline: Pipeline, feed: Feed, tmp_path: Path
+) -> None:
+    checkpoint, copy = pipeline.folder / "_checkpoint", tmp_path / "copy"
+    pipeline.run()
+    shutil.copytree(checkpoint, copy)
+    for numbers in ((1, 2), (3, "x"), (4, "y")):
+        feed.insert(*map(data, numbers))
+        error = pipeline.run()
+        assert error is None, error
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    feed.client.register_consumer_at("orders", "pipeline", 1)
+    feed.insert(data(5))
+    error = pipeline.run()
+    later = [*pipeline.batches()[1:], *sorted(pipeline.folder.glob("_bad/ev_batch=*"))]
+    assert pipeline.rows("n") == [(1,), (2,), (3,), (4,)]
+    assert len(later) == 4
+    for path in later:
+        assert str(path) in str(error)
+        shutil.rmtree(path)
+    assert "remove these folders" in str(error)
+    assert pipeline.run() is None
+    assert pipeline.rows("n") == [(1,), (2,), (3,), (4,), (5,)]
+    assert pipeline.rows("ev_data", folder="_bad") == [(data("x"),), (data("y"),)]
+
+
 def test_without_a_schema_the_data_stays_as_it_is(pipeline: Pipeline, feed: Feed) -> None:
     feed.insert("nope", None)
     assert pipeline.run(schema=None, format="json") is None

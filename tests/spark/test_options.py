@@ -121,12 +121,12 @@ def test_no_password_is_in_what_an_exception_or_a_plan_would_show():
 
 
 def test_an_offset_survives_the_checkpoint():
-    offset = Offset("lake", 3, 2**62)
+    offset = Offset("lake", 3, 2**62, "2026-01-01T00:00:00.000000Z")
     assert parse_offset(offset._asdict()) == offset
 
 
 @pytest.mark.parametrize(
-    "written", [{}, {"tick": 1}, {"consumer": "c", "queue_id": "x", "tick": 1}]
+    "written", [{}, {"tick": 1}, {"consumer": "c", "queue_id": "x", "tick": 1, "time": ""}]
 )
 def test_the_offset_of_another_source_is_refused(written):
     with pytest.raises(InvalidArgument) as caught:

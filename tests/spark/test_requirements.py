@@ -49,16 +49,19 @@ def test_without_pyspark_register_says_what_to_install(monkeypatch):
     assert str(caught.value) == 'pyspark is needed: pip install "pgqpy[spark]"'
 
 
-def test_without_pyarrow_it_says_so(monkeypatch):
-    installed(monkeypatch, pyspark="4.2.0")
+@pytest.mark.parametrize("missing", requirements.OTHERS)
+def test_another_package_that_is_missing_is_named(monkeypatch, missing):
+    others = dict.fromkeys(requirements.OTHERS, "1")
+    del others[missing]
+    installed(monkeypatch, pyspark="4.2.0", **others)
     with pytest.raises(MissingExtra) as caught:
         requirements.check_packages()
-    assert str(caught.value) == 'pyarrow is needed: pip install "pgqpy[spark]"'
+    assert str(caught.value) == f'{missing} is needed: pip install "pgqpy[spark]"'
 
 
 @pytest.mark.parametrize("version", ["3.5.8", "4.0.0", "4.1.2"])
 def test_a_pyspark_that_is_too_old_is_named(monkeypatch, version):
-    installed(monkeypatch, pyspark=version, pyarrow="1", numpy="1")
+    installed(monkeypatch, pyspark=version, **dict.fromkeys(requirements.OTHERS, "1"))
     with pytest.raises(MissingExtra) as caught:
         requirements.check_packages()
     wanted = f'pyspark 4.2 or later is needed, here is {version}: pip install "pgqpy[spark]"'
@@ -67,7 +70,7 @@ def test_a_pyspark_that_is_too_old_is_named(monkeypatch, version):
 
 @pytest.mark.parametrize("version", ["4.2.0", "4.10.1", "5.0.0.dev1"])
 def test_a_newer_pyspark_is_fine(monkeypatch, version):
-    installed(monkeypatch, pyspark=version, pyarrow="1", numpy="1")
+    installed(monkeypatch, pyspark=version, **dict.fromkeys(requirements.OTHERS, "1"))
     requirements.check_packages()
 
 

@@ -60,7 +60,7 @@ def weight(piece, sizes, ticks, released):
     """Return about how many events a slice has: those that were not staged lie anywhere."""
     place = piece.from_tick // 3
     if piece.stages:
-        return sum(each.events for each in released if each.txid in piece.stages)
+        return sum(each.events for each in released if each.stage in piece.stages)
     if piece.low is None and piece.high is None and piece.stages is None:
         given = [each for each in released if piece.from_tick < each.released_in <= piece.to_tick]
         return sum(sizes[place : piece.to_tick // 3]) + sum(each.events for each in given)
@@ -74,7 +74,7 @@ def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
     ticks, released = history(sizes, stages)
     cut = pieces(split_range(ticks, least, released))
     for before, after in pairwise(ticks):
-        mine = [each.txid for each in released if each.released_in == after.tick_id]
+        mine = [each.stage for each in released if each.released_in == after.tick_id]
         # an event of this tick with any id, those that the sequence does not promise too
         first, last = before.tick_event_seq + 1, after.tick_event_seq
         for event in (0, first - 1, first, last, last + 1, 10**9):
@@ -85,7 +85,7 @@ def test_every_event_is_in_exactly_one_partition(sizes, least, stages):
 @given(sizes, st.integers(1, 12), stages)
 def test_a_slice_names_stages_of_its_own_tick_only(sizes, least, stages):
     ticks, released = history(sizes, stages)
-    tick_of = {each.txid: each.released_in for each in released}
+    tick_of = {each.stage: each.released_in for each in released}
     for piece in pieces(split_range(ticks, least, released)):
         named = piece.stages or ()
         assert {tick_of[stage] for stage in named} <= {piece.to_tick}

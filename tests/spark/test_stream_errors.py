@@ -131,10 +131,42 @@ def test_a_tick_that_was_thinned_out_names_its_neighbours(feed, client, start):
         start(startingTick="3").begin()
 
 
-def test_a_checkpoint_of_the_future_is_another_databases(feed, start):
-    offset = crashed(start().begin())
-    with pytest.raises(TickNotFound, match="the checkpoint's offset: tick 500 is in the future"):
-        start().resume({**offset, "tick": 500}).run()
+@pytest.mark.parametrize("running", [False, True])
+@pytest.mark.parametrize("ticks_since", [0, 1, 4])
+def test_ticks_that_the_server_lost_end_the_query(feed, start, running, ticks_since):
+    """A standby that lagged took over: it has no tick 3, or gave that number to another tick."""
+    stream = start().begin()
+    for data in ("a", "b"):
+        feed.insert(data)
+        stream.run()
+    if not running:
+        stream = start().resume(crashed(stream))
+    connection = feed.client.connection
+    connection.execute("delete from pgq.tick where tick_id > 2")
+    connection.execute("delete from pgq.position where pos_last_tick > 1 or pos_pins[2] > 2")
+    connection.execute("select setval(queue_tick_seq::regclass, 2) from pgq.queue")
+    for number in range(ticks_since):
+        feed.insert(f"new {number}")
+    with pytest.raises(TickNotFound, match="has lost tick 3, where the query was at 20") as caught:
+        stream.run()
+    assert 'startingOffsets={"tick": 1}' in str(caught.value)
+    stream.close()
+    again = start(startingOffsets='{"tick": 1}').begin().datas()
+    assert set(again) >= {f"new {number}" for number in range(ticks_since)}
+
+
+@pytest.mark.parametrize("call", ["plan", "advance"])
+def test_a_micro_batch_whose_ticks_the_server_lost_is_not_read(feed, start, call):
+    stream = start().begin()
+    feed.insert("a")
+    end = stream.latest()
+    wrong = {**end, "time": "2026-01-01T00:00:00.000000Z"}
+    with pytest.raises(TickNotFound, match="has lost tick 2"):
+        if call == "plan":
+            stream.reader.partitions(stream.offset, wrong)
+        else:
+            stream.reader.commit(wrong)
+    assert feed.standing()[0] == 1
 
 
 def test_an_unknown_queue_is_an_error_at_load(feed):

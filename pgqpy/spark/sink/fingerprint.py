@@ -7,12 +7,13 @@ inserted, which is correct only for the same rows. With a checkpoint from a back
 from __future__ import annotations
 
 import zlib
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -20,13 +21,16 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, with about as many ones as zeros
 _HALF = np.uint64(32)
 
 
-def fingerprint(rows: pa.Array) -> int:
+def fingerprint(rows: pa.Array, columns: Sequence[str]) -> int:
     """Return the sum of the hashes of all rows as a signed 64-bit integer.
+
+    The rows hold values only, so the names of the columns are hashed before each.
 
     The hash mixes a CRC with multiplications. A CRC alone is linear: sums over different rows would
     often be equal.
     """
-    sums = np.fromiter(map(zlib.crc32, rows.to_pylist()), np.uint64, len(rows))
+    start = zlib.crc32(" ".join(columns).encode())
+    sums = np.fromiter(map(zlib.crc32, rows.to_pylist(), repeat(start)), np.uint64, len(rows))
     mixed = (sums + np.uint64(1)) * _FACTOR
     mixed = (mixed ^ (mixed >> _HALF)) * _FACTOR
     return combine([int(np.sum(mixed ^ (mixed >> _HALF), dtype=np.uint64))])

@@ -101,7 +101,9 @@ class _Rows:
             found = fields(self._columns, batch)
             rows = binary_copy.rows([column for column in found if column is not None])
             if self._hashed:
-                self.fingerprint = combine([self.fingerprint, fingerprint(rows)])
+                self.fingerprint = combine(
+                    [self.fingerprint, fingerprint(rows, column_names(found))]
+                )
             yield binary_copy.octets(rows)
 
 

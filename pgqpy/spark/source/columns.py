@@ -21,12 +21,11 @@ if TYPE_CHECKING:
 TICK_ID = "tick_id"
 TXID = "ev_txid"
 TIME = "ev_time"
-RETRY = "ev_retry"
 TYPES: dict[str, DataType] = {
     "ev_id": LongType(),
     TIME: TimestampType(),
     TXID: LongType(),
-    RETRY: IntegerType(),
+    "ev_retry": IntegerType(),
     "ev_type": StringType(),
     "ev_data": StringType(),
     "ev_extra1": StringType(),

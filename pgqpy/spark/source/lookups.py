@@ -29,6 +29,7 @@ class Queue(NamedTuple):
     low_tick: int  # rotation removed no event after this tick
     first_tick: int  # the first tick from low_tick on
     last_tick: int
+    last_time: str  # of the last tick, in UTC
 
 
 class Position(NamedTuple):
@@ -43,9 +44,18 @@ QUEUE: LiteralString = """
     select q.queue_id, pgq.quote_fqname(q.queue_data_pfx), q.queue_low_tick,
            (select min(tick_id) from pgq.tick
              where tick_queue = q.queue_id and tick_id >= q.queue_low_tick),
-           (select max(tick_id) from pgq.tick where tick_queue = q.queue_id)
+           t.tick_id, t.time
       from pgq.queue q
+      left join lateral (
+            select tick_id,
+                   to_char(tick_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as time
+              from pgq.tick
+             where tick_queue = q.queue_id order by tick_id desc limit 1) t on true
      where q.queue_name = %s"""
+
+TICK_TIMES: LiteralString = """
+    select tick_id, to_char(tick_time at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
+      from pgq.tick where tick_queue = %s and tick_id = any (%s)"""
 
 POSITION: LiteralString = """
     select pos_last_tick, pos_batch, pos_pins
@@ -117,6 +127,12 @@ def find_position(client: Client, queue: str, consumer: str) -> Position | None:
     """Return the position of a subscription; None if there is none."""
     row = _row(client, POSITION, (queue, consumer))
     return None if row is None else Position(*row)
+
+
+def find_tick_times(client: Client, queue_id: int, *ticks: int) -> dict[int, str]:
+    """Return the times of those of the ticks that are there."""
+    with client.connection.cursor(row_factory=tuple_row) as cursor:
+        return dict(cursor.execute(TICK_TIMES, (queue_id, list(ticks))).fetchall())
 
 
 def tick_at(client: Client, queue: Queue, time: datetime) -> int | None:

@@ -16,13 +16,15 @@ MAX_BIGINT = 2**63 - 1
 class Offset(NamedTuple):
     """A tick of a queue, and the consumer whose subscription keeps the events after it.
 
-    The queue's id reveals that the queue was dropped and created again under the same name. Spark
-    writes `_asdict()` to the checkpoint.
+    The queue's id reveals that the queue was dropped and created again under the same name. The
+    tick's time reveals that the server lost the tick and gave its number again: after a failover to
+    a standby that lagged, or a restore. Spark writes `_asdict()` to the checkpoint.
     """
 
     consumer: str
     queue_id: int
     tick: int
+    time: str  # in UTC, as lookups.find_tick_times returns it
 
 
 class Limits(NamedTuple):
@@ -39,7 +41,12 @@ def parse_offset(written: Mapping[str, Any]) -> Offset:
         InvalidArgument: another source wrote it.
     """
     try:
-        return Offset(str(written["consumer"]), int(written["queue_id"]), int(written["tick"]))
+        return Offset(
+            str(written["consumer"]),
+            int(written["queue_id"]),
+            int(written["tick"]),
+            str(written["time"]),
+        )
     except (KeyError, TypeError, ValueError):
         raise InvalidArgument(
             f"the checkpoint holds {dict(written)!r}, which is not an offset of a queue: "

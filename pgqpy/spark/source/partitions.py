@@ -73,10 +73,12 @@ def _released_stages(
         return []
     finder = _finder(ticks, start, end)
     released_in = finder.find([each.stage_released_by for each in stages]).tolist()
-    inserted_in = finder.find([each.stage for each in stages]).tolist()
+    inserted_in = finder.find([each.stage_txid for each in stages]).tolist()
     before = parse_snapshot(ticks[0].tick_snapshot)
     return [
-        ReleasedStage(tick, each.stage, each.events, None if before.sees(each.stage) else seen_by)
+        ReleasedStage(
+            tick, each.stage, each.events, None if before.sees(each.stage_txid) else seen_by
+        )
         for tick, seen_by, each in zip(released_in, inserted_in, stages, strict=True)
     ]
 

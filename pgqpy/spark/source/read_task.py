@@ -10,9 +10,8 @@ from psycopg import errors, sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pgqpy.errors import QueueNotFound, RangeExpired
-from pgqpy.spark.connections import connect_with_retries
-from pgqpy.spark.source.binary_copy import read_blocks
-from pgqpy.spark.source.columns import selected_columns
+from pgqpy.spark.source.arrow_session import open_with_retries
+from pgqpy.spark.source.conversion import to_spark_batch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,29 +19,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from pgqpy.client import Client
     from pgqpy.spark.database import Database
+    from pgqpy.spark.source.arrow_session import ArrowSession
     from pgqpy.spark.source.partitions import EventPartition
 
 logger = logging.getLogger("pgqpy.spark")
 
 # READ COMMITTED: the check must see a rotation that was committed while we waited for the lock.
 # TRUNCATE ignores snapshots: with the check before the lock, the table could be empty without an
-# error. The timeouts are off because Spark may pause between two batches.
-BEGIN = sql.SQL("""
-    begin isolation level read committed;
-    set local statement_timeout = 0;
-    set local idle_in_transaction_session_timeout = 0;
-    do $$ begin
-        if current_setting('server_version_num')::int >= 170000 then
-            set local transaction_timeout = 0;
-        end if;
-    end $$;
-    set local enable_seqscan = off;
-    set local jit = off;
-    lock table {} in access share mode
-""")
-LOW_TICK = "select queue_low_tick from pgq.queue where queue_id = %s"
+# error.
+BEGIN = sql.SQL("begin isolation level read committed; lock table {} in access share mode")
+LOW_TICK = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
 
 
 def read(
@@ -60,24 +47,27 @@ def read(
             warning and read the rest.
         ConnectionFailed: the server cannot be reached.
     """
-    selected, arrow_schema = selected_columns(schema), to_arrow_schema(schema, timezone="UTC")
-    with connect_with_retries(database, partition.queue) as client:
-        _lock_and_check(client, partition, fail_on_data_loss=fail_on_data_loss)
-        with closing(read_blocks(client.connection, partition.query)) as blocks:
-            for block in blocks:
-                yield block.to_batch(selected, arrow_schema, partition.finder)
+    arrow_schema = to_arrow_schema(schema, timezone="UTC")
+    with closing(open_with_retries(database, partition.queue)) as session:
+        _lock_and_check(session, partition, fail_on_data_loss=fail_on_data_loss)
+        with closing(session.batches(partition.query)) as batches:
+            for batch in batches:
+                yield to_spark_batch(batch, arrow_schema, partition.finder)
 
 
-def _lock_and_check(client: Client, partition: EventPartition, *, fail_on_data_loss: bool) -> None:
-    """Hold back rotation until the connection closes, then check that no event is missing."""
+def _lock_and_check(
+    session: ArrowSession, partition: EventPartition, *, fail_on_data_loss: bool
+) -> None:
+    """Hold back rotation until the session closes, then check that no event is missing."""
+    low_tick = LOW_TICK.format(partition.queue_id).as_string(None)
     try:
-        client.connection.execute(BEGIN.format(sql.SQL(partition.table)))
-        row = client.connection.execute(LOW_TICK, [partition.queue_id]).fetchone()
+        session.execute(BEGIN.format(sql.SQL(partition.table)).as_string(None))
+        found = [tick for batch in session.batches(low_tick) for tick in batch[0].to_pylist()]
     except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
         raise _dropped(partition) from error
-    if row is None:
+    if not found:
         raise _dropped(partition)
-    first = int(row[0])
+    (first,) = found
     if first <= partition.from_tick:
         return
     problem = (

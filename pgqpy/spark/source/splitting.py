@@ -29,7 +29,7 @@ class ReleasedStage(NamedTuple):
     """
 
     released_in: int
-    txid: int
+    stage: int
     events: int
     inserted_in: int | None
 
@@ -111,7 +111,7 @@ def _units(ticks: Sequence[TickInfo], released: Iterable[ReleasedStage]) -> Iter
             continue
         yield _Unit(before, after, events, ())
         for stage in by_tick[after.tick_id]:
-            yield _Unit(before, after, stage.events, (stage.txid,))
+            yield _Unit(before, after, stage.events, (stage.stage,))
 
 
 def _not_staged(ticks: Sequence[TickInfo], staged: Mapping[int, int]) -> list[int]:

@@ -97,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.subscription.resume(at)
         if self.subscription.connection.notified() or time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_INTERVAL
-            self._newest = self.subscription.newest()
+            self._newest = self.subscription.newest(at)
         newest = at.tick if self._newest is None else self._newest.tick
         most = newest if self._stop_at is None else min(newest, self._stop_at)
         if most <= at.tick:

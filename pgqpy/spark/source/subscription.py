@@ -47,13 +47,20 @@ class Subscription:
         self.connection = DriverConnection(
             options.database, options.queue, options.consumer, self._attach
         )
-        self._start: int | None = None  # tick to register a missing consumer at; None: the last
+        self._start: Offset | None = None  # to register a missing consumer at; None: the last tick
         self._known = False  # the start or the checkpoint was checked
         self._queue_id: int | None = None
 
-    def newest(self) -> Offset:
-        """Return the queue's newest tick."""
-        return self._offset(self.connection.call(self._find).last_tick)
+    def newest(self, at: Offset) -> Offset:
+        """Return the queue's newest tick; TickNotFound if the query is beyond it."""
+
+        def newest(client: Client) -> Offset:
+            queue = self._find(client)
+            if queue.last_tick < at.tick:
+                raise self._lost(client, at)
+            return Offset(self._consumer, queue.id, queue.last_tick, queue.last_time)
+
+        return self.connection.call(newest)
 
     def begin(self) -> Offset:
         """Move the subscription to the start of a new query, and return that offset.
@@ -63,17 +70,19 @@ class Subscription:
             `subscription`, and another query may still need the events that it keeps.
         """
         bound = self._options.start
-        if bound is None or bound.kind == "subscription":
-            tick = self.connection.call(self._position_for_new_query).tick
-        else:
-            tick = self.connection.call(lambda client: self._move_to(client, bound))
+
+        def begin(client: Client) -> Offset:
+            if bound is None or bound.kind == "subscription":
+                return self._offset(client, self._position_for_new_query(client).tick)
+            return self._offset(client, self._move_to(client, bound))
+
+        self._start = self.connection.call(begin)
         self._known = True
-        self._start = tick
-        return self._offset(tick)
+        return self._start
 
     def resume(self, at: Offset) -> None:
         """Continue at an offset. The first call compares the checkpoint with the queue."""
-        self._start = at.tick
+        self._start = at
         if self._known:
             return
         if at.consumer != self._consumer:
@@ -91,13 +100,14 @@ class Subscription:
 
         def pin(client: Client) -> Offset:
             queue = self._find(client)
+            self._check_ticks(client, at)
             start = at.tick
             if not self._options.fail_on_data_loss:  # events before the position may be missing
                 start = max(start, self._position(client).tick)
             end = lookups.find_end(client, queue, start, most, limits)
             if end is not None:
                 client.pin_range(self._queue, self._consumer, start, end)
-            return self._offset(start if end is None else end)
+            return self._offset(client, start if end is None else end)
 
         for _ in range(ATTEMPTS - 1):
             with suppress(TickNotFound):
@@ -109,6 +119,7 @@ class Subscription:
 
         def plan(client: Client) -> list[EventPartition]:
             with lookups.locked_queue(client, self._queue) as queue:
+                self._check_ticks(client, start, end)
                 first = start.tick
                 if first < queue.low_tick:
                     first = self._retained_tick(client, queue, first)
@@ -123,6 +134,7 @@ class Subscription:
         """Advance the subscription to a tick; Spark does not need earlier events any more."""
 
         def advance(client: Client) -> None:
+            self._check_ticks(client, end)
             at = self._position(client).tick
             if at < end.tick:
                 client.advance_subscription(self._queue, self._consumer, at, end.tick)
@@ -137,7 +149,8 @@ class Subscription:
         if self._start is None:
             client.register_consumer(self._queue, self._consumer)
             return
-        tick = self._retained_tick(client, queue, self._start)
+        self._check_ticks(client, self._start)
+        tick = self._retained_tick(client, queue, self._start.tick)
         client.register_consumer_at(self._queue, self._consumer, tick)
         message = "consumer %s of queue %s was unregistered: registered it again at tick %d"
         logger.warning(message, self._consumer, self._queue, tick)
@@ -195,16 +208,18 @@ class Subscription:
         return tick
 
     def _compare(self, client: Client, start: Offset) -> None:
-        queue = self._find(client)
-        if start.tick > queue.last_tick:
-            raise bounds.future_tick(queue, start.tick, CHECKPOINT)
+        if start.tick > self._find(client).last_tick:
+            raise self._lost(client, start)
+        self._check_ticks(client, start)
         position = self._position(client)
         if position.tick > start.tick and self._options.fail_on_data_loss:
             raise self._refused(
                 f"is at tick {position.tick}, beyond the checkpoint's tick {start.tick}: "
-                "another program used it. Give each query a consumer of its own (option consumer); "
-                f"to go on from the checkpoint, register_consumer_at({self._queue!r}, "
-                f"{self._consumer!r}, {start.tick})",
+                "another program used it, or the checkpoint is an old copy. Give each query a "
+                "consumer of its own (option consumer), or bring the newer checkpoint back. To go "
+                f"on from this one, register_consumer_at({self._queue!r}, {self._consumer!r}, "
+                f"{start.tick}): then all events after tick {start.tick} come again, and what the "
+                "query has written of them is there twice unless it is removed first",
                 position,
             )
 
@@ -212,9 +227,32 @@ class Subscription:
         loss = self._options.fail_on_data_loss
         return bounds.retained_tick(client, queue, tick, CHECKPOINT, fail_on_data_loss=loss)
 
-    def _offset(self, tick: int) -> Offset:
+    def _offset(self, client: Client, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
-        return Offset(self._consumer, self._queue_id, tick)
+        times = lookups.find_tick_times(client, self._queue_id, tick)
+        if tick not in times:
+            raise TickNotFound(queue=self._queue, tick_id=tick)
+        return Offset(self._consumer, self._queue_id, tick, times[tick])
+
+    def _check_ticks(self, client: Client, *offsets: Offset) -> None:
+        """Raise TickNotFound if a number of the checkpoint is now that of another tick."""
+        ticks = [each.tick for each in offsets]
+        times = lookups.find_tick_times(client, offsets[0].queue_id, *ticks)
+        for each in offsets:
+            if times.get(each.tick, each.time) != each.time:
+                raise self._lost(client, each)
+
+    def _lost(self, client: Client, at: Offset) -> TickNotFound:
+        position = lookups.find_position(client, self._queue, self._consumer)
+        start = '"earliest"' if position is None else f'{{"tick": {position.tick}}}'
+        return TickNotFound(
+            f"queue {self._queue!r} has lost tick {at.tick}, where the query was at {at.time}: the "
+            "server was restored from a backup, or a standby that lagged took over. "
+            f"Start with a new checkpointLocation and startingOffsets={start}: from there no event "
+            "is missing, and events that the sink has already come again",
+            queue=self._queue,
+            tick_id=at.tick,
+        )
 
     def _refused(self, problem: str, position: Position) -> PgqError:
         return SubscriptionMoved(

@@ -32,9 +32,17 @@ class Epoch:
         """Write one row for each text, and return what the driver gets."""
         return self.write(batches(*datas))
 
-    def write(self, found: Any) -> TaskMessage:
+    def row(self, **columns: str) -> TaskMessage:
+        """Write one row with these columns."""
+        schema = StructType()
+        for name in columns:
+            schema.add(name, "string")
+        found = pa.RecordBatch.from_pylist([columns])
+        return self.write([found], schema)
+
+    def write(self, found: Any, schema: StructType = SCHEMA) -> TaskMessage:
         """Write batches of Arrow."""
-        writer = pickle.loads(pickle.dumps(StreamWriter(self.options, SCHEMA)))
+        writer = pickle.loads(pickle.dumps(StreamWriter(self.options, schema)))
         context = TaskContext._getOrCreate()
         context._localProperties = {QUERY_ID: self.query, BATCH_ID: str(self.number)}
         return pickle.loads(pickle.dumps(writer.write(iter(found))))

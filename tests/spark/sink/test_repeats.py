@@ -27,6 +27,19 @@ def test_a_repeated_epoch_with_other_rows_fails(epoch, stored, again):
     assert stored() == list(first)
 
 
+@pytest.mark.parametrize(
+    "other", [{"type": "u", "extra1": "x"}, {}, {"extra1": "y"}, {"extra2": "x"}]
+)
+def test_a_repeated_epoch_with_another_type_or_column_fails(epoch, stored, other):
+    columns = {"type": "t", "data": "a"}
+    first = {**columns, "extra1": "x"}
+    epoch(1).commit(epoch(1).row(**first))
+    epoch(1).commit(epoch(1).row(**first))
+    with pytest.raises(EpochChanged):
+        epoch(1).commit(epoch(1).row(**columns | other))
+    assert stored() == ["a"]
+
+
 def test_a_repeated_epoch_with_other_rows_fails_also_if_they_were_staged_before(epoch, stored):
     behind = epoch(1)
     before, ahead = behind.task("a"), epoch(1).task("b")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing, StageLost
+from pgqpy.errors import ConnectionFailed, EpochChanged, SchemaMissing
 from pgqpy.spark import connections
 from pgqpy.spark.sink.writers import BatchWriter, TaskMessage
 from tests.spark.sink.epochs import SCHEMA, WAITING, Epoch, batches
@@ -37,22 +37,6 @@ def test_a_commit_that_is_said_twice_inserts_once(epoch, stored, caplog):
     one.commit(message)
     assert stored() == ["a"]
     assert "not inserted again" in caplog.text
-
-
-@pytest.mark.parametrize("staged", [(), ("b",)])
-def test_an_epoch_that_the_ledger_lost_after_its_tasks_fails_and_can_be_repeated(
-    epoch, stored, connection, staged
-):
-    epoch(1).commit(epoch(1).task("old"))
-    one = epoch(1)
-    found_committed = one.task("a")
-    connection.execute("select pgq.drop_queue('q', true), pgq.create_queue('q')")
-    with pytest.raises(StageLost, match="the ledger of queue q has lost epoch 1 of query"):
-        one.commit(found_committed, *map(one.task, staged))
-    assert connection.execute("select * from pgq.ledger").fetchall() == []
-    one.abort(found_committed)
-    one.commit(one.task("a"), *map(one.task, staged))
-    assert stored() == ["a", *staged]
 
 
 def test_an_attempt_that_failed_after_it_wrote_is_left_out(epoch, stored):
@@ -124,25 +108,6 @@ def test_queries_do_not_disturb_each_other(epoch, stored):
     first, second = one.task("a"), other.task("b")
     one.commit(first)
     other.commit(second)
-    assert stored() == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "lost", ["update pgq.stage set stage_released_by = 0", "delete from pgq.stage"]
-)
-def test_a_stage_that_waits_no_more_fails_the_epoch_which_can_be_repeated(
-    epoch, stored, connection, lost
-):
-    one = epoch(1)
-    early = one.task("a")
-    connection.execute("select pgq.tick_queue('q')")
-    connection.execute("truncate pgq.event_1_0")
-    connection.execute(lost)
-    with pytest.raises(StageLost):
-        one.commit(early, one.task("b"))
-    connection.execute("select pgq.drop_stage('q', 'query')")
-    assert stored() == []
-    one.commit(one.task("a"), one.task("b"))
     assert stored() == ["a", "b"]
 
 
@@ -255,24 +220,6 @@ def test_a_commit_whose_connection_breaks_is_said_again(epoch, stored, connectio
     holder.rollback()
     thread.join()
     assert stored() == ["a"]
-
-
-def test_a_server_that_crashes_between_two_tasks_loses_nothing(own_server, connect):
-    from pgqpy.install import install
-
-    connection = connect(own_server.dsn())
-    install(connection)
-    connection.execute("select pgq.create_queue('q')")
-    connection.execute("select pgq.register_consumer('q', 'c')")
-    one = Epoch({"dsn": own_server.dsn(), "queue": "q"}, "query", 1)
-    before = one.task("a")
-    own_server.stop("immediate")
-    own_server.start()
-    one.commit(before, one.task("b"))
-    connection = connect(own_server.dsn())
-    connection.execute("select pgq.tick_queue('q')")
-    found = "select ev_data from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)"
-    assert connection.execute(found).fetchall() == [("a",), ("b",)]
 
 
 def test_a_task_that_is_killed_in_the_middle_leaves_no_stage(epoch, stored, connection):

@@ -1,0 +1,56 @@
+"""The folders of a pipeline's micro-batches, on any file system that Spark supports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SHOWN = 10  # folders in an error message
+
+
+def join(root: str, name: str) -> str:
+    """Return the path of a folder with this name."""
+    return f"{root.rstrip('/')}/{name}"
+
+
+def remove(spark: Any, path: str) -> None:
+    """Remove a folder, if it exists."""
+    files, hadoop_path = _open(spark, path)
+    files.delete(hadoop_path, True)  # noqa: FBT003  # recursively
+
+
+def find_later(spark: Any, root: str, name: str) -> list[str]:
+    """Return the folders of the same query's later micro-batches, in their order.
+
+    `name` ends with the query's id and the number of the micro-batch, as in `…q3f2a91c0-00000012`.
+    """
+    files, hadoop_path = _open(spark, root)
+    if not files.exists(hadoop_path):
+        return []
+    query, _, number = name.rpartition("-")
+    # Java filters them: asking it for each name of a large lake would take minutes.
+    later = spark._jvm.org.apache.hadoop.fs.GlobFilter(f"{query}-{_beyond(number)}")  # noqa: SLF001  # PySpark has no other way
+    names = [found.getPath().getName() for found in files.listStatus(hadoop_path, later)]
+    return [join(root, each) for each in sorted(names, key=lambda each: (len(each), each))]
+
+
+def _beyond(number: str) -> str:
+    """Return a glob pattern of the numbers beyond this one, with as many digits or more."""
+    patterns = ["[0-9]" * len(number) + "[0-9]*"]
+    for place, digit in enumerate(number):
+        if digit != "9":
+            rest = "[0-9]" * (len(number) - place - 1)
+            patterns.append(f"{number[:place]}[{int(digit) + 1}-9]{rest}")
+    return f"{{{','.join(patterns)}}}"
+
+
+def list_some(paths: list[str]) -> str:
+    """Return the paths as a text: all of them, or the first ones, the last and their number."""
+    if len(paths) <= SHOWN:
+        return ", ".join(paths)
+    return f"{', '.join(paths[: SHOWN - 1])}, … {paths[-1]} ({len(paths)} folders)"
+
+
+def _open(spark: Any, path: str) -> tuple[Any, Any]:
+    """Return the file system of a path, and the path as it takes it."""
+    hadoop_path = spark._jvm.org.apache.hadoop.fs.Path(path)  # noqa: SLF001  # PySpark has no other way
+    return hadoop_path.getFileSystem(spark._jsc.hadoopConfiguration()), hadoop_path  # noqa: SLF001  # as above
