@@ -181,7 +181,7 @@ def uninstall(
             if dependents := _scalar(connection, _DEPENDENTS):
                 msg = f"other objects depend on the schema pgq: {dependents}; drop them first"
                 raise InstallRefused(msg)
-            connection.execute("drop schema pgq cascade")
+            connection.execute("drop schema pgq, pgq_coop cascade")
     except psycopg.errors.OutOfMemory as exc:  # no room for locks: 50 a queue
         what_to_do = (
             "raise max_locks_per_transaction and restart the server, "
@@ -275,10 +275,12 @@ _DEPENDENTS: LiteralString = """
             union all
             select 'pg_type'::regclass, oid from pg_type where typnamespace = 'pgq'::regnamespace
             union all
-            select 'pg_proc'::regclass, oid from pg_proc where pronamespace = 'pgq'::regnamespace)
+            select 'pg_proc'::regclass, oid from pg_proc
+            where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace))
         and coalesce(
             (pg_identify_object(d.classid, d.objid, 0)).schema,
-            (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1]) <> 'pgq'
+            (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1])
+            not in ('pgq', 'pgq_coop')
 """
 
 _FOREIGN_MEMBERS = """

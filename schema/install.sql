@@ -44,6 +44,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/info/subtract_ids.sql
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/ticks/system_identifier.sql
+\ir functions/internal/ticks/is_unchecked.sql
 \ir functions/internal/positions/find_subscription.sql
 \ir functions/internal/isolation/check_snapshot.sql
 \ir functions/internal/maint/slowest_tick.sql
@@ -77,6 +78,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 
 -- The ticker: ticks, retries, rotation
 \ir functions/internal/ticks/check_tick_order.sql
+\ir functions/internal/ticks/check_moved.sql
 \ir functions/internal/ticks/try_lock_against_drop.sql
 \ir functions/internal/ticks/insert_tick.sql
 \ir functions/internal/ticks/tick_wanted.sql
@@ -101,11 +103,14 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/maint_operations.sql
 
 -- Consumers: reading batches
+\ir functions/internal/positions/raise_wrong_mode.sql
+\ir functions/internal/positions/add_registration.sql
+\ir functions/internal/positions/remove_registration.sql
+\ir functions/internal/positions/move_position.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/register_consumer.sql
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
-\ir functions/internal/positions/move_position.sql
 \ir functions/internal/positions/check_newest_position.sql
 \ir functions/consume/next_batch_custom.sql
 \ir functions/consume/next_batch.sql
@@ -123,11 +128,53 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/batch_retry.sql
 \ir functions/consume/event_retry_raw.sql
 \ir functions/consume/event_dead.sql
+\ir functions/internal/dead_events/dead_event_matches.sql
+\ir functions/internal/dead_events/lock_dead_events.sql
 \ir functions/consume/get_dead_events.sql
+\ir functions/consume/get_dead_event_counts.sql
 \ir functions/consume/revive_dead_events.sql
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/finish_batch.sql
 \ir functions/consume/finish_part.sql
+\ir functions/internal/positions/lock_subscription.sql
+\ir functions/internal/positions/narrow_part.sql
+\ir functions/consume/begin_run.sql
+\ir functions/consume/widen_run.sql
+\ir functions/consume/end_run.sql
+
+-- Workers of shared consumers
+\ir functions/internal/batches/holder_is_dead.sql
+\ir functions/internal/batches/find_dead_worker.sql
+\ir functions/internal/batches/take_range.sql
+\ir functions/internal/batches/show_holder.sql
+\ir functions/internal/batches/resume_part.sql
+\ir functions/internal/batches/cut_range.sql
+\ir functions/internal/batches/count_live_workers.sql
+\ir functions/internal/positions/find_next_tick.sql
+\ir functions/internal/positions/find_subconsumer.sql
+\ir functions/share/register_subconsumer.sql
+\ir functions/share/unregister_subconsumer.sql
+\ir functions/share/set_consumer_mode.sql
+\ir functions/share/take_part.sql
+\ir functions/share/touch_batch.sql
+
+-- Receivers of messages, over shared consumers
+\ir functions/internal/messages/find_shared.sql
+\ir functions/internal/messages/lock_free_range.sql
+\ir functions/internal/messages/lease_slot.sql
+\ir functions/internal/messages/open_next_range.sql
+\ir functions/internal/messages/read_open_events.sql
+\ir functions/internal/messages/lease_events.sql
+\ir functions/share/receive.sql
+\ir functions/share/finish_events.sql
+
+-- PGQ's names for them, in the schema pgq_coop
+\ir functions/coop/register_subconsumer.sql
+\ir functions/coop/unregister_subconsumer.sql
+\ir functions/coop/next_batch_custom.sql
+\ir functions/coop/next_batch.sql
+\ir functions/coop/finish_batch.sql
+\ir functions/coop/version.sql
 
 -- Readers of tick ranges, with a subscription that keeps the ticks
 \ir functions/internal/ranges/check_range.sql
@@ -135,7 +182,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ranges/lock_event_tables.sql
 \ir functions/consume/tick_event_sql.sql
 \ir functions/consume/get_tick_events.sql
-\ir functions/internal/positions/lock_subscription.sql
 \ir functions/internal/positions/raise_subscription_moved.sql
 \ir functions/consume/pin_range.sql
 \ir functions/consume/advance_subscription.sql

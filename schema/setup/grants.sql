@@ -19,9 +19,10 @@ begin
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
-            get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
-            finish_part tick_event_sql get_tick_stages get_tick_events pin_range
-            advance_subscription'),
+            get_dead_events get_dead_event_counts revive_dead_events delete_dead_events force_tick
+            finish_batch finish_part begin_run widen_run end_run tick_event_sql get_tick_stages
+            get_tick_events pin_range advance_subscription register_subconsumer
+            unregister_subconsumer set_consumer_mode take_part touch_batch receive finish_events'),
         ('pgq_writer', '
             insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
         ('pgq_admin pgq_ticker', '
@@ -32,19 +33,32 @@ begin
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
         ('', '
-            build_insert_event build_insert_group build_insert_leaf build_insert_path
-            build_insert_tree check_insert check_name check_newest_position check_range
-            check_restored check_snapshot check_tick_order check_writer compact_positions
-            compact_ticks create_event_table due_retries event_table find_batch find_batch_events
-            find_queue find_range find_range_stages find_subscription insert_row insert_tick
-            is_extra_maint lock_batch lock_current_table lock_event_tables lock_for_compaction
-            lock_queue lock_subscription move_position raise_queue_not_found
-            raise_subscription_moved raise_wrong_isolation range_sql read_sequence set_rights
-            slowest_tick subtract_ids system_identifier tick_is_due tick_sees_table tick_wanted
+            add_registration build_insert_event build_insert_group build_insert_leaf
+            build_insert_path build_insert_tree check_insert check_moved check_name
+            check_newest_position check_range check_restored check_snapshot check_tick_order
+            check_writer compact_positions compact_ticks count_live_workers create_event_table
+            cut_range dead_event_matches due_retries event_table find_batch find_batch_events
+            find_dead_worker find_next_tick find_queue find_range find_range_stages find_shared
+            find_subconsumer find_subscription holder_is_dead insert_row insert_tick is_extra_maint
+            is_unchecked lease_events lease_slot lock_batch lock_current_table lock_dead_events
+            lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
+            move_position narrow_part open_next_range raise_queue_not_found raise_subscription_moved
+            raise_wrong_isolation raise_wrong_mode range_sql read_open_events read_sequence
+            remove_registration resume_part set_rights show_holder slowest_tick subtract_ids
+            system_identifier take_range tick_is_due tick_sees_table tick_wanted
             try_lock_against_drop update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
+        and age(p.xmin) <= age(pg_current_xact_id()::xid);
+    perform pgq.set_rights('pg_proc', p.oid, '{pgq_reader execute}')
+       from (values
+        ('', '
+            register_subconsumer unregister_subconsumer next_batch_custom next_batch finish_batch
+            version')
+       ) listed (roles, names)
+      cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
+       join pg_proc p on p.pronamespace = 'pgq_coop'::regnamespace and p.proname = name
         and age(p.xmin) <= age(pg_current_xact_id()::xid);
 end $functions$;
 
@@ -53,6 +67,7 @@ end $functions$;
 do $tables$
 begin
     perform pgq.set_rights('pg_namespace', 'pgq'::regnamespace, '{public usage}');
+    perform pgq.set_rights('pg_namespace', 'pgq_coop'::regnamespace, '{pgq_reader usage}');
     perform pgq.set_rights('pg_class', c.oid, rights)
        from (values
         ('installation tick tick_recent consumer registration position', '{public select}'::text[]),

@@ -19,18 +19,50 @@
 -- finished, because they are the order of a batch, and because a dump, a restore and repair_queue
 -- do not change them. pos_batch repeats in every row of a batch, so its index also has pos_no, to
 -- find the newest row first.
+--
+-- pos_holder names the run of the consumer that works from this position, as host:pid:random; null:
+-- none, or a client that makes PGQ's own calls. It outlives the batch, so that a run writes it
+-- once. A run that finds the token of another one beside an open batch knows that the process died.
+-- pos_part and pos_tries say what follows from that: the events of a part, and how often the
+-- process died while it handled only the first open event. Null: whole batches. pos_died is the
+-- run that counted last, of workers: if it shows up again, it had only lost its session, see
+-- take_range.
+--
+-- pos_last_tick is null only for a subconsumer without a range. So the minimum of pos_last_tick
+-- says how far a queue was consumed: a range moves between subscriptions inside one transaction.
+-- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. pos_active and
+-- pos_until are the only columns that are updated in place, by touch_batch: a sign of life is no
+-- move, and finish_part compares pos_no. pos_moved is the time of the move, whatever signs of life
+-- follow it: a worker whose handler hangs gives them for ever.
+--
+-- A large range may be cut into parts of ids for several workers: see cut_range. pos_to is the last
+-- id of a worker's part; null: the range's end. pos_cuts are the last ids of the parts that are not
+-- handed out yet, but for the last part, which has none; pos_from is where they begin. Meanwhile
+-- the consumer stays at the range's first tick, and pos_next_tick is its last.
+--
+-- pos_ids are the ids of what receive leased of the range; null: the whole range. finish_events
+-- takes ids out of it.
 do $$ begin if not exists (select from pgq.installation) then
 create sequence pgq.batch_id_seq;
 create table pgq.position (
     pos_sub int not null,
     pos_no bigint not null,
-    pos_last_tick bigint not null,
+    pos_last_tick bigint,
     pos_next_tick bigint,
     pos_batch bigint,
     pos_active timestamptz not null default now(),
     pos_pins bigint[],
     pos_from bigint,
     pos_done bigint[],
+    pos_holder text,
+    pos_part int,
+    pos_tries int,
+    pos_until timestamptz,
+    pos_to bigint,
+    pos_cuts bigint[],
+    pos_died text,
+    pos_ids bigint[],
+    pos_moved timestamptz not null default clock_timestamp(),
     primary key (pos_sub, pos_no)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 create unique index position_batch_idx on pgq.position (pos_batch, pos_no)

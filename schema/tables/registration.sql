@@ -3,13 +3,25 @@
 -- A session that moves a subscription's position locks the row in this table, because positions are
 -- only appended, so no position row stands for the subscription: see move_position. PGQ's table
 -- pgq.subscription is a view here.
+--
+-- A subconsumer is the registration of one worker of a shared consumer, its sub_parent. Its
+-- position is a range that it works on, or nothing. The parent's position is the end of what was
+-- handed out. Retried and dead events belong to the parent. Who locks both locks the parent first,
+-- then the subconsumers by sub_id.
+--
+-- sub_mode says how a consumer runs, plain (next_batch) or shared (take_part); null until the first
+-- run, and for subconsumers.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.registration (
     sub_id serial primary key,
     sub_queue int not null references pgq.queue,
     sub_consumer int not null references pgq.consumer,
+    sub_parent int references pgq.registration,
+    sub_mode text check (sub_mode in ('plain', 'shared')),
     unique (sub_queue, sub_consumer)
 );
+create index registration_parent_idx on pgq.registration (sub_parent, sub_id)
+    where sub_parent is not null;
 comment on table pgq.registration
     is 'Which consumer reads which queue. Its row lock serialises the owners of a position.';
 end if; end $$;

@@ -6,11 +6,16 @@
 -- event is written once. If the tasks filled tables of their own and one session copied these, it
 -- would be written twice.
 --
+-- A stage is named by a random number, not by its transaction. A standby that lags knows nothing of
+-- the last transactions when it becomes the primary, and gives their ids to other transactions: a
+-- lost stage would be taken for another task's, and its events would be missing without an error.
+--
 -- A row stays as long as the queue's tables hold events of its transaction: see maint_stages.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.stage (
     stage_queue int not null,
     stage_txid bigint not null,
+    stage_id bigint not null,  -- as open_stage returned it
     stage_writer text not null,
     stage_epoch bigint,
     stage_time timestamptz not null default now(),

@@ -1,7 +1,7 @@
 """A consumer as applications of PGQ wrote them: run by Debian's python3 with its python3-pgq.
 
-Appends what it processes to the file named in its configuration; the first try of "again" is put
-through the retry queue.
+The first argument is the class of PGQ's that it is derived from. It appends what it processes to
+the file named in its configuration; the first try of "again" is put through the retry queue.
 """
 
 import sys
@@ -9,7 +9,7 @@ import sys
 import pgq  # Debian's package, not of this project
 
 
-class OldConsumer(pgq.Consumer):  # type: ignore[misc]  # as above
+class OldConsumer(getattr(pgq, sys.argv.pop(1))):  # type: ignore[misc]  # as above
     """Writes down each event."""
 
     def process_event(self, db, event):

@@ -107,6 +107,7 @@ async def test_many_retries_are_all_or_none(orders: Any) -> None:
     [
         "event_dead",
         "get_dead_events",
+        "get_dead_event_counts",
         "revive_dead_events",
         "delete_dead_events",
         "tick_queue",
@@ -122,6 +123,7 @@ async def test_what_the_extension_lacks_is_named(orders: Any, function: str) -> 
     arguments: dict[str, Any] = {
         "event_dead": (1, []),
         "get_dead_events": ("orders", "billing"),
+        "get_dead_event_counts": ("orders", "billing"),
         "revive_dead_events": ("orders", "billing"),
         "delete_dead_events": ("orders", "billing"),
         "tick_queue": ("orders",),

@@ -13,6 +13,7 @@ from tests.support.waiting import eventually
 HERE = Path(__file__).parent
 PGQD = Path("/usr/bin/pgqd")
 DEBIAN_PYTHON = "/usr/bin/python3"
+OLD_CONSUMER = (DEBIAN_PYTHON, "-W", "ignore", str(HERE / "old_consumer.py"))
 PYTHON_PGQ = Path("/usr/lib/python3/dist-packages/pgq/consumer.py")
 
 needs_pgqd = pytest.mark.skipif(not PGQD.exists(), reason="Debian's package pgqd is missing")
@@ -114,7 +115,7 @@ def test_consumer_of_python_pgq_gets_each_event(start, client, dsn, tmp_path, la
         f"pgq_lazy_fetch = {lazy_fetch}\nevents_file = {events}\nlogfile = {tmp_path}/log\n"
         f"pidfile = {tmp_path}/pid\n"
     )
-    script = [DEBIAN_PYTHON, "-W", "ignore", str(HERE / "old_consumer.py"), "-q", str(settings)]
+    script = [*OLD_CONSUMER, "Consumer", "-q", str(settings)]
     subprocess.run([*script, "--register"], check=True, timeout=60)
     assert [info.consumer_name for info in client.get_consumer_info("q")] == ["old"]
     client.insert_events("q", [("t", "first"), ("t", "again"), ("t", "last")])
@@ -127,6 +128,35 @@ def test_consumer_of_python_pgq_gets_each_event(start, client, dsn, tmp_path, la
     client.tick_queue("q")
     eventually(lambda: len(events.read_text().splitlines()) == 3)
     assert events.read_text().endswith("2 t again 1\n")
+
+
+@needs_python_pgq
+def test_subconsumers_of_python_pgq_share_the_events(start, client, connection, dsn, tmp_path):
+    client.create_queue("q")
+    events = tmp_path / "events"
+    for name in "ab":
+        settings = tmp_path / f"{name}.ini"
+        settings.write_text(
+            f"[old_consumer]\njob_name = {name}\nqueue_db = {dsn}\nqueue_name = q\n"
+            f"consumer_name = old\nsubconsumer_name = {name}\nsubconsumer_timeout = 1 hour\n"
+            f"loop_delay = 0.1\nevents_file = {events}\nlogfile = {tmp_path}/{name}.log\n"
+            f"pidfile = {tmp_path}/{name}.pid\n"
+        )
+        script = [*OLD_CONSUMER, "CoopConsumer", "-q", str(settings)]
+        subprocess.run([*script, "--register"], check=True, timeout=60)
+        start(*script)
+    infos = [info.consumer_name for info in client.get_consumer_info("q")]
+    assert infos == ["old", "old.a", "old.b"]
+    for data in ("first", "again", "last"):
+        client.insert_event("q", "t", data)
+        client.tick_queue("q")
+    eventually(lambda: client.maint_retry_events() == 1)
+    client.tick_queue("q")
+    eventually(lambda: events.exists() and len(events.read_text().splitlines()) == 3)
+    written = sorted(events.read_text().splitlines())
+    assert written == ["1 t first None", "2 t again 1", "3 t last None"]
+    idle = "select bool_and(pos_batch is null) from pgq.current_position"
+    eventually(lambda: connection.execute(idle).fetchone()[0])
 
 
 @needs_python_pgq

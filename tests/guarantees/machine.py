@@ -7,15 +7,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import initialize, precondition, rule
 from psycopg.errors import SerializationFailure
 
+from tests.guarantees.machine_runs import RunMachine
 from tests.guarantees.model import Copy, Model, Transaction
 from tests.guarantees.sessions import ISOLATIONS, RC, SERIALIZABLE
 
@@ -32,14 +27,13 @@ LAST_ID = "select event_seq from pgq.ticker_activity() where queue_name = %s"
 KEPT_TICKS = """
     select tick_id from pgq.tick join pgq.queue on queue_id = tick_queue where queue_name = %s
 """
-POSITIONS = "select consumer_name, current_batch is not null from pgq.get_consumer_info(%s)"
 STEPS = ((1, 2), (1, 2), (1,), (2,))  # of a rotation
 
 sessions = st.integers(0, SESSIONS - 1)
 maybe_an_index = st.one_of(st.none(), st.integers(0, 5))
 
 
-class QueueMachine(RuleBasedStateMachine):
+class QueueMachine(RunMachine):
     """One queue, three producers, two consumers, and a session that ticks and maintains."""
 
     db: MachineDatabase  # set by the test
@@ -290,11 +284,3 @@ class QueueMachine(RuleBasedStateMachine):
     def _pick(among: Iterable[int], number: int) -> int:
         choices = sorted(among)
         return choices[number % len(choices)]
-
-    @invariant()
-    def positions_are_the_models(self) -> None:
-        if not hasattr(self, "model"):
-            return
-        found = self.main.all(POSITIONS, self.queue)
-        expected = {name: each.open is not None for name, each in self.model.consumers.items()}
-        assert dict(found) == expected

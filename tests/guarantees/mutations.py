@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SHORT = 2.0  # seconds to wait for a session that, with its lock taken out, will never block
 FAILS = (AssertionError, psycopg.Error, pytest.fail.Exception)
+DOES_NOT_RUN = "42"  # class of SQLSTATEs: syntax errors and names that do not exist
 DEFINITIONS = """
     select pg_get_functiondef(oid) from pg_proc
     where pronamespace = 'pgq'::regnamespace and proname = %s
@@ -48,8 +49,11 @@ def expect_failure(db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyP
     """Make the change, and expect that its check fails."""
     monkeypatch.setattr(gates.wait_until_blocked, "__defaults__", (SHORT,))
     _apply(db, mutation)
-    with pytest.raises(FAILS):
+    with pytest.raises(FAILS) as caught:
         mutation.check(db)
+    state = getattr(caught.value, "sqlstate", None) or ""
+    if state.startswith(DOES_NOT_RUN):
+        pytest.fail(f"the changed function does not run: {caught.value}")
 
 
 def _apply(db: Database, mutation: Mutation) -> None:

@@ -32,6 +32,7 @@ class Task:
     busy: bool = False
     payloads: list[str] = field(default_factory=list)
     opened: tuple[str, int] | None = None
+    stage: int = 0  # the id, once it is one
     gives: bool = False
     txid: int = 0
 
@@ -166,6 +167,7 @@ class Play:
         task.opened = task.opened or self.random.choice([*self.epochs.items()])
         writer, epoch = task.opened
         opened = stages.open_stage(task.session, writer, epoch)
+        task.stage = opened or task.stage
         if task.gives:
             assert opened is None
         elif opened is None:
@@ -173,7 +175,7 @@ class Play:
             self.end(task, "rollback")
         elif not self.random.randrange(12) and writer not in self.giving:
             giver = stages.commit_stage(task.session, opened, writer=writer, epoch=epoch)
-            assert giver == opened
+            assert giver == task.session.one("select txid_current()")
             task.gives = True
             self.giving[writer] = task
 
@@ -198,7 +200,7 @@ class Play:
             self.epochs[writer] += committed
         if committed and task.opened and not task.gives:
             writer, epoch = task.opened
-            self.waiting[writer][task.txid] = (epoch, task.payloads)
+            self.waiting[writer][task.stage] = (epoch, task.payloads)
         elif committed:
             self.expected.update(dict.fromkeys(task.payloads, task.txid))
 

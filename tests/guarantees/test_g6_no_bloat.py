@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.guarantees.sessions import RR
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from tests.guarantees.sessions import Database, Session
 
 # An index that grows a level costs a call a page or two; one that is walked costs hundreds.
@@ -38,6 +42,28 @@ def held(db: Database) -> Database:
     db.main.tick()
     db.open().begin(RR)
     return db
+
+
+def _waits_or_ended(db: Database, pid: int, call: Future[Any]) -> bool:
+    return call.done() or db.main.one("select cardinality(pg_blocking_pids(%s)) > 0", pid)
+
+
+def test_a_rotation_waits_for_the_transactions_that_read_its_table(db: Database) -> None:
+    """Busy transactional consumers never leave a table alone: NOWAIT would fail for ever."""
+    db.queue()
+    db.main.insert("read")
+    db.main.tick()
+    reader, rotation = db.open(), db.open()
+    for _ in range(5):  # the wait ends after 900 ms, which a busy machine may miss
+        reader.begin()
+        reader.events(reader.next())
+        rotating = rotation.later("select pgq.maint_rotate_tables_step1('q')")
+        eventually(partial(_waits_or_ended, db, rotation.pid, rotating))
+        reader.commit()
+        rotating.result()
+        if db.main.one("select queue_cur_table from pgq.queue") == 1:
+            return
+    pytest.fail("no rotation got the lock")
 
 
 def _cycles(session: Session, count: int) -> None:

@@ -123,8 +123,8 @@ def test_event_of_the_dump_with_an_id_not_yet_used_up_here_is_noticed(
 
 
 STAGE_OF_THE_DUMP = """
-    insert into pgq.stage (stage_queue, stage_txid, stage_writer, stage_time)
-    values (1, %s, 'w', now() - interval '1 hour')
+    insert into pgq.stage (stage_queue, stage_txid, stage_id, stage_writer, stage_time)
+    values (1, %s, 1, 'w', now() - interval '1 hour')
 """
 
 

@@ -201,18 +201,19 @@ def test_open_batch_finished_before_the_repair_is_not_given_again(clusters: Clus
     dump = clusters.from_large
     with _restored(dump, clusters.small) as db:
         assert db.main.next("open") == dump.open_batch
-        assert db.main.data(dump.open_batch) == dump.open_events
-        assert db.main.finish(dump.open_batch) == 1
+        with refused("PQ012"):
+            db.main.data(dump.open_batch)
+        assert db.main.finish(dump.open_batch) == 1  # who read it before the dump may finish it
         db.main.one("select pgq.repair_queue('q')")
         _expect_the_rest(db, dump, finished="open")
 
 
-def test_open_batch_is_the_same_after_the_repair(clusters: Clusters) -> None:
+def test_open_batch_has_the_same_events_after_the_repair(clusters: Clusters) -> None:
     dump = clusters.from_large
     with _restored(dump, clusters.small) as db:
         db.main.one("select pgq.repair_queue('q')")
-        assert db.main.next("open") == dump.open_batch
-        assert db.main.data(dump.open_batch) == dump.open_events
+        assert db.main.finish(dump.open_batch) == 0  # a session that read it before, or too late
+        assert db.main.data(db.main.next("open")) == dump.open_events
         _expect_the_rest(db, dump)
 
 

@@ -68,7 +68,7 @@ MUTATIONS = {
     "give retries to everybody": Mutation(
         "range_sql",
         "(ev_owner is null or ev_owner = %L)",
-        "(ev_owner is null or %L <> '')",
+        "(ev_owner is null or %L <> '''')",
         g3.test_retried_event_comes_again_to_its_consumer_only,
     ),
     "leave the order to chance": Mutation(
@@ -168,7 +168,7 @@ MUTATIONS = {
     ),
     "leave a name without its lock": Mutation(
         "unregister_consumer",
-        "perform from pgq.consumer where co_id = r.sub_consumer for update;",
+        "order by s.sub_id for update of c",
         "",
         partial(register.test_name_that_leaves_one_queue_and_enters_another, first="register"),
     ),

@@ -28,7 +28,7 @@ MUTATIONS = {
     ),
     "read the whole batch": Mutation(
         "batch_event_sql",
-        "if b.pos_from is not null or b.pos_done is not null then",
+        "if b.pos_from is not null or b.pos_done is not null or b.pos_to is not null then",
         "if false then",
         parts.test_finished_part_is_not_delivered_again,
     ),
@@ -63,8 +63,8 @@ MUTATIONS = {
     ),
     "compact parts away": Mutation(
         "compact_positions",
-        "pos_from, pos_done)",
-        "null, null)",
+        "pos_from, pos_done,",
+        "null, null,",
         parts.test_parts_outlive_compaction_and_repair,
     ),
 }

@@ -9,6 +9,7 @@ import pytest
 
 from tests.guarantees import test_faults_locks as locks
 from tests.guarantees import test_g7_moved as moved
+from tests.guarantees import test_g7_unrepaired as unrepaired
 from tests.guarantees import test_stages_restore as restore
 from tests.guarantees.mutations import Mutation, expect_failure
 
@@ -42,7 +43,7 @@ MUTATIONS = {
     ),
     "tick by what the last tick takes for done": Mutation(
         "check_tick_order",
-        "or txid_visible_in_snapshot(txid_current(), $2)",
+        "or coalesce(txid_visible_in_snapshot($4, $2), false)",
         "",
         moved.test_ticker_that_the_last_tick_takes_for_done_is_noticed,
     ),
@@ -54,8 +55,8 @@ MUTATIONS = {
     ),
     "tick over events still to come": Mutation(
         "check_tick_order",
-        "or ev_txid <> own and not txid_visible_in_snapshot(ev_txid, snapshot)",
-        "",
+        "and not txid_visible_in_snapshot(ev_txid, snapshot)",
+        "and false",
         partial(
             moved.test_event_of_the_dump_with_an_id_not_yet_used_up_here_is_noticed,
             later=1_000_000,
@@ -63,8 +64,8 @@ MUTATIONS = {
     ),
     "take the ticker's own events for strange": Mutation(
         "check_tick_order",
-        "ev_txid <> own and",
-        "",
+        "or ev_txid is distinct from own",
+        "or true",
         moved.test_move_that_takes_every_id_along_goes_on_by_itself,
     ),
     "let a stage of the dump hide events": Mutation(
@@ -102,6 +103,24 @@ MUTATIONS = {
         "txid_snapshot_xmax(txid_current_snapshot())",
         "9223372036854775807",
         restore.test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come,
+    ),
+    "name a stage by its transaction": Mutation(
+        "open_stage",
+        "hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807",
+        "txid_current()",
+        partial(
+            restore.test_stage_is_not_taken_for_a_lost_one_of_the_same_transaction_id,
+            named=("lost",),
+        ),
+    ),
+    "commit whatever is left of the named stages": Mutation(
+        "commit_stage",
+        "if v_found <> v_wanted then",
+        "if v_found = 0 then",
+        partial(
+            restore.test_stage_is_not_taken_for_a_lost_one_of_the_same_transaction_id,
+            named=("lost", "kept"),
+        ),
     ),
     "take a stage of the dump for one's own": Mutation(
         "open_stage",
@@ -145,6 +164,76 @@ MUTATIONS = {
         "delete from pgq.stage where stage_queue = q.queue_id;",
         "",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
+    ),
+    "read before anybody compared the ids": Mutation(
+        "is_unchecked",
+        "q.queue_system_id is distinct from pgq.system_identifier()",
+        "false",
+        partial(
+            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            restore=unrepaired.reach,
+        ),
+    ),
+    "leave ids to come to the system identifier": Mutation(
+        "is_unchecked",
+        "txid_snapshot_xmax(txid_current_snapshot()) <",
+        "9223372036854775807 <",
+        unrepaired.test_backlog_whose_own_ticks_are_reached_is_not_read_before_the_last_one_is,
+    ),
+    "read a batch of a queue that waits for repair": Mutation(
+        "batch_event_sql",
+        "perform pgq.check_moved(pgq.find_queue(b.queue_name));",
+        "",
+        unrepaired.test_part_of_a_batch_that_is_left_comes_once_after_the_repair,
+    ),
+    "look for the events beside a repair": Mutation(
+        "batch_event_sql",
+        "perform set_config('pgq.checked_' || b.queue_id, b.queue_version, false);"
+        "\n        select * into b from pgq.find_batch(x_batch_id);",
+        "",
+        unrepaired.test_reader_that_comes_during_the_repair_is_told_to_open_its_batch_again,
+    ),
+    "check a session once and never again": Mutation(
+        "batch_event_sql",
+        "is distinct from b.queue_version",
+        "is null",
+        unrepaired.test_reader_checks_again_after_a_change_of_the_queue,
+    ),
+    "read a range of a queue that waits for repair": Mutation(
+        "tick_event_sql",
+        "perform pgq.check_moved(pgq.find_queue(i_queue_name));",
+        "",
+        partial(
+            unrepaired.test_backlog_of_a_restored_dump_is_not_read_until_repaired,
+            restore=unrepaired.larger,
+        ),
+    ),
+    "rotate a queue that waits for repair": Mutation(
+        "maint_rotate_tables_step1",
+        "perform pgq.check_moved(q);",
+        "",
+        partial(
+            unrepaired.test_rotation_truncates_nothing_of_a_restored_queue,
+            restore=unrepaired.larger,
+        ),
+    ),
+    "retry in a queue that waits for repair": Mutation(
+        "maint_retry_events",
+        "and not pgq.is_unchecked(due)",
+        "",
+        unrepaired.test_retried_events_of_a_restored_queue_wait_for_the_repair,
+    ),
+    "change a tick of another cluster": Mutation(
+        "register_consumer_at",
+        "and not pgq.is_unchecked(q)",
+        "",
+        unrepaired.test_consumer_that_registers_before_the_repair_changes_no_tick,
+    ),
+    "refuse every move until a tick": Mutation(
+        "check_moved",
+        "perform pgq.check_tick_order(q, last, txid_current_snapshot());",
+        "raise exception using errcode = 'PQ012';",
+        unrepaired.test_sound_move_is_read_and_rotated_before_its_first_tick,
     ),
 }
 

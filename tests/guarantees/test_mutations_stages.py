@@ -33,7 +33,7 @@ def no_deadlock(first: Any, then: Any) -> partial[None]:
 
 MUTATIONS = {
     "forget which stages a share is of": Mutation(
-        "find_range_stages", "and (i_stages is null or stage_txid = any (i_stages))", "", sharing
+        "find_range_stages", "and (i_stages is null or stage_id = any (i_stages))", "", sharing
     ),
     "read what was not staged in each share": Mutation(
         "range_sql",
@@ -98,7 +98,7 @@ MUTATIONS = {
     "give retried copies again": Mutation(
         "range_sql",
         "and ev_owner is null and ev_txid = stage",
-        "and ev_txid = staged",
+        "and ev_txid = stage",
         partial(
             consume.test_retried_copy_does_not_wait_with_the_stage_whose_transaction_made_it,
             late=False,

@@ -204,7 +204,7 @@ def test_stage_may_be_committed_by_a_transaction_older_than_it(db: Database) -> 
     opened = stage(db.main, "a")
     txid = commit_stage(giver, opened)
     assert txid is not None
-    assert txid < opened
+    assert txid < db.main.one("select stage_txid from pgq.stage")
     assert db.main.deliver() == []
     giver.commit()
     assert db.main.deliver() == ["beside", "a"]
@@ -216,7 +216,7 @@ def test_stage_committed_by_its_own_transaction_is_given_by_it(db: Database) -> 
     db.main.insert("before")
     opened = open_stage(db.main)
     assert opened is not None
-    assert commit_stage(db.main, opened) == opened
+    assert commit_stage(db.main, opened) == db.main.one("select txid_current()")
     db.main.insert("after")
     db.main.commit()
     assert db.main.deliver() == ["before", "after"]

@@ -93,7 +93,7 @@ def test_staged_event_given_up_on_is_kept_and_can_be_revived(db: Database) -> No
     assert db.main.finish(batch) == 1
     dead = db.main.all("select ev_id, ev_txid, ev_data from pgq.dead_event order by 1")
     assert dead == events[1:]
-    assert db.main.one("select pgq.revive_dead_events('q', 'c', %s)", ids) == 2
+    assert db.main.one("select count(*) from pgq.revive_dead_events('q', 'c', %s)", ids) == 2
     while db.main.one("select pgq.maint_retry_events()"):
         pass
     assert db.main.deliver() == ["b", "c"]

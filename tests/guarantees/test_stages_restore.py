@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.guarantees.sessions import refused
 from tests.guarantees.stages import DROP, commit_stage, open_stage, stage
 
@@ -29,7 +31,7 @@ AS_RESTORED = f"""{LARGER_TICKS}
            queue_switch_step2 = queue_switch_step2 + 1000000
 """
 REPAIR = "select pgq.repair_queue('q')"
-STAGES = "select stage_txid from pgq.stage where stage_writer = %s"
+STAGES = "select stage_id from pgq.stage where stage_writer = %s"
 
 
 def _batch(db: Database, consumer: str) -> list[str]:
@@ -143,12 +145,33 @@ def test_stages_of_ids_still_to_come_are_noticed_at_the_first_tick(db: Database)
     db.main.tick()
 
 
+@pytest.mark.parametrize("named", [("lost",), ("lost", "kept")])
+def test_stage_is_not_taken_for_a_lost_one_of_the_same_transaction_id(
+    db: Database, named: tuple[str, ...]
+) -> None:
+    """The savepoint does what a standby that lags does: it forgets a stage, but not its number."""
+    db.queue()
+    opened: dict[str, int] = {}
+    db.main.begin()
+    for task in ("lost", "kept"):
+        db.main.run("savepoint s")
+        opened[task] = open_stage(db.main) or 0
+        db.main.insert(task)
+        db.main.run("rollback to s" if task == "lost" else "release s")
+    db.main.commit()
+    with refused("PQ018"):
+        commit_stage(db.main, *(opened[each] for each in named))
+    assert db.main.deliver() == []
+    commit_stage(db.main, opened["kept"])
+    assert db.main.deliver() == ["kept"]
+
+
 def test_rows_of_a_dump_cannot_be_committed_while_its_ids_are_still_to_come(db: Database) -> None:
     db.queue()
     opened = stage(db.main, "a")
     db.main.run("update pgq.stage set stage_txid = stage_txid + 1000000")
     with refused("PQ018"):
-        commit_stage(db.main, opened + 1_000_000)
+        commit_stage(db.main, opened)
 
 
 def test_events_of_since_the_restore_are_not_taken_for_those_of_a_stage(db: Database) -> None:
@@ -186,7 +209,7 @@ def test_transaction_with_the_id_of_a_stage_of_the_dump_is_not_that_stage(db: Da
     task = db.open()
     task.begin()
     task.insert("a")
-    row = "insert into pgq.stage values (1, %s, 'w', 1, now() - interval '1 hour', 0)"
+    row = "insert into pgq.stage values (1, %s, 1, 'w', 1, now() - interval '1 hour', 0)"
     db.main.connection.execute(row, [task.one("select txid_current()")])
     with refused("PQ009"):
         open_stage(task)

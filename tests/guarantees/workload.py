@@ -113,6 +113,7 @@ class Outside(Consumer):
     queue = "q"
     name = "outside"
     poll_interval = 0.2  # seconds
+    retry_base = 0.01  # seconds; of the wait after a death
     log: Log
 
     def process_batch(self, batch: Any) -> None:
@@ -140,6 +141,7 @@ class Effects(Consumer):
     name = "effects"
     transactional = True
     poll_interval = 0.2  # seconds
+    max_attempts = 1_000_000  # whoever kills from outside, does not mean an event
     log: Log
 
     def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:

@@ -16,11 +16,12 @@ _RELATION_ACL = _ACL.format(f'coalesce(relacl, acldefault(({_KIND})::"char", rel
 QUERIES = {
     "schema": f"""
         select nspname, {_SCHEMA_ACL}::text, obj_description(oid, 'pg_namespace')
-        from pg_namespace where nspname = 'pgq'""",
+        from pg_namespace where nspname in ('pgq', 'pgq_coop')""",
     "function": f"""
         select p.oid::regprocedure::text, pg_get_functiondef(p.oid), {_FUNCTION_ACL}::text,
             pg_get_userbyid(proowner), obj_description(p.oid, 'pg_proc')
-        from pg_proc p where pronamespace = 'pgq'::regnamespace and prokind = 'f'""",
+        from pg_proc p
+        where pronamespace::regnamespace::text in ('pgq', 'pgq_coop') and prokind = 'f'""",
     "relation": f"""
         select relname, relkind, relpersistence, reloptions::text, {_RELATION_ACL}::text,
             pg_get_userbyid(relowner), relrowsecurity, obj_description(oid, 'pg_class'),

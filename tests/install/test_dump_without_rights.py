@@ -36,7 +36,7 @@ def failures(connection: Connection) -> list[Finding]:
 
 OPEN = """
     select p.oid::regprocedure::text from pg_proc p
-    where pronamespace = 'pgq'::regnamespace and prosecdef
+    where pronamespace::regnamespace::text in ('pgq', 'pgq_coop') and prosecdef
         and has_function_privilege('public', p.oid, 'execute')
 """
 

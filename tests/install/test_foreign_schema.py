@@ -208,3 +208,28 @@ def test_a_schema_made_at_the_same_moment_is_refused(
     guest.execute("commit")
     with pytest.raises(InstallRefused, match="another session"):
         installing.result(timeout=30)
+
+
+def test_a_schema_pgq_coop_of_somebody_else_is_refused(
+    admin: Connection, guest: Connection
+) -> None:
+    guest.execute("create schema pgq_coop")
+    with pytest.raises(InstallRefused, match="pgq_coop belongs to role test_guest"):
+        install.install(admin)
+    guest.execute("drop schema pgq_coop")
+    admin.execute("create schema pgq_coop; create table pgq_coop.mine ()")
+    with pytest.raises(InstallRefused, match="a schema pgq_coop that is not pgqpy's"):
+        install.install(admin)
+    admin.execute("drop table pgq_coop.mine; grant create on schema pgq_coop to test_guest")
+    with pytest.raises(
+        InstallRefused, match="test_guest may create objects in the schema pgq_coop"
+    ):
+        install.install(admin)
+    admin.execute("revoke create on schema pgq_coop from test_guest")
+    install.install(admin)
+    admin.execute("grant create on schema pgq_coop to test_guest")
+    guest.execute("create function pgq_coop.trap() returns int language sql return 1")
+    refused(admin, r"pgq_coop holds what is not .* own: function pgq_coop.trap\(\)")
+    admin.execute("drop function pgq_coop.trap()")
+    install.uninstall(admin)
+    assert admin.execute("select to_regnamespace('pgq_coop')").fetchone() == (None,)

@@ -12,11 +12,14 @@ from pgqpy.errors import InstallRefused, SchemaMissing, SchemaTooNew
 from pgqpy.testing import EmbeddedServer
 from tests.install.catalogue import catalogue
 from tests.install.support import (
+    REPOSITORY,
     Connect,
     Connection,
     install_roles,
     psql,
 )
+
+PSQL_STOPPED = 3  # the exit code after an error with ON_ERROR_STOP
 
 
 def test_owner_without_createrole_is_told_which_roles_are_missing(
@@ -39,6 +42,10 @@ def test_somebody_who_may_not_create_a_schema_is_refused(
     guest = connect(cluster.dsn(database, user="test_guest"))
     with pytest.raises(InstallRefused, match="owner of the database"):
         install.install(guest)
+    script = str(REPOSITORY / "schema" / "install.sql")
+    done = psql(cluster, database, "-c", "set role test_guest", "-f", script)
+    assert done.returncode == PSQL_STOPPED
+    assert "permission denied for database" in done.stderr
     assert install.status(admin).state == "missing"
 
 

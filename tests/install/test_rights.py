@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 GIVEN = """
     with object (name, acl) as (
         select oid::regprocedure::text, proacl from pg_proc
-        where pronamespace = 'pgq'::regnamespace
+        where pronamespace::regnamespace::text in ('pgq', 'pgq_coop')
         union all
         select oid::regclass::text, relacl from pg_class where relnamespace = 'pgq'::regnamespace
         union all
         select attrelid::regclass || '.' || attname, attacl from pg_attribute
         join pg_class c on c.oid = attrelid where relnamespace = 'pgq'::regnamespace
         union all
-        select nspname, nspacl from pg_namespace where nspname = 'pgq')
+        select nspname, nspacl from pg_namespace where nspname in ('pgq', 'pgq_coop'))
     select name from object cross join lateral aclexplode(acl)
     where grantee in (select oid from pg_roles where rolname like 'test_stranger%')"""
 FOREIGN = 'alter default privileges grant {} to "{}"'

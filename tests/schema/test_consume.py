@@ -262,30 +262,3 @@ def test_event_retry_raw_delays_an_event_for_one_consumer(queue, sql, rows, batc
     sql("select pgq.maint_retry_events()")
     found = rows("select ev_id, ev_retry, ev_data from pgq.get_batch_events(%s)", batch())
     assert found == [(1, 4, "d")]
-
-
-def test_dead_event_is_kept_with_its_reason_and_revived(queue, sql, rows, batch):
-    insert(sql, 2)
-    opened = batch()
-    txids = dict(rows("select ev_id, ev_txid from pgq.get_batch_events(%s)", opened))
-    dead = "select pgq.event_dead(%s, '{2}', array[%s]::bigint[], '{too bad}')"
-    assert sql(dead, opened, txids[2]) == 1
-    assert sql(dead, opened, txids[2]) == 0
-    sql("select pgq.finish_batch(%s)", opened)
-    found = rows("select ev_id, dead_reason, ev_data from pgq.get_dead_events('q', 'c')")
-    assert found == [(2, "too bad", "d")]
-    assert sql("select pgq.revive_dead_events('q', 'c', '{1}')") == 0
-    assert sql("select pgq.revive_dead_events('q', 'c')") == 1
-    sql("select pgq.maint_retry_events()")
-    assert rows(EVENTS, batch()) == [(2,)]
-
-
-def test_dead_events_are_deleted_for_good(queue, sql, rows, batch):
-    insert(sql)
-    opened = batch()
-    txid = sql("select ev_txid from pgq.get_batch_events(%s)", opened)
-    sql("select pgq.event_dead(%s, '{1}', array[%s]::bigint[], '{x}')", opened, txid)
-    assert sql("select pgq.delete_dead_events('q', 'c')") == 1
-    assert rows("select * from pgq.get_dead_events('q', 'c')") == []
-    assert state(sql, "select * from pgq.get_dead_events('q', 'stranger')") == "PQ002"
-    assert state(sql, "select pgq.revive_dead_events('q', 'stranger')") == "PQ002"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ SETTINGS = {
     "queue_ticker_max_lag",
     "queue_ticker_paused",
 }
+EVENT = {"ev_time", "ev_type", "ev_data", "ev_extra1", "ev_extra2", "ev_extra3", "ev_extra4"}
 WRITES = ("insert", "update", "delete", "truncate", "references", "trigger")
 GRAB = "pgq.event_1_tick_seq to public; alter role current_user superuser; --"
 CLAIM = "alter role hostile_admin superuser"
@@ -105,21 +107,36 @@ def test_no_way_leads_from_pgq_admin_to_the_owner(admin, sql, attack):
     assert sql("select count(*) from pgq.queue where queue_ntables = 64") == 0
 
 
-def test_administrators_write_no_table_but_the_settings_of_queues(queue, rows):
+@pytest.mark.parametrize(
+    ("role", "updates", "inserts"),
+    [
+        ("public", set(), set()),
+        ("pgq_reader", set(), set()),
+        ("pgq_ticker", set(), set()),
+        ("pgq_writer", set(), EVENT),
+        ("pgq_admin", SETTINGS, EVENT),
+    ],
+)
+def test_roles_write_no_table_but_events_and_the_settings_of_queues(
+    queue, rows, role, updates, inserts
+):
     found = rows(
         "select relname, privilege from pg_class cross join unnest(%s::text[]) privilege"
-        " where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v', 'S')"
-        " and relkind <> 'S' and has_table_privilege('pgq_admin', oid, privilege)",
+        " where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'p', 'v')"
+        " and has_table_privilege(%s, oid, privilege)",
         list(WRITES),
+        role,
     )
     assert found == []
-    found = rows(
+    columns = (
         "select relname, attname from pg_class c join pg_attribute on attrelid = c.oid"
-        " where relnamespace = 'pgq'::regnamespace and relkind = 'r' and attnum > 0"
-        " and not attisdropped and has_column_privilege('pgq_admin', c.oid, attnum, 'update')"
+        " where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'p', 'v') and attnum > 0"
+        " and not attisdropped and has_column_privilege(%s, c.oid, attnum, %s)"
     )
-    assert {column for table, column in found if table == "queue"} == SETTINGS
-    assert {table for table, _ in found} == {"queue"}
+    assert set(rows(columns, role, "update")) == {("queue", column) for column in updates}
+    found = rows(columns, role, "insert")
+    assert {column for _, column in found} == inserts
+    assert all(re.fullmatch(r"event_\d+(_\d+)?", table) for table, _ in found)
 
 
 WORK = [

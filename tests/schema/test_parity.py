@@ -221,3 +221,27 @@ def test_functions_are_called_by_the_same_roles_names_and_types(connect, dsn, ex
         if ours.get(name, {}).get(key) != value
     }
     assert different == WANTED.keys()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into pgq.subscription select * from pgq.subscription",
+        "update pgq.subscription set sub_last_tick = 1",
+        "delete from pgq.subscription",
+    ],
+)
+def test_positions_are_moved_by_functions_alone(queue, sql, statement):
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+        sql(statement)
+
+
+def test_a_transaction_that_ticked_cannot_be_prepared(queue, sql):
+    sql("begin")
+    sql("select pgq.tick_queue('q')")
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="NOTIFY"):
+        sql("prepare transaction 'ticked'")
+
+
+def test_the_schemas_of_cascading_are_missing(sql):
+    assert sql("select to_regnamespace('pgq_ext') is null and to_regnamespace('pgq_node') is null")

@@ -14,7 +14,7 @@ from tests.support.tree import ROOT
 SCHEMA = ROOT / "schema"
 FUNCTIONS = """
     from pg_proc p join pg_namespace n on n.oid = p.pronamespace
-    where n.nspname = 'pgq' and p.proname !~ '^insert_group_[0-9]+$'
+    where n.nspname in ('pgq', 'pgq_coop') and p.proname !~ '^insert_group_[0-9]+$'
 """
 PUBLIC = {
     "get_consumer_counts",
@@ -42,7 +42,7 @@ def test_what_a_role_may_call_never_depends_on_its_search_path(queue, rows):
     found = rows(
         "select distinct proname from pg_proc p"
         " cross join unnest(%s::name[] || 'public'::name) role"
-        " where pronamespace = 'pgq'::regnamespace"
+        " where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace)"
         " and has_function_privilege(role, p.oid, 'execute') and prosqlbody is null"
         " and not coalesce('search_path=pg_catalog, pg_temp' = any (proconfig), false)",
         list(ROLES),
@@ -54,7 +54,8 @@ def test_what_a_role_may_call_never_depends_on_its_search_path(queue, rows):
 def test_public_executes_only_what_shows_no_payload(queue, rows):
     found = rows(
         "select distinct proname from pg_proc p join pg_namespace n on n.oid = p.pronamespace"
-        " where nspname = 'pgq' and has_function_privilege('public', p.oid, 'execute')"
+        " where nspname in ('pgq', 'pgq_coop')"
+        " and has_function_privilege('public', p.oid, 'execute')"
     )
     assert {name for (name,) in found} == PUBLIC
 
@@ -115,7 +116,9 @@ def test_manifest_names_each_file_once_and_no_other():
 
 
 def test_every_file_of_a_function_has_its_name_and_says_what_it_writes():
-    made = re.compile(r"^(?:create or replace|comment on) function pgq\.(\w+)", re.MULTILINE)
+    made = re.compile(
+        r"^(?:create or replace|comment on) function pgq(?:_coop)?\.(\w+)", re.MULTILINE
+    )
     for path in SCHEMA.glob("functions/**/*.sql"):
         text = path.read_text()
         assert text.startswith("-- "), path
@@ -151,6 +154,10 @@ RIGHTS = [
     ("pgq_writer", "select pgq.drop_queue('q')", False),
     ("pgq_reader", "select pgq.next_batch('q', 'c')", True),
     ("pgq_reader", "select pgq.register_consumer('q', 'd')", True),
+    ("pgq_reader", "select pgq_coop.next_batch('q', 'd', '1')", True),
+    ("pgq_writer", "select pgq_coop.version()", False),
+    ("pgq_admin", "select pgq_coop.register_subconsumer('q', 'd', '1')", True),
+    ("pgq_reader", "select pgq.find_subconsumer('q', 'd', '1')", False),
     ("pgq_reader", "select ev_data from pgq.event_1", True),
     ("pgq_reader", "select pgq.insert_event('q', 't', 'd')", False),
     (
@@ -226,3 +233,22 @@ def test_a_stranger_sees_queues_and_no_payloads(queue, sql):
     finally:
         sql("reset role")
         sql("drop role stranger_of_the_queue")
+
+
+def test_a_database_is_one_domain_of_trust_as_the_operations_page_says(sql, batch, connect):
+    page = " ".join((ROOT / "docs" / "operations.md").read_text().split())
+    assert "A database is one domain of trust: no right is for one queue or one consumer" in page
+    sql("select pgq.insert_event('q', 't', 'payload')")
+    opened = batch()
+    stranger = connect()
+    stranger.execute("set role pgq_reader")
+    read = stranger.execute("select ev_data from pgq.get_batch_events(%s)", [opened])
+    assert read.fetchall() == [("payload",)]
+    for statement in (
+        "set role pgq_reader; select pgq.next_batch('q', 'c')",
+        f"select pgq.finish_batch({opened})",
+        "select pgq.unregister_consumer('q', 'c')",
+        "set role pgq_writer; select pgq.insert_event('q', 't', 'd')",
+    ):
+        stranger.execute(statement)
+    assert sql("select count(*) from pgq.subscription") == 0

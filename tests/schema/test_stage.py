@@ -18,14 +18,14 @@ def test_writer_without_epochs_cannot_write_again(stage, sql, given):
     assert given() == ["a"]
 
 
-def test_stage_is_the_id_of_its_transaction(queue, connection, sql, given):
+def test_all_that_a_transaction_inserts_is_in_its_stage(queue, connection, sql, given):
     with connection.transaction():
         sql(INSERT, "before")
         opened = sql(OPEN, "w", 1)
         with connection.cursor().copy("copy pgq.event_1_0 (ev_type, ev_data) from stdin") as copy:
             copy.write_row(("t", "copied"))
         sql("select pgq.insert_events('q', '{t}', '{after}')")
-        assert opened == sql("select txid_current()") == sql(OPEN, "w", 1), "asked twice, one stage"
+        assert sql(OPEN, "w", 1) == opened, "asked twice, one stage"
     assert given() == []
     assert sql(COMMIT, "w", 1, [opened], 3) == 1
     assert given() == ["before", "copied", "after"]
@@ -34,8 +34,7 @@ def test_stage_is_the_id_of_its_transaction(queue, connection, sql, given):
 def test_transaction_is_at_most_one_stage_of_a_queue(queue, connection, sql, rows):
     sql("select pgq.create_queue('r')")
     with connection.transaction():
-        opened = sql(OPEN, "w", 1)
-        assert sql("select pgq.open_stage('r', 'other', null)") == opened
+        assert None not in (sql(OPEN, "w", 1), sql("select pgq.open_stage('r', 'other', null)"))
         for other in (("w", 2), ("w", None), ("v", 1)):
             with (
                 pytest.raises(Exception, match="stage of something else"),

@@ -43,12 +43,16 @@ def test_stages_missing_from_the_commit_stay_hidden(stage, sql, given):
 
 def test_stages_of_a_range_are_listed_with_estimates_of_their_events(stage, sql, rows):
     one, other, late = stage("w", 1, "a", "b"), stage("w", 1, "c"), stage("v", 1, "d")
+    txids = dict(rows("select stage_id, stage_txid from pgq.stage"))
     first = sql(TICK)
     giver = sql("select txid_current() from pgq.commit_stage('q', 'w', 1, %s, 4)", [one, other])
     sql(COMMIT, "w", 2, [], 0)
     second = sql(TICK)
     sql(COMMIT, "v", 1, [late], 1)
-    assert rows(STAGES, first, second) == [(one, giver, 2), (other, giver, 2)]
+    assert rows(STAGES, first, second) == [
+        (one, txids[one], giver, 2),
+        (other, txids[other], giver, 2),
+    ]
     assert rows(STAGES, first, first) == []
     assert state(sql, STAGES, first, second + 1) == "PQ005"
     assert state(sql, "select pgq.get_tick_stages('nope', 1, 2)") == "PQ001"
@@ -103,11 +107,13 @@ def test_writers_and_queues_are_independent(stage, sql, given):
 def test_commit_with_one_stage_that_does_not_wait_commits_none(stage, sql, rows, epoch):
     good, of_another = stage("w", epoch, "a"), stage("v", epoch, "b")
     of_another_epoch, given_up = stage("w", 9, "c"), stage("w", epoch, "d")
-    sql("update pgq.stage set stage_released_by = 0 where stage_txid = %s", given_up)
+    sql("update pgq.stage set stage_released_by = 0 where stage_id = %s", given_up)
     for other in (of_another, of_another_epoch, given_up, 1, 2**62):
         assert state(sql, COMMIT, "w", epoch, [good, other], 2) == "PQ018"
     assert rows("table pgq.ledger") == []
-    assert sql(COMMIT, "w", epoch, [good, good], 1) == 1
+    for unclear in ([good, good], [good, None]):
+        assert state(sql, COMMIT, "w", epoch, unclear, 1) == "PQ009"
+    assert sql(COMMIT, "w", epoch, [good], 1) == 1
 
 
 def test_stages_cannot_be_committed_twice(stage, sql, given):

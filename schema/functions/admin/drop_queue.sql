@@ -35,7 +35,7 @@ begin
     end loop;
     perform pgq.unregister_consumer(x_queue_name, c.co_name)
        from pgq.registration r join pgq.consumer c on c.co_id = r.sub_consumer
-      where r.sub_queue = q.queue_id;
+      where r.sub_queue = q.queue_id and r.sub_parent is null;
     begin
         for v_kind, v_name in
             select relkind, relname from pg_class

@@ -9,6 +9,10 @@
 -- An event with an id beyond the last tick's was inserted since, and no tick sees it. All other
 -- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
 --
+-- An open batch gets a new id. A session that built its query before the repair, and runs it after,
+-- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
+-- batch: stop them before a repair.
+--
 -- Events of stages that wait are deleted too: a later commit_stage raises PQ018. Beyond the last
 -- tick, ev_time tells events of a stage from events that were inserted since. It is the time of
 -- their transaction, unless the producer gave another.
@@ -17,7 +21,7 @@
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids; 55P03 as lock_queue.
 -- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
---   delete pgq.tick; delete pgq.stage.
+--   delete pgq.tick; delete pgq.stage; update pgq.position.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -68,6 +72,11 @@ begin
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
 
+    update pgq.position p
+       set pos_batch = nextval('pgq.batch_id_seq')
+      from pgq.current_position c
+     where c.sub_queue = q.queue_id and c.pos_batch is not null
+       and p.pos_sub = c.sub_id and p.pos_no = c.pos_no;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
     update pgq.tick t set tick_snapshot = concat(3 + k.j, ':', 3 + k.j, ':')::txid_snapshot

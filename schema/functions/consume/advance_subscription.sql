@@ -13,7 +13,8 @@ declare
 begin
     perform pgq.check_range(i_from_tick, i_to_tick);
     p := pgq.lock_subscription(i_queue_name, i_consumer_name);
-    if p.pos_batch is not null or p.pos_last_tick not in (i_from_tick, i_to_tick) then
+    if p.pos_batch is not null
+            or p.pos_last_tick in (i_from_tick, i_to_tick) is not true then
         perform pgq.raise_subscription_moved(i_queue_name, i_consumer_name, p, i_from_tick);
     elsif p.pos_last_tick = i_to_tick then
         return 0;

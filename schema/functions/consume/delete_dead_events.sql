@@ -1,20 +1,22 @@
--- Deletes dead events for good. It locks the registration first, as every writer of a
--- subscription's rows does, so that drop_queue waits for it.
--- Parameters: i_event_ids: null: all of the consumer's.
--- Returns: how many.
--- Raises: PQ002 not a subscriber.
--- Writes: key share lock pgq.registration; delete pgq.dead_event.
+-- Deletes dead events for good, the oldest event first.
+-- Parameters, returns, raises: as revive_dead_events.
+-- Writes: as lock_dead_events; delete pgq.dead_event.
 create or replace function pgq.delete_dead_events(
-    i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null)
-returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select from pgq.registration
-     where sub_id = pgq.find_subscription(i_queue_name, i_consumer_name) for key share;
+    i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
+    i_type text default null, i_error text default null, i_since timestamptz default null,
+    i_until timestamptz default null, i_limit int default null, i_after bigint default null)
+returns setof bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_rows tid[] := pgq.lock_dead_events(i_queue_name, i_consumer_name, i_event_ids,
+        i_type, i_error, i_since, i_until, i_limit, i_after);
+begin
+    return query
     with deleted as (
-        delete from pgq.dead_event
-         where ev_owner = pgq.find_subscription(i_queue_name, i_consumer_name)
-           and (i_event_ids is null or ev_id = any (i_event_ids))
-        returning 1
+        delete from pgq.dead_event where ctid = any (v_rows) returning ev_id
     )
-    select count(*)::int from deleted
-$$;
-comment on function pgq.delete_dead_events(text, text, bigint[]) is 'Deletes dead events for good.';
+    select ev_id from deleted order by 1;
+end $$;
+comment on function pgq.delete_dead_events(
+    text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
+    is 'Deletes dead events for good, and returns their ids.';

@@ -22,7 +22,7 @@ begin
             detail = format('batch %s', x_batch_id);
     end if;
     insert into pgq.retry_queue
-    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.sub_id,
+    select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.owner,
            least(coalesce(e.ev_retry, 0), 2147483646) + 1,
            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
       from pgq.find_batch(x_batch_id) b

@@ -17,7 +17,8 @@ begin
     if x_retry_after is null then
         raise exception 'Invalid NULL value: x_retry_after' using errcode = 'PQ009';
     end if;
-    select q.queue_id, q.queue_event_seq, s.sub_id into r
+    select q.queue_id, q.queue_event_seq,
+           coalesce(s.sub_parent, s.sub_id) as owner into r
       from pgq.registration s
       join pgq.queue q on q.queue_id = s.sub_queue
       join pgq.consumer c on c.co_id = s.sub_consumer
@@ -31,7 +32,7 @@ begin
         v_id := nextval(r.queue_event_seq::regclass);
     end if;
     insert into pgq.retry_queue
-    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), txid_current(), r.sub_id,
+    values (x_retry_after, r.queue_id, v_id, coalesce(x_ev_time, now()), txid_current(), r.owner,
         x_ev_retry, x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
     return v_id;
 end $$;

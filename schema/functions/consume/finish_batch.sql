@@ -1,4 +1,5 @@
--- Finishes a batch: moves the consumer's position to the batch's end. Called in the transaction
+-- Finishes a batch: moves the consumer's position to the batch's end, or a subconsumer's to
+-- nothing. Called in the transaction
 -- that processes the events, it makes each event's effect happen once (G9). The batch is locked
 -- first: a session that waited for the lock finds it closed (G5).
 --
@@ -14,7 +15,10 @@ begin
         raise warning 'finish_batch: batch % not found', x_batch_id;
         return 0;
     end if;
-    perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_next_tick, null, null);
+    perform pgq.move_position(p.pos_sub, p.pos_no, case when not exists (
+            select from pgq.registration where sub_id = p.pos_sub and sub_parent is not null)
+        then p.pos_next_tick end, null, null,
+        x_holder => p.pos_holder, x_part => p.pos_part);
     return 1;
 end $$;
 comment on function pgq.finish_batch(bigint) is 'Finishes a batch: 1 done, 0 it was not open.';

@@ -51,7 +51,10 @@ begin
     v_done := array(select distinct id from unnest(p.pos_done || x_done) id
                      where id > v_from or v_from is null order by id limit 1000);
     v_last := greatest(x_up_to, (select max(id) from unnest(x_done) id));
-    if v_last > (select end_seq from pgq.find_batch(x_batch_id)) then
+    if v_last > p.pos_to then
+        raise exception 'event % lies beyond batch %', v_last, x_batch_id
+            using errcode = 'PQ009', hint = 'name an event of the batch';
+    elsif v_last > (select end_seq from pgq.find_batch(x_batch_id)) then
         execute format('select exists (select from (%s) e where ev_id >= $1)',
             pgq.batch_event_sql(x_batch_id)) into v_inside using v_last;
         if not v_inside then
@@ -60,7 +63,10 @@ begin
         end if;
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
-        x_from => v_from, x_done => nullif(v_done, '{}'));
+        x_from => v_from, x_done => nullif(v_done, '{}'),
+        x_holder => p.pos_holder, x_part => p.pos_part,
+        x_tries => case when v_from is not distinct from p.pos_from then p.pos_tries end,
+        x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids);
     return 1;
 end $$;
 comment on function pgq.finish_part(bigint, bigint, bigint[], bigint)

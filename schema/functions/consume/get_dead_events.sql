@@ -1,15 +1,32 @@
--- The dead events of a consumer, ordered by id.
+-- The dead events of a consumer, the newest event (the highest id) first.
+-- Parameters: a null filter takes every event. i_type, i_error: the event's type, the exception's
+--   class; '': those that have none. i_since, i_until: died from the first on, before the second.
+--   i_limit: at most this many.
 -- Raises: PQ002 not a subscriber.
 -- Writes: nothing.
 create or replace function pgq.get_dead_events(
-    i_queue_name text, i_consumer_name text, out dead_time timestamptz, out dead_reason text,
+    i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
+    i_type text default null, i_error text default null, i_since timestamptz default null,
+    i_until timestamptz default null, i_limit int default null, out dead_time timestamptz,
+    out dead_error text, out dead_reason text, out dead_traceback text, out dead_tries int,
     out ev_id bigint, out ev_time timestamptz, out ev_txid bigint, out ev_retry int,
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select dead_time, dead_reason, ev_id, ev_time, ev_txid, ev_retry,
-           ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-      from pgq.dead_event where ev_owner = pgq.find_subscription(i_queue_name, i_consumer_name)
-     order by ev_id
-$$;
-comment on function pgq.get_dead_events(text, text) is 'The dead events of a consumer.';
+returns setof record language plpgsql
+security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_custom_plan as $$
+declare
+    v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
+begin
+    return query
+    select d.dead_time, d.dead_error, d.dead_reason, d.dead_traceback, d.dead_tries,
+           d.ev_id, d.ev_time, d.ev_txid, d.ev_retry, d.ev_type, d.ev_data,
+           d.ev_extra1, d.ev_extra2, d.ev_extra3, d.ev_extra4
+      from pgq.dead_event d
+     where d.ev_owner = v_sub
+       and pgq.dead_event_matches(d, i_event_ids, i_type, i_error, i_since, i_until)
+     order by d.ev_id desc limit i_limit;
+end $$;
+comment on function pgq.get_dead_events(
+    text, text, bigint[], text, text, timestamptz, timestamptz, int)
+    is 'The dead events of a consumer, the newest event first.';

@@ -11,8 +11,8 @@
 --   i_min_interval: see find_tick_helper.
 -- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
 --   estimates, never proof of an empty batch.
--- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; 40001 in REPEATABLE READ, another
---   session was faster, or as check_snapshot.
+-- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; PQ020 workers share the consumer;
+--   40001 in REPEATABLE READ, another session was faster, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
@@ -42,6 +42,9 @@ begin
             raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
+        elsif r.sub_mode = 'shared' or r.sub_parent is not null then
+            perform pgq.raise_wrong_mode(
+                i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
         elsif r.tick_id is null then
             raise exception 'PgQ corruption: Consumer % on queue % does not see tick %',
                 i_consumer_name, i_queue_name, r.pos_last_tick using errcode = 'PQ015',
@@ -79,7 +82,8 @@ begin
         v_locked := true;
     end loop;
     batch_id := nextval('pgq.batch_id_seq');
-    perform pgq.move_position(r.sub_id, r.pos_no, r.pos_last_tick, cur_tick_id, batch_id);
+    perform pgq.move_position(r.sub_id, r.pos_no, r.pos_last_tick, cur_tick_id, batch_id,
+        x_holder => r.pos_holder, x_part => r.pos_part);
 end $$;
 comment on function pgq.next_batch_custom(text, text, interval, int, interval)
     is 'Opens the consumer''s next batch, with limits.';

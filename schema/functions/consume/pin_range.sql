@@ -22,7 +22,7 @@ begin
             using errcode = 'PQ009', hint = 'pin it once there is a later tick';
     end if;
     p := pgq.lock_subscription(i_queue_name, i_consumer_name);
-    if p.pos_batch is not null or p.pos_last_tick > i_from_tick then
+    if p.pos_batch is not null or p.pos_last_tick <= i_from_tick is not true then
         perform pgq.raise_subscription_moved(i_queue_name, i_consumer_name, p, i_from_tick);
     end if;
     perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);

@@ -1,30 +1,29 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
--- dropped; its retried events stay. With a null tick, a new consumer starts from the last tick, and
--- a subscribed one stays where it is.
+-- dropped, or those of its workers; its retried events stay. With a null tick, a new consumer
+-- starts from the last tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
--- count the consumers while one is coming, and then remove what that one starts from. The
--- consumer's name is locked against unregister_consumer, which deletes unused names.
+-- count the consumers while one is coming, and then remove what that one starts from.
 --
 -- A snapshot does not list the transaction that takes it among those in progress. So a tick that
 -- this transaction made may see the transaction's own xid, and the events that it inserts from now
--- on would count as seen. No other session sees that tick yet, so it is corrected here.
+-- on would count as seen. No other session sees that tick yet, so it is corrected here. A tick of
+-- another cluster stays as it is: there the xid is that of another transaction.
 --
 -- Returns: 1 new, 0 was subscribed.
--- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; 40001 in
---   REPEATABLE READ, the queue rotated, another session moved the position, or as check_snapshot.
--- Writes: key share lock pgq.queue, pgq.consumer; row lock pgq.registration; insert pgq.consumer,
---   pgq.registration, pgq.position; update pgq.tick, if it is this transaction's own; as
---   check_snapshot.
+-- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
+--   subconsumer has this name; 40001 in REPEATABLE READ, the queue rotated, another session moved
+--   the position, or as check_snapshot.
+-- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; update pgq.tick, if
+--   it is this transaction's own; as check_snapshot.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     q pgq.queue;
-    v_sub int;
-    v_consumer int;
-    v_new int := 0;
+    p record;
+    r record;
     v_tick bigint := x_tick_pos;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
@@ -56,30 +55,21 @@ begin
                ))::txid_snapshot
      where tick_queue = q.queue_id and tick_id = v_tick
        and txid_current() >= txid_snapshot_xmin(tick_snapshot)
-       and txid_visible_in_snapshot(txid_current(), tick_snapshot);
-    loop
-        -- lock the registration before the name, as unregister_consumer does
-        select s.sub_id into v_sub
-          from pgq.registration s
-          join pgq.consumer c on c.co_id = s.sub_consumer
-         where s.sub_queue = q.queue_id and c.co_name = x_consumer_name
-           for no key update of s;
-        exit when found;
-        select co_id into v_consumer from pgq.consumer
-         where co_name = x_consumer_name for key share;
-        if not found then
-            insert into pgq.consumer (co_name) values (x_consumer_name) on conflict do nothing;
-        else
-            insert into pgq.registration (sub_queue, sub_consumer)
-            values (q.queue_id, v_consumer) on conflict do nothing;
-            get diagnostics v_new = row_count;
+       and txid_visible_in_snapshot(txid_current(), tick_snapshot)
+       and not pgq.is_unchecked(q);
+    r := pgq.add_registration(q.queue_id, x_consumer_name, null);
+    if r.is_new or x_tick_pos is not null then
+        if r.sub_parent is not null then
+            perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name, 'subconsumer');
         end if;
-    end loop;
-    if v_new = 1 or x_tick_pos is not null then
-        perform pgq.move_position(v_sub, coalesce(
-            (select pos_no from pgq.current_position where sub_id = v_sub), 0), v_tick, null, null);
+        perform from pgq.registration where sub_parent = r.sub_id order by sub_id for no key update;
+        perform pgq.move_position(sub_id, pos_no, null, null, null)
+           from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
+        select pos_no, pos_holder into p from pgq.current_position where sub_id = r.sub_id;
+        perform pgq.move_position(
+            r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null, x_holder => p.pos_holder);
     end if;
-    return v_new;
+    return r.is_new::int;
 end $$;
 comment on function pgq.register_consumer_at(text, text, bigint)
     is 'Subscribes a consumer from a tick on, or moves it there.';

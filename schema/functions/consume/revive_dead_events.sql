@@ -1,18 +1,23 @@
--- Moves dead events into the retry queue, due now, retries counted anew. Locks as event_retry_raw.
--- Parameters: i_event_ids: null: all of the consumer's.
--- Returns: how many.
+-- Moves dead events into the retry queue, due now, retries counted anew; the oldest event first.
+-- Parameters: those of get_dead_events. i_after: only events with a higher id. With i_limit, a call
+--   is a short transaction: call it again after its highest id until it returns less. i_until then
+--   leaves out events that died meanwhile.
+-- Returns: their ids, in order, without those that another session is reviving or deleting.
 -- Raises: PQ002 not a subscriber.
--- Writes: key share lock pgq.registration; delete pgq.dead_event; insert pgq.retry_queue.
+-- Writes: as lock_dead_events; delete pgq.dead_event; insert pgq.retry_queue.
 create or replace function pgq.revive_dead_events(
-    i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null)
-returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
-    select from pgq.registration
-     where sub_id = pgq.find_subscription(i_queue_name, i_consumer_name) for key share;
+    i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
+    i_type text default null, i_error text default null, i_since timestamptz default null,
+    i_until timestamptz default null, i_limit int default null, i_after bigint default null)
+returns setof bigint language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_rows tid[] := pgq.lock_dead_events(i_queue_name, i_consumer_name, i_event_ids,
+        i_type, i_error, i_since, i_until, i_limit, i_after);
+begin
+    return query
     with revived as (
-        delete from pgq.dead_event
-         where ev_owner = pgq.find_subscription(i_queue_name, i_consumer_name)
-           and (i_event_ids is null or ev_id = any (i_event_ids))
-        returning *
+        delete from pgq.dead_event where ctid = any (v_rows) returning *
     ), queued as (
         insert into pgq.retry_queue
         select now(), ev_queue, ev_id, ev_time, txid_current(), ev_owner, null,
@@ -20,6 +25,8 @@ returns int language sql security definer set search_path = pg_catalog, pg_temp 
           from revived
         on conflict (ev_owner, ev_id) do nothing
     )
-    select count(*)::int from revived
-$$;
-comment on function pgq.revive_dead_events(text, text, bigint[]) is 'Puts dead events back.';
+    select ev_id from revived order by 1;
+end $$;
+comment on function pgq.revive_dead_events(
+    text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
+    is 'Puts dead events back, and returns their ids.';

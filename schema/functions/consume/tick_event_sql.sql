@@ -10,8 +10,8 @@
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
 --   only the events of no stage; null: all. See get_tick_stages.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
--- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; 40001
---   as lock_event_tables, check_snapshot.
+-- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; PQ012
+--   as check_moved; 40001 as lock_event_tables, check_snapshot.
 -- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
@@ -20,6 +20,7 @@ declare
     r record;
 begin
     perform pgq.lock_event_tables(i_queue_name);
+    perform pgq.check_moved(pgq.find_queue(i_queue_name));
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages);
 end $$;

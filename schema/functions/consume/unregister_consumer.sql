@@ -1,13 +1,17 @@
--- Ends a subscription: deletes its position, its retried and its dead events. The consumer's name
--- is deleted when no other subscription uses it. Its row is locked before that check, against a
--- register_consumer on another queue.
--- Returns: 1 removed, 0 was not subscribed.
--- Writes: row lock and delete pgq.registration, pgq.consumer; delete pgq.position, pgq.retry_queue,
---   pgq.dead_event.
+-- Ends a subscription: deletes its position, its retried and its dead events, and the subconsumers
+-- of a shared consumer. The registrations are locked in the order of pgq.registration, then the
+-- names in the same order, as register_subconsumer does.
+-- Returns: how many registrations were removed: 1 and the number of subconsumers; 0 was not
+--   subscribed.
+-- Raises: PQ021 it is a subconsumer and has a batch open.
+-- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     r pgq.registration;
+    v_sub int;
+    v_batch bigint;
+    v_count int := 0;
 begin
     select s.* into r
       from pgq.registration s
@@ -17,15 +21,24 @@ begin
        for update of s;
     if not found then
         return 0;
+    elsif r.sub_parent is not null then
+        v_batch := (select pos_batch from pgq.current_position where sub_id = r.sub_id);
+        if v_batch is not null then
+            raise exception 'subconsumer has active batch' using errcode = 'PQ021',
+                detail = format('batch %s', v_batch),
+                hint = 'finish it, or let another worker take it over: pgq.take_part';
+        end if;
     end if;
-    delete from pgq.retry_queue where ev_owner = r.sub_id;
-    delete from pgq.dead_event where ev_owner = r.sub_id;
-    delete from pgq.position where pos_sub = r.sub_id;
-    delete from pgq.registration where sub_id = r.sub_id;
-    perform from pgq.consumer where co_id = r.sub_consumer for update;
-    delete from pgq.consumer
-     where co_id = r.sub_consumer and not exists (select from pgq.registration
-         where sub_consumer = r.sub_consumer);
-    return 1;
+    v_sub := r.sub_id;
+    perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
+    perform from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
+      where v_sub in (s.sub_id, s.sub_parent) order by s.sub_id for update of c;
+    for r in
+        select * from pgq.registration where v_sub in (sub_id, sub_parent) order by sub_id desc
+    loop
+        perform pgq.remove_registration(r);
+        v_count := v_count + 1;
+    end loop;
+    return v_count;
 end $$;
 comment on function pgq.unregister_consumer(text, text) is 'Ends a subscription: 1 done, 0 none.';

@@ -1,7 +1,7 @@
 -- How many events each consumer has in the retry queue (retry_events) and among the dead events
 -- (dead_events). Counting stops at i_limit for each number, so that a million events cost little.
 -- Parameters: i_limit: count up to this many; null: all.
--- Returns: a row for each subscription.
+-- Returns: a row for each consumer. Subconsumers have none: their events belong to the consumer.
 -- Writes: nothing.
 create or replace function pgq.get_consumer_counts(
     i_limit int default 10000, out queue_name text, out consumer_name text, out retry_events bigint,
@@ -16,6 +16,7 @@ set enable_seqscan = off set enable_bitmapscan = off as $$
             select from pgq.retry_queue where ev_owner = r.sub_id limit i_limit) bounded) retry
      cross join lateral (select count(*) as events from (
             select from pgq.dead_event where ev_owner = r.sub_id limit i_limit) bounded) dead
+     where r.sub_parent is null
      order by 1, 2
 $$;
 comment on function pgq.get_consumer_counts(int)

@@ -1,6 +1,9 @@
 -- The positions of consumers. lag: the age of the last finished tick. last_seen: the time since the
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
 -- last one. A value that a damaged tick makes unknown is null.
+--
+-- A shared consumer is where its slowest worker is, and was seen when one of them was. A
+-- subconsumer without a range has no tick.
 -- Parameters: null: all.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_consumer_info(
@@ -11,12 +14,19 @@ returns setof record language sql security definer set search_path = pg_catalog,
     select pgq.check_snapshot();
     select q.queue_name, c.co_name,
            case when isfinite(done.tick_time) then now() - done.tick_time end,
-           now() - s.sub_active, s.sub_last_tick, s.sub_batch, s.sub_next_tick,
+           now() - s.seen, s.reached, s.pos_batch, s.pos_next_tick,
            pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq)
       from pgq.queue q
-      join pgq.subscription s on s.sub_queue = q.queue_id
+      join (
+            select p.*, least(p.pos_last_tick, w.slowest) as reached,
+                   greatest(p.pos_active, w.seen) as seen
+              from pgq.current_position p
+             cross join lateral (
+                    select min(pos_last_tick) as slowest, max(pos_active) as seen
+                      from pgq.current_position where sub_parent = p.sub_id) w) s
+        on s.sub_queue = q.queue_id
       join pgq.consumer c on c.co_id = s.sub_consumer
-      left join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = s.sub_last_tick
+      left join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = s.reached
      cross join lateral (
             select tick_event_seq from pgq.tick
              where tick_queue = q.queue_id order by tick_id desc limit 1) newest

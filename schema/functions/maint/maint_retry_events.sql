@@ -1,8 +1,8 @@
 -- Inserts retried events again when their time has come: with the same id and time and a new txid,
 -- for the one consumer that retries them. One call moves up to 30,000 events of each queue (10,000
 -- from each of the three searches), in one statement a queue; two calls at once share them. A queue
--- that fails is a WARNING, with its name as the detail, and the others go on. A queue that needs
--- repair_queue is left out: an event that it got now would look old.
+-- that fails is a WARNING, with its name as the detail, and the others go on. A queue that may
+-- need repair_queue (is_unchecked) is left out: an event that it got now would look old.
 --
 -- Deleted rows stay at the low end of the index by time, as dead rows, while a transaction holds
 -- xmin back (G6). So the session remembers its last look that left nothing due: its time, and which
@@ -28,20 +28,14 @@ declare
     -- a snapshot does not list its own transaction, which may still insert into the retry queue
     v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
     v_snapshot constant txid_snapshot := txid_current_snapshot();
-    v_system bigint := pgq.system_identifier();
     q pgq.queue;
     v_moved int;
     v_total int := 0;
 begin
     for q in
-        select * from pgq.queue
+        select * from pgq.queue due
          where queue_id in (select ev_queue from pgq.due_retries(v_from, v_xmax, v_xip))
-           and queue_system_id is not distinct from v_system
-           and not exists (
-                select from pgq.tick where tick_queue = queue_id
-                   and tick_id = (select max(tick_id) from pgq.tick where tick_queue = queue_id)
-                   and txid_snapshot_xmax(tick_snapshot)
-                     > txid_snapshot_xmax(txid_current_snapshot()))
+           and not pgq.is_unchecked(due)
          order by queue_id
     loop
         begin

@@ -13,17 +13,22 @@
 -- or if the former does not see all events truncated now. So at least one period of ticks remains
 -- where that is possible.
 --
--- The lock is NOWAIT: all readers would queue up behind a waiting ACCESS EXCLUSIVE lock. It fails
--- during a pg_dump, or while a transaction writes or reads that table; the next call tries again.
+-- The lock waits for 50 ms only, because all readers queue up behind it. But each transactional
+-- consumer holds a lock on the table until it commits, and several that are busy never leave the
+-- table alone for so long. So a rotation that is late by a whole period waits for 900 ms. Nobody
+-- waits if a consumer has yet to read the table. The queue's row is locked last: ticks need it.
+-- During a pg_dump or a long transaction the lock fails, and the next call tries again.
 --
 -- Returns: 0.
--- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ013 not READ COMMITTED: the look after the
---   lock needs a new snapshot.
--- Writes: row lock and update pgq.queue; ACCESS EXCLUSIVE lock and truncate of one event table.
+-- Raises: PQ001; PQ012 and PQ015 queue maint failure; PQ012 as check_moved; PQ013 not READ
+--   COMMITTED: the look after the lock needs a new snapshot.
+-- Writes: ACCESS EXCLUSIVE lock and truncate of one event table; row lock and update pgq.queue.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set lock_timeout = '50ms' as $$
 declare
     q pgq.queue;
+    v_before int;
     v_slowest bigint;
     v_low bigint;
     v_next int;
@@ -32,7 +37,7 @@ begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('a rotation');
     end if;
-    select * into q from pgq.queue where queue_name = i_queue_name for update;
+    select * into q from pgq.queue where queue_name = i_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);
     elsif q.queue_switch_step2 is null
@@ -44,19 +49,32 @@ begin
             q.queue_switch_step1, txid_current() using errcode = 'PQ012',
             hint = format('select pgq.repair_queue(%L)', i_queue_name);
     end if;
+    -- last, as it may read the events: a tick of another cluster sees events that were never read
+    perform pgq.check_moved(q);
     v_slowest := pgq.slowest_tick(q.queue_id);
     if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
         raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest
             using errcode = 'PQ015';
     end if;
-    v_next := (q.queue_cur_table + 1) % q.queue_ntables;
+    v_before := q.queue_cur_table;
+    v_next := (v_before + 1) % q.queue_ntables;
+    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
+        return 0;
+    end if;
     v_table := pgq.event_table(q.queue_id, v_next);
     begin
-        execute format('lock table pgq.%I in access exclusive mode nowait', v_table);
-    exception when lock_not_available then
+        if q.queue_switch_time + 2 * q.queue_rotation_period < now() then
+            set local lock_timeout = '900ms';  -- less than deadlock_timeout
+        end if;
+        execute format('lock table pgq.%I in access exclusive mode', v_table);
+        set local lock_timeout = '50ms';
+        select * into q from pgq.queue where queue_id = q.queue_id for update;
+    exception when lock_not_available or undefined_table then
         return 0;
     end;
-    if not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
+    v_slowest := pgq.slowest_tick(q.queue_id);
+    if q.queue_cur_table is distinct from v_before or q.queue_switch_step2 is null
+            or not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
         return 0;
     end if;
     v_low := least(q.queue_switch_tick, v_slowest);

@@ -5,16 +5,18 @@
 -- that sees it, with its id as their ev_txid. Only ev_id and ev_time are older. The call moves the
 -- event sequence, so that tickers tick.
 --
--- Parameters: i_writer, i_epoch: as in open_stage. i_events: how many events the stages hold, for
---   the queue's limit and for parallel readers. i_fingerprint: a hash of the epoch's events that
---   does not depend on their order; null: nothing is compared. A writer with a fingerprint is
---   refused where "done before" would lose or repeat events: the epoch had other events, or a later
---   epoch is committed, so the writer's checkpoint is older than the ledger.
+-- Parameters: i_writer, i_epoch: as in open_stage. i_stages: the ids that open_stage returned.
+--   i_events: how many events the stages hold, for the queue's limit and for parallel readers.
+--   i_fingerprint: a hash of the epoch's events that does not depend on their order; null: nothing
+--   is compared. A writer with a fingerprint is refused where "done before" would lose or repeat
+--   events: the epoch had other events, or a later epoch is committed, so the writer's checkpoint
+--   is older than the ledger.
 -- Returns: 1 released; 0 this epoch, or a later one, was committed before.
--- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL or a
---   negative number; PQ012 as check_restored; 42501 as check_writer; PQ018 not all of these stages
---   wait; PQ019 the epoch was committed with another fingerprint, or a later one was; 40001 in
---   REPEATABLE READ, another session was faster; 42P01 the queue was dropped meanwhile.
+-- Raises: PQ001; PQ006 Insert into queue disallowed; PQ007 per-transaction limit; PQ009 a NULL, a
+--   negative number, or a stage named twice; PQ012 as check_restored; 42501 as check_writer; PQ018
+--   not all of these stages wait; PQ019 the epoch was committed with another fingerprint, or a
+--   later one was; 40001 in REPEATABLE READ, another session was faster; 42P01 the queue was
+--   dropped meanwhile.
 -- Writes: ROW EXCLUSIVE lock on an event table; insert or update pgq.ledger; update pgq.stage;
 --   nextval of the queue's event sequence.
 create or replace function pgq.commit_stage(
@@ -26,7 +28,7 @@ declare
     v_new boolean;
     v_found bigint;
     v_done pgq.ledger;
-    v_wanted constant bigint := (select count(distinct s) from unnest(i_stages) s);
+    v_wanted constant bigint := cardinality(i_stages);
 begin
     if i_stages is null or i_events is null then
         raise exception 'Invalid NULL value' using errcode = 'PQ009',
@@ -34,6 +36,9 @@ begin
     elsif i_events < 0 then
         raise exception 'negative number of events: %', i_events using errcode = 'PQ009',
             hint = 'give the number of the stages'' events';
+    elsif v_wanted <> (select count(distinct s) from unnest(i_stages) s) then
+        raise exception 'a stage is NULL or named twice' using errcode = 'PQ009',
+            hint = 'name each stage once, by the id that pgq.open_stage returned';
     end if;
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
@@ -75,7 +80,7 @@ begin
     update pgq.stage
        set stage_released_by = txid_current(),
            stage_events = (i_events + v_wanted - 1) / nullif(v_wanted, 0)
-     where stage_queue = q.queue_id and stage_txid = any (i_stages)
+     where stage_queue = q.queue_id and stage_id = any (i_stages)
        -- none from before a restore
        and stage_txid < greatest(txid_snapshot_xmax(txid_current_snapshot()), txid_current() + 1)
        and stage_writer = i_writer and stage_epoch is not distinct from i_epoch
@@ -88,8 +93,8 @@ begin
         raise exception '% of these % stages wait to be committed', v_found, v_wanted
             using errcode = 'PQ018',
             detail = format('queue %s, writer %s, epoch %s', i_queue_name, i_writer, i_epoch),
-            hint = 'they were dropped, or waited for more than a day, or the queue was repaired: '
-                'write the events again';
+            hint = 'they were dropped, waited for more than a day, or were lost in a failover or '
+                'a repair of the queue: write the events again';
     end if;
     perform nextval(q.queue_event_seq::regclass);
     return 1;

@@ -4,14 +4,14 @@
 --
 -- Call tick_event_sql in the same transaction: this function alone does not keep rotation away.
 --
--- Returns: stage: its transaction. stage_released_by: the transaction that released its events; it
---   is their ev_txid. events: an estimate of their number, an equal share of commit_stage's
---   i_events.
+-- Returns: stage: its id. stage_txid: its transaction. stage_released_by: the transaction that
+--   released its events; it is their ev_txid. events: an estimate of their number, an equal share
+--   of commit_stage's i_events.
 -- Raises: as find_range.
 -- Writes: as check_snapshot.
 create or replace function pgq.get_tick_stages(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, out stage bigint,
-    out stage_released_by bigint, out events bigint)
+    out stage_txid bigint, out stage_released_by bigint, out events bigint)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
 set enable_seqscan = off as $$
 declare
@@ -19,7 +19,7 @@ declare
 begin
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     return query
-    select s.stage_txid, s.stage_released_by, coalesce(s.stage_events, 0)
+    select s.stage_id, s.stage_txid, s.stage_released_by, coalesce(s.stage_events, 0)
       from pgq.stage s
       join pgq.queue q on q.queue_id = s.stage_queue
      where q.queue_name = i_queue_name
@@ -27,6 +27,6 @@ begin
             and s.stage_released_by < txid_snapshot_xmax(r.to_snapshot)
             or s.stage_released_by = any (array(select txid_snapshot_xip(r.from_snapshot))))
        and txid_visible_in_snapshot(s.stage_released_by, r.to_snapshot)
-     order by 2, 1;
+     order by 3, 2;
 end $$;
 comment on function pgq.get_tick_stages(text, bigint, bigint) is 'The stages released in a range.';

@@ -5,7 +5,7 @@
 --
 -- So parallel tasks write as one transaction would. Each task commits its own transaction, which is
 -- a stage, of any size, at the speed of any producer. One short call then releases the events of
--- all of them. A task that is repeated is another stage.
+-- all of them. A task that is repeated is another stage, with another id.
 --
 -- Rotation does not truncate a table with waiting events until a day after the writer's last stage
 -- of the epoch: see maint_stages.
@@ -13,7 +13,8 @@
 -- Parameters: i_writer: the name of what is written once, such as a Spark query. i_epoch: the
 --   number of its commit, such as a micro-batch. They go up; gaps are allowed. Null: the writer
 --   commits once and never again.
--- Returns: the stage, which is the transaction's id; null: the epoch is committed already.
+-- Returns: the stage's id, a random number; the same one if the transaction calls again. Null: the
+--   epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
 --   stage of another writer or epoch already; 42501 as check_writer; PQ012 as check_restored.
 -- Writes: insert pgq.stage.
@@ -22,6 +23,7 @@ returns bigint language plpgsql security definer set search_path = pg_catalog, p
 declare
     q pgq.queue;
     v_done boolean;
+    v_stage bigint;
 begin
     perform pgq.check_name('writer', i_writer, 200);
     select * into q from pgq.queue where queue_name = i_queue_name;
@@ -35,17 +37,19 @@ begin
     if v_done then
         return null;
     end if;
-    insert into pgq.stage (stage_queue, stage_txid, stage_writer, stage_epoch)
-    values (q.queue_id, txid_current(), i_writer, i_epoch)
+    insert into pgq.stage (stage_queue, stage_txid, stage_id, stage_writer, stage_epoch)
+    -- random() would repeat its numbers after the session's setseed()
+    values (q.queue_id, txid_current(),
+        hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807, i_writer, i_epoch)
     on conflict (stage_queue, stage_txid) do nothing;
-    if not exists (
-            select from pgq.stage
-             where stage_queue = q.queue_id and stage_txid = txid_current() and stage_time = now()
-               and stage_writer = i_writer and stage_epoch is not distinct from i_epoch) then
+    select stage_id into v_stage from pgq.stage
+     where stage_queue = q.queue_id and stage_txid = txid_current() and stage_time = now()
+       and stage_writer = i_writer and stage_epoch is not distinct from i_epoch;
+    if not found then
         raise exception 'this transaction is a stage of something else' using errcode = 'PQ009',
             hint = 'stage each writer and each epoch in a transaction of its own';
     end if;
-    return txid_current();
+    return v_stage;
 end $$;
 comment on function pgq.open_stage(text, text, bigint)
     is 'Makes the transaction a stage: its events wait until commit_stage.';

@@ -1,5 +1,5 @@
--- An open batch: its subscription, its queue and its two ticks. A batch is open while its newest
--- row is the newest of its subscription. pos_no counts up by one, so one index probe tells.
+-- An open batch: the owner of its events, its queue and its two ticks. A batch is open while its
+-- newest row is the newest of its subscription. pos_no counts up by one, so one index probe tells.
 --
 -- The two ticks are looked up one by one, which LIMIT ensures. As plain joins, planned without
 -- statistics, they took the index by tick_queue alone and walked over all ticks of the queue, dead
@@ -7,13 +7,15 @@
 -- are a million.
 --
 -- Returns: one row; no row when the batch is not open (never was, finished, taken away).
+--   queue_version: another text after each change of the queue's row.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
-    x_batch_id bigint, out sub_id int, out pos_no bigint, out queue_id int, out queue_name text,
+    x_batch_id bigint, out owner int, out pos_no bigint, out queue_id int, out queue_name text,
     out consumer_name text, out start_tick bigint, out end_tick bigint,
     out start_snapshot txid_snapshot, out end_snapshot txid_snapshot, out start_time timestamptz,
     out end_time timestamptz, out start_seq bigint, out end_seq bigint, out pos_from bigint,
-    out pos_done bigint[])
+    out pos_done bigint[], out queue_version text, out pos_to bigint,
+    out pos_ids bigint[])
 returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 #variable_conflict use_column
 begin
@@ -21,10 +23,10 @@ begin
         perform pgq.check_snapshot();
     end if;
     return query
-    select r.sub_id, p.pos_no, q.queue_id, q.queue_name, c.co_name,
+    select coalesce(r.sub_parent, r.sub_id), p.pos_no, q.queue_id, q.queue_name, c.co_name,
            s.tick_id, e.tick_id, s.tick_snapshot, e.tick_snapshot,
            s.tick_time, e.tick_time, s.tick_event_seq, e.tick_event_seq,
-           p.pos_from, p.pos_done
+           p.pos_from, p.pos_done, q.xmin::text, p.pos_to, p.pos_ids
       from (select * from pgq.position
              where pos_batch = x_batch_id order by pos_no desc limit 1) p
       join pgq.registration r on r.sub_id = p.pos_sub

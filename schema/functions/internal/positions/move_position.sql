@@ -5,12 +5,17 @@
 -- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
 -- which fails if it is gone.
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
---   x_from, x_done: what is finished of the open batch, see finish_part.
+--   x_from, x_done: what is finished of the open batch, see finish_part. x_holder, x_part, x_tries:
+--   the run that holds the position, and its careful mode, see pgq.position. x_ids: what receive
+--   leased. What is not given is null in the new row: name what the move keeps.
 -- Raises: 40001, another session moved this position; roll back and call again.
 -- Writes: insert pgq.position.
 create or replace function pgq.move_position(
     x_sub_id int, x_pos_no bigint, x_last_tick bigint, x_next_tick bigint, x_batch bigint,
-    x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null)
+    x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null,
+    x_holder text default null, x_part int default null, x_tries int default null,
+    x_until timestamptz default null, x_to bigint default null, x_cuts bigint[] default null,
+    x_died text default null, x_ids bigint[] default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -18,9 +23,10 @@ begin
     end if;
     insert into pgq.position (
         pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
-        pos_from, pos_done)
+        pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_until,
+        pos_to, pos_cuts, pos_died, pos_ids)
     values (x_sub_id, x_pos_no + 1, x_last_tick, x_next_tick, x_batch, clock_timestamp(), x_pins,
-        x_from, x_done)
+        x_from, x_done, x_holder, x_part, x_tries, x_until, x_to, x_cuts, x_died, x_ids)
     on conflict (pos_sub, pos_no) do nothing;
     if not found then
         raise exception 'another session moved the position of this consumer'

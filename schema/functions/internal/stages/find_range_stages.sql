@@ -6,8 +6,9 @@
 --
 -- Parameters: i_first, i_end, i_late: the transactions of the range, from i_first to before i_end,
 --   and i_late. i_snapshot: that of the range's end tick. i_stages: as in tick_event_sql.
--- Returns: hidden: the transactions whose events are left out, '{}' if none; released: the stages
---   whose events come instead, null if none; released_by: the transaction that released each.
+-- Returns: hidden: the transactions whose events are left out, '{}' if none; released: the
+--   transactions of the stages whose events come instead, null if none; released_by: the
+--   transaction that released each.
 -- Writes: nothing.
 create or replace function pgq.find_range_stages(
     i_queue_id int, i_first bigint, i_end bigint, i_late bigint[], i_snapshot txid_snapshot,
@@ -24,5 +25,5 @@ begin
        and (stage_released_by >= i_first and stage_released_by < i_end
             or stage_released_by = any (i_late))
        and txid_visible_in_snapshot(stage_released_by, i_snapshot)
-       and (i_stages is null or stage_txid = any (i_stages));
+       and (i_stages is null or stage_id = any (i_stages));
 end $$;

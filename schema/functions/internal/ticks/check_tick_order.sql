@@ -1,11 +1,11 @@
--- Refuses a tick whose snapshot cannot follow the last tick's snapshot in one cluster, or marks a
--- queue that moved to this cluster as sound. It cannot follow after a restore into a cluster with
--- smaller xids: new events would look as if they were delivered long ago, and be lost or delivered
--- twice without an error (G7).
+-- Refuses a snapshot that cannot follow the last tick's snapshot in one cluster. It cannot follow
+-- after a restore into a cluster with smaller xids: new events would look as if they were delivered
+-- long ago, and be lost or delivered twice without an error (G7). Ticks, and by check_moved readers
+-- and rotation, look this way.
 --
 -- In one cluster xmin and xmax never fall, and a transaction that had ended at the last tick has
--- ended for good. So no transaction in progress now is visible to the last tick. The transaction
--- that ticks is not listed as in progress; xmin covers it.
+-- ended for good. So no transaction in progress now is visible to the last tick. The caller's own
+-- transaction is not listed as in progress; xmin covers it.
 --
 -- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
 -- move to another cluster, which the system identifier tells, this function reads the rows. The
@@ -16,17 +16,19 @@
 --   cluster.
 -- - An event has the txid of a stage that began a minute or more before it: the stage came with
 --   the dump, and would hide the event.
--- - The last tick sees the transaction that ticks: it would see what that inserts next.
+-- - The last tick sees the caller's transaction: it would see what that inserts next.
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
+-- Returns: whether the queue moved to this cluster, soundly, and no tick has marked it yet.
 -- Raises: PQ012.
--- Writes: update pgq.queue, once after a move.
+-- Writes: nothing, takes no xid.
 create or replace function pgq.check_tick_order(
     q pgq.queue, last pgq.tick, x_snapshot txid_snapshot)
-returns void language plpgsql as $$
+returns boolean language plpgsql as $$
 declare
-    v_system bigint := pgq.system_identifier();
+    v_own constant bigint := pg_current_xact_id_if_assigned()::text::bigint;
+    v_moved constant boolean := pgq.system_identifier() is distinct from q.queue_system_id;
     v_damaged boolean;
 begin
     v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)
@@ -37,36 +39,35 @@ begin
             select from txid_snapshot_xip(x_snapshot) x
              where txid_visible_in_snapshot(x, last.tick_snapshot));
     end if;
-    if not v_damaged and v_system is distinct from q.queue_system_id then
+    if not v_damaged and v_moved then
         execute format($sql$
             with now as materialized (
-                select txid_current_snapshot() as snapshot, txid_current() as own),
+                select txid_current_snapshot() as snapshot, $4 as own),
             strange as (
                 select 1 from pgq.%1$I, now
                  where ev_id > $1 and txid_visible_in_snapshot(ev_txid, $2)
-                    or ev_txid <> own and not txid_visible_in_snapshot(ev_txid, snapshot)
+                    or ev_txid is distinct from own
+                       and not txid_visible_in_snapshot(ev_txid, snapshot)
                 union all
                 select 1 from pgq.%1$I join pgq.stage on stage_queue = $3 and stage_txid = ev_txid
                  where ev_id > $1 and ev_owner is null
                    and ev_time > stage_time + interval '1 minute'
                 union all
                 select 1 from pgq.stage, now
-                 where stage_queue = $3 and stage_txid <> own
+                 where stage_queue = $3 and stage_txid is distinct from own
                    and not txid_visible_in_snapshot(stage_txid, snapshot))
             select exists (select from strange)
-                or txid_visible_in_snapshot(txid_current(), $2)$sql$,
+                or coalesce(txid_visible_in_snapshot($4, $2), false)$sql$,
             pgq.event_table(q.queue_id))
-            into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id;
-        if not v_damaged then
-            update pgq.queue set queue_system_id = v_system where queue_id = q.queue_id;
-        end if;
+            into v_damaged using last.tick_event_seq, last.tick_snapshot, q.queue_id, v_own;
     end if;
     if v_damaged then
         raise exception 'Invalid PgQ state: old xmin=%, old xmax=%, cur txid=%',
             txid_snapshot_xmin(last.tick_snapshot), txid_snapshot_xmax(last.tick_snapshot),
-            txid_current() using errcode = 'PQ012',
+            coalesce(v_own, txid_snapshot_xmax(x_snapshot)) using errcode = 'PQ012',
             detail = format('Queue %s comes from a cluster whose transaction ids were larger: a '
                 'restored dump.', q.queue_name),
             hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
     end if;
+    return v_moved;
 end $$;

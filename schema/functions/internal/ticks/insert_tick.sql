@@ -48,7 +48,10 @@ begin
     returning tick_recent.tick_id, tick_recent.tick_snapshot
          into insert_tick.tick_id, insert_tick.tick_snapshot;
     if last.tick_id is not null then
-        perform pgq.check_tick_order(q, last, insert_tick.tick_snapshot);
+        if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
+            update pgq.queue set queue_system_id = pgq.system_identifier()
+             where queue_id = i_queue_id;
+        end if;
     end if;
     if pg_notification_queue_usage() < 0.9 then
         perform pg_notify('pgq_' || q.queue_name, insert_tick.tick_id::text);

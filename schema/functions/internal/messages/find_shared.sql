@@ -1,0 +1,30 @@
+-- The position of a consumer whose events receive may lease.
+-- Raises: PQ002 not a subscriber; PQ020 the consumer is plain, or a subconsumer; PQ021 the consumer
+--   has a batch open.
+-- Writes: nothing.
+create or replace function pgq.find_shared(i_queue_name text, i_consumer_name text)
+returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    p pgq.current_position;
+begin
+    select s.* into p
+      from pgq.queue q
+      join pgq.consumer c on c.co_name = i_consumer_name
+      join pgq.current_position s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+     where q.queue_name = i_queue_name;
+    if not found then
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002', hint = format(
+                'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
+    elsif p.sub_parent is not null or p.sub_mode = 'plain' then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name,
+            case when p.sub_parent is not null then 'subconsumer' else 'plain' end);
+    elsif p.pos_batch is not null then
+        raise exception 'main consumer has batch open?' using errcode = 'PQ021',
+            detail = format('consumer %s/%s, batch %s', i_queue_name, i_consumer_name,
+                p.pos_batch),
+            hint = 'finish it; then only workers and receivers take events';
+    end if;
+    return p;
+end $$;

@@ -1,0 +1,30 @@
+-- Locks a subconsumer with a range that nobody holds any more: see holder_is_dead. One that another
+-- session has locked is skipped: it may be finishing the range, or be stopped. So each is looked at
+-- again after the lock.
+-- Parameters: i_parent: the consumer, locked by the caller.
+-- Returns: its position, all null when there is none.
+-- Writes: row lock pgq.registration.
+create or replace function pgq.lock_free_range(i_parent int)
+returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    d pgq.current_position;
+    v_sub int;
+begin
+    for v_sub in
+        select p.sub_id
+          from pgq.current_position p
+         where p.sub_parent = i_parent and p.pos_batch is not null
+           and pgq.holder_is_dead(p.sub_id, p.pos_holder, p.pos_until, p.pos_active, null)
+         order by p.sub_id
+    loop
+        perform from pgq.registration where sub_id = v_sub for no key update skip locked;
+        if found then
+            d := pgq.find_dead_worker(i_parent, null, v_sub);
+            if d.sub_id is not null then
+                return d;
+            end if;
+        end if;
+    end loop;
+    return null;
+end $$;

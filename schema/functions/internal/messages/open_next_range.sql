@@ -1,0 +1,45 @@
+-- Moves the position of a shared consumer over the next range, and leaves the range in a
+-- subconsumer of receive as one that nobody holds. Ticks are merged until about a hundred events
+-- are in the range, or a hundred ticks: else an idle time would cost a range for each tick. Of a
+-- range that take_part has cut, it is the next part.
+-- Parameters: i_parent: the consumer, locked by the caller.
+-- Returns: the position of the subconsumer, all null when there is no range yet.
+-- Raises: PQ015 as find_next_tick; PQ022, PQ009 as lease_slot.
+-- Writes: insert pgq.position; as lease_slot.
+create or replace function pgq.open_next_range(i_parent int)
+returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    p pgq.current_position;
+    s pgq.current_position;
+    v_next bigint;
+begin
+    select * into p from pgq.current_position where sub_id = i_parent;
+    v_next := case when p.pos_cuts is not null then p.pos_next_tick
+        else pgq.find_next_tick(p, null, null, null) end;
+    if v_next is null then
+        return null;
+    end if;
+    s := pgq.lease_slot(i_parent);
+    if p.pos_cuts <> '{}' then
+        perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, v_next, null,
+            x_from => p.pos_cuts[1], x_cuts => p.pos_cuts[2:]);
+    else
+        if p.pos_cuts is null then
+            v_next := greatest(v_next, (
+                select max(t.tick_id)
+                  from (select tick_id, tick_event_seq from pgq.tick
+                         where tick_queue = p.sub_queue and tick_id > p.pos_last_tick
+                         order by tick_id limit 100) t
+                 where t.tick_event_seq <= 100 + (
+                        select tick_event_seq from pgq.tick
+                         where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1)));
+        end if;
+        perform pgq.move_position(p.sub_id, p.pos_no, v_next, null, null);
+    end if;
+    perform pgq.move_position(s.sub_id, s.pos_no, p.pos_last_tick, v_next,
+        nextval('pgq.batch_id_seq'), x_from => p.pos_from, x_until => '-infinity',
+        x_to => p.pos_cuts[1]);
+    select * into s from pgq.current_position where sub_id = s.sub_id;
+    return s;
+end $$;

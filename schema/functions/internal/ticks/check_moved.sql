@@ -1,0 +1,24 @@
+-- Refuses a queue that needs repair_queue, before events are compared with ticks: a batch or a
+-- range would have events that were inserted since the restore, which repair_queue delivers, and a
+-- rotation would remove them. A queue that moved soundly (pg_upgrade, a restore where xids are
+-- larger) passes, also before its first tick here: the check is that of the tick, see
+-- check_tick_order. It reads all events then, until a tick has marked the queue as sound.
+--
+-- A caller that reads events locks their tables first (lock_event_tables), and reads the ticks
+-- after this call: a repair changes both.
+--
+-- Raises: PQ012 as check_tick_order.
+-- Writes: nothing, takes no xid.
+create or replace function pgq.check_moved(q pgq.queue)
+returns void language plpgsql set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    last pgq.tick;
+begin
+    if pgq.is_unchecked(q) then
+        select * into last from pgq.tick
+         where tick_queue = q.queue_id order by tick_id desc limit 1;
+        if found then
+            perform pgq.check_tick_order(q, last, txid_current_snapshot());
+        end if;
+    end if;
+end $$;

@@ -1,0 +1,78 @@
+-- Leases events of a shared consumer to a receiver: at most i_limit of one range, first of ranges
+-- whose lease has ended, or whose worker died, or that are left over; else of the range after the
+-- consumer's position. The lease ends after i_lease, unless touch_batch extends it; finish_events
+-- finishes events of it in any order.
+--
+-- A lease is a batch of a subconsumer named consumer.receive-N, see lease_slot. Its pos_ids are the
+-- ids of what is leased and not finished. What a range has beyond i_limit stays in a subconsumer of
+-- its own, with a lease that has ended, so that any call of receive or take_part goes on with it.
+-- A lease that is taken over gets a new batch id (G5).
+--
+-- A look at an idle queue takes no lock. A claim locks the consumer, so the calls are served one
+-- after the other: commit at once. A range that another session locks, to finish events of it, is
+-- skipped: it may be a stopped process.
+--
+-- Each call reads the events of the range's ticks that are open. So it costs in proportion to the
+-- ticks, not to i_limit: little, unless one transaction inserted very many events.
+--
+-- Parameters: i_limit: 1 to 1,000. i_lease: a second or more.
+-- Returns: the batch id of the lease with each event; attempt: 1, and one for each retry of the
+--   event, and for each lease that had it and ended. No rows: nothing to lease, or a hundred ranges
+--   without events came; then the position moved on.
+-- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ013 not READ COMMITTED; PQ020 the
+--   consumer is plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
+-- Writes: row lock pgq.registration; update pgq.registration at the first call; insert
+--   pgq.position; as lease_slot.
+create or replace function pgq.receive(
+    i_queue_name text, i_consumer_name text, i_limit int, i_lease interval, out batch_id bigint,
+    out attempt int, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,
+    out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
+    out ev_extra3 text, out ev_extra4 text)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    p pgq.current_position;  -- the consumer's
+    d pgq.current_position;  -- a range that nobody holds
+    v_events pgq.event_template[];
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.raise_wrong_isolation('receive');
+    elsif i_limit between 1 and 1000 is not true then
+        raise exception 'a limit of % events', i_limit using errcode = 'PQ009',
+            hint = 'receive takes from 1 to 1000 events';
+    elsif (i_lease >= '1 second') is not true then
+        raise exception 'a lease of %', coalesce(i_lease::text, 'null') using errcode = 'PQ009',
+            hint = 'a lease takes a second or more: the events are handled in it';
+    end if;
+    p := pgq.find_shared(i_queue_name, i_consumer_name);
+    if (pgq.find_dead_worker(p.sub_id, null)).sub_id is null
+            and p.pos_cuts is null and pgq.find_next_tick(p, null, null, null) is null then
+        return;
+    end if;
+    perform from pgq.registration where sub_id = p.sub_id for no key update;
+    p := pgq.find_shared(i_queue_name, i_consumer_name);
+    update pgq.registration set sub_mode = 'shared' where sub_id = p.sub_id and sub_mode is null;
+    for i in 1..100 loop
+        d := pgq.lock_free_range(p.sub_id);
+        if d.sub_id is null then
+            d := pgq.open_next_range(p.sub_id);
+            exit when d.sub_id is null;
+        end if;
+        v_events := pgq.read_open_events(d.pos_batch, i_limit + 1);
+        if v_events is not null then
+            batch_id := pgq.lease_events(d,
+                array(select e.ev_id from unnest(v_events[1:i_limit]) e),
+                cardinality(v_events) > i_limit, clock_timestamp() + i_lease);
+            attempt := 1 + case when d.pos_ids is null then 0 else coalesce(d.pos_tries, 0) + 1 end;
+            return query
+            select batch_id, attempt + coalesce(e.ev_retry, 0), e.ev_id, e.ev_time, e.ev_txid,
+                   e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3,
+                   e.ev_extra4
+              from unnest(v_events[1:i_limit]) e;
+            return;
+        end if;
+        perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);
+    end loop;
+end $$;
+comment on function pgq.receive(text, text, int, interval)
+    is 'Leases events of a shared consumer to a receiver.';

@@ -1,0 +1,42 @@
+-- Registers a worker of a shared consumer under the name consumer.subconsumer, and the consumer if
+-- it is new. Names are joined by a dot, so 'a' with 'b.c' and 'a.b' with 'c' are the same name: the
+-- one that comes second is refused. A registration that is there is not locked: a process that was
+-- stopped in a transaction may hold it.
+-- Returns: 1 new, 0 was registered.
+-- Raises: PQ001; PQ005 as register_consumer; PQ009 a bad name, or one that another consumer has;
+--   PQ020 the consumer is a subconsumer itself, or not shared.
+-- Writes: as register_consumer, for the consumer; as add_registration; insert pgq.position.
+create or replace function pgq.register_subconsumer(
+    i_queue_name text, i_consumer_name text, i_subconsumer_name text)
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    c_name constant text := i_consumer_name || '.' || i_subconsumer_name;
+    p record;
+    r record;
+begin
+    if pgq.find_subconsumer(
+            i_queue_name, i_consumer_name, i_subconsumer_name) is not null then
+        return 0;
+    end if;
+    perform pgq.check_name('subconsumer', i_subconsumer_name, 255);
+    perform pgq.check_name('joined', c_name, 255);
+    perform pgq.register_consumer(i_queue_name, i_consumer_name);
+    p := pgq.add_registration(
+        (select queue_id from pgq.queue where queue_name = i_queue_name), i_consumer_name, null);
+    if p.sub_parent is not null or p.sub_mode = 'plain' then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name,
+            case when p.sub_parent is not null then 'subconsumer' else 'plain' end);
+    end if;
+    r := pgq.add_registration(
+        (select queue_id from pgq.queue where queue_name = i_queue_name), c_name, p.sub_id);
+    if r.is_new then
+        perform pgq.move_position(r.sub_id, 0, null, null, null);
+    elsif r.sub_parent is distinct from p.sub_id then
+        raise exception 'the name % is taken on queue %', c_name, i_queue_name
+            using errcode = 'PQ009', detail = 'by another consumer, or another one''s subconsumer',
+            hint = 'choose another name for the subconsumer';
+    end if;
+    return r.is_new::int;
+end $$;
+comment on function pgq.register_subconsumer(text, text, text)
+    is 'Registers a worker of a shared consumer: 1 new, 0 already.';

@@ -1,0 +1,139 @@
+-- Gives a worker of a shared consumer a range of its own: the one that its subconsumer has open;
+-- else one that a dead holder left (holder_is_dead), under a new batch id; else the next range
+-- after the consumer's position. The position moves on, and the worker reads and finishes its range
+-- as any batch. Several workers read at once, so there is no order between their batches.
+--
+-- An idle worker calls often, so the first look takes no lock. A claim locks the consumer, then the
+-- worker's subconsumer, then that of the dead holder. The last two are skipped, not waited for: a
+-- session that holds one of them may wait for the consumer, and a stopped process that keeps its
+-- transaction open must not stop the others. So a batch that is being finished is not taken over.
+--
+-- Parameters: i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
+--   (7366514, sub_id of the subconsumer), or it names a lease. Null, as for PGQ's own clients: only
+--   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
+--   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
+--   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
+--   its share of them: cut_range; null: it is not cut. The others as in next_batch_custom.
+-- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
+--   call.
+-- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
+--   after the lock needs a new snapshot; PQ020 the consumer is not shared; PQ021 the consumer has a
+--   batch open, or another live worker has this subconsumer.
+-- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
+--   pgq.position.
+create or replace function pgq.take_part(
+    i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_holder text default null,
+    i_lease interval default null, i_dead_interval interval default null,
+    i_min_lag interval default null, i_min_count int default null,
+    i_min_interval interval default null, i_wanted int default null, out batch_id bigint,
+    out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
+    out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
+    out prev_tick_event_seq bigint, out part_size int, out tries int)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set enable_seqscan = off
+set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    c_worker constant text := i_consumer_name || '.' || i_subconsumer_name;
+    p pgq.current_position;  -- the consumer's
+    w pgq.current_position;  -- the worker's
+    d pgq.current_position;  -- a dead holder's
+    v_next bigint;
+    v_cuts bigint[];
+    v_share int;  -- so many parts
+    v_until timestamptz;
+    v_locked boolean := false;
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.raise_wrong_isolation('take_part');
+    end if;
+    loop
+        v_until := clock_timestamp() + i_lease;
+        select s.* into p
+          from pgq.queue q
+          join pgq.consumer c on c.co_name = i_consumer_name
+          join pgq.current_position s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+         where q.queue_name = i_queue_name;
+        select s.* into w
+          from pgq.consumer c
+          join pgq.current_position s on s.sub_queue = p.sub_queue and s.sub_consumer = c.co_id
+         where c.co_name = c_worker and s.sub_parent = p.sub_id;
+        if w.sub_id is null then
+            raise exception 'Not subscriber to queue: %/%', i_queue_name, c_worker
+                using errcode = 'PQ002', hint = format(
+                    'select pgq.register_subconsumer(%L, %L, %L)',
+                    i_queue_name, i_consumer_name, i_subconsumer_name);
+        elsif p.sub_mode = 'plain' then
+            perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
+        elsif p.pos_batch is not null then
+            raise exception 'main consumer has batch open?' using errcode = 'PQ021',
+                detail = format('consumer %s/%s, batch %s', i_queue_name, i_consumer_name,
+                    p.pos_batch),
+                hint = 'finish it; then only workers take batches';
+        elsif w.pos_batch is not null then
+            batch_id := pgq.resume_part(w.sub_id, i_holder, v_until, i_dead_interval);
+            if batch_id is null then
+                return;  -- it was finished or taken over meanwhile
+            end if;
+            prev_tick_id := w.pos_last_tick;
+            v_next := w.pos_next_tick;
+            exit;
+        elsif not v_locked then
+            d := pgq.find_dead_worker(p.sub_id, i_dead_interval);
+        elsif d.sub_id is not null then
+            perform from pgq.registration where sub_id = d.sub_id for no key update skip locked;
+            d := case when found
+                    then pgq.find_dead_worker(p.sub_id, i_dead_interval, d.sub_id) end;
+        end if;
+        if d.sub_id is null then
+            v_next := case when p.pos_cuts is not null then p.pos_next_tick
+                else pgq.find_next_tick(p, i_min_lag, i_min_count, i_min_interval) end;
+            if v_next is null then
+                if w.pos_holder is distinct from i_holder and i_holder is not null then
+                    perform pgq.show_holder(w.sub_id, i_holder);
+                end if;
+                return;
+            end if;
+        end if;
+        if v_locked then
+            batch_id := nextval('pgq.batch_id_seq');
+            if d.sub_id is not null then
+                perform pgq.take_range(d, w, batch_id, i_holder, v_until);
+                prev_tick_id := d.pos_last_tick;
+                v_next := d.pos_next_tick;
+            else
+                v_cuts := coalesce(p.pos_cuts, pgq.cut_range(p, v_next, i_wanted));
+                if v_cuts is not null then
+                    v_share := ceil((cardinality(v_cuts) + 1)
+                        / (2.0 * pgq.count_live_workers(p.sub_id, w.sub_id)));
+                end if;
+                if v_share <= cardinality(v_cuts) then
+                    perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, v_next, null,
+                        x_from => v_cuts[v_share], x_cuts => v_cuts[v_share + 1:]);
+                else
+                    perform pgq.move_position(p.sub_id, p.pos_no, v_next, null, null);
+                end if;
+                perform pgq.move_position(w.sub_id, w.pos_no, p.pos_last_tick, v_next, batch_id,
+                    x_from => p.pos_from, x_holder => i_holder, x_part => w.pos_part,
+                    x_until => v_until, x_to => v_cuts[v_share]);
+                prev_tick_id := p.pos_last_tick;
+            end if;
+            exit;
+        end if;
+        perform from pgq.registration where sub_id = p.sub_id for no key update;
+        perform from pgq.registration where sub_id = w.sub_id for no key update skip locked;
+        if not found then
+            return;
+        end if;
+        update pgq.registration set sub_mode = 'shared'
+         where sub_id = p.sub_id and sub_mode is null;
+        v_locked := true;
+    end loop;
+    select pos_part, pos_tries into part_size, tries
+      from pgq.current_position where sub_id = w.sub_id;
+    select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq
+      from pgq.tick where tick_queue = p.sub_queue and tick_id = prev_tick_id limit 1;
+    select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq
+      from pgq.tick where tick_queue = p.sub_queue and tick_id = v_next limit 1;
+end $$;
+comment on function pgq.take_part(
+    text, text, text, text, interval, interval, interval, int, interval, int)
+    is 'Gives a worker of a shared consumer a range of its own.';
