@@ -1,9 +1,22 @@
 """The calls of SQL functions as data: no connection, no I/O."""
 
-from pgqpy.calls import admin, bulk, consume, maintain, payload, produce, read, ticks
+from pgqpy.calls import (
+    admin,
+    bulk,
+    consume,
+    dead_events,
+    maintain,
+    messages,
+    payload,
+    produce,
+    read,
+    share,
+    ticks,
+)
 from pgqpy.calls._call import Call, Row
-from pgqpy.calls._check import After, Interval, batch_id, event_id
+from pgqpy.calls._check import After, Interval, batch_id, event_id, required_interval
 from pgqpy.calls.admin import Setting
+from pgqpy.calls.failure import failure_of
 from pgqpy.calls.payload import PAYLOAD_LIMIT, Payload
 
 __all__ = [
@@ -18,10 +31,15 @@ __all__ = [
     "batch_id",
     "bulk",
     "consume",
+    "dead_events",
     "event_id",
+    "failure_of",
     "maintain",
+    "messages",
     "payload",
     "produce",
     "read",
+    "required_interval",
+    "share",
     "ticks",
 ]

@@ -1,4 +1,4 @@
-"""Calls for consumers: registration, batches, retries, dead events. They need pgq_reader."""
+"""Calls for consumers: registration, batches, retries. They need pgq_reader."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, batch_call, consumer_call, record, records
-from pgqpy.records import Batch, BatchInfo, DeadEvent, Event
+from pgqpy.calls._call import Call, Row, batch_call, consumer_call, record
+from pgqpy.records import Batch, BatchInfo, Event, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,18 +116,6 @@ def event_retry_many(batch: Batch | int, retries: Iterable[tuple[Event, After]])
     return batch_call("event_retry", sql, batch, ids, txids, delays, pgqpy_only=True)
 
 
-def event_dead(batch: Batch | int, dead: Iterable[tuple[Event, str | None]]) -> Call[int]:
-    """Give events up, each with its reason; return the number of new dead events."""
-    ids, txids, reasons = [], [], []
-    for event, reason in dead:
-        check.event(event)
-        ids.append(event.id)
-        txids.append(event.txid)
-        reasons.append(_reason(reason))
-    sql = "select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[])"
-    return batch_call("event_dead", sql, batch, ids, txids, reasons, pgqpy_only=True)
-
-
 def batch_retry(batch: Batch | int, after: Interval) -> Call[int]:
     """Put every event of a batch into the retry queue; return the number of queued ones.
 
@@ -142,30 +130,6 @@ def finish_batch(batch: Batch | int) -> Call[bool]:
     """Close a batch; False if it was not open any more."""
     sql = "select pgq.finish_batch(%s::bigint)"
     return batch_call("finish_batch", sql, batch, decode=_is_one)
-
-
-def get_dead_events(queue: str, consumer: str) -> Call[list[DeadEvent]]:
-    """List the events that a consumer gave up, by id."""
-    sql = """
-        select dead_time, dead_reason, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
-               ev_extra1, ev_extra2, ev_extra3, ev_extra4
-          from pgq.get_dead_events(%s::text, %s::text)"""
-    decode = records(DeadEvent)
-    return consumer_call("get_dead_events", sql, queue, consumer, decode=decode, pgqpy_only=True)
-
-
-def revive_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
-    """Put dead events, or all of them (None), into the retry queue; return their number."""
-    sql = "select pgq.revive_dead_events(%s::text, %s::text, %s::bigint[])"
-    ids = _ids(event_ids)
-    return consumer_call("revive_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
-
-
-def delete_dead_events(queue: str, consumer: str, event_ids: Iterable[int] | None) -> Call[int]:
-    """Delete dead events, or all of them (None), for good; return their number."""
-    sql = "select pgq.delete_dead_events(%s::text, %s::text, %s::bigint[])"
-    ids = _ids(event_ids)
-    return consumer_call("delete_dead_events", sql, queue, consumer, ids, pgqpy_only=True)
 
 
 def finish_part(
@@ -197,6 +161,32 @@ _POSITION = """
      where q.queue_name = %s::text and c.co_name = %s::text and p.pos_batch = %s::bigint"""
 
 
+def begin_run(queue: str, consumer: str, holder: str, *, opens_late: bool) -> Call[RunState]:
+    """Tell that a run of a consumer has begun; return how carefully it is to handle events."""
+    sql = """
+        select part_size, tries, died
+          from pgq.begin_run(%s::text, %s::text, %s::text, %s::boolean)"""
+
+    def decode(rows: list[Row]) -> RunState:
+        return RunState(*rows[0])
+
+    more = (holder, opens_late)
+    return consumer_call("begin_run", sql, queue, consumer, *more, decode=decode, pgqpy_only=True)
+
+
+def widen_run(queue: str, consumer: str, holder: str) -> Call[int | None]:
+    """Make the parts of a careful run larger; return their size, None for whole batches."""
+    sql = "select pgq.widen_run(%s::text, %s::text, %s::text)"
+    return consumer_call("widen_run", sql, queue, consumer, holder, pgqpy_only=True)
+
+
+def end_run(queue: str, consumer: str, holder: str) -> Call[bool]:
+    """Tell that a run has ended in order; False if another one has begun."""
+    sql = "select pgq.end_run(%s::text, %s::text, %s::text)"
+    decode = _is_one
+    return consumer_call("end_run", sql, queue, consumer, holder, decode=decode, pgqpy_only=True)
+
+
 def _first(rows: list[Row]) -> int | None:
     return int(rows[0][0]) if rows else None
 
@@ -210,14 +200,3 @@ def _delay(after: After) -> timedelta:
     if isinstance(after, datetime):
         after = max(check.timestamp("after", after) - datetime.now(timezone.utc), timedelta(0))
     return check.required_interval("after", after)
-
-
-def _reason(reason: str | None) -> str | None:
-    """Write what PostgreSQL cannot hold as escapes: a reason is often the text of an exception."""
-    if reason is None:
-        return None
-    return reason.replace("\0", "\\0").encode(errors="backslashreplace").decode()
-
-
-def _ids(event_ids: Iterable[int] | None) -> list[int] | None:
-    return None if event_ids is None else [check.event_id(event_id) for event_id in event_ids]

@@ -50,7 +50,7 @@ def transaction_id() -> Call[int]:
 
 
 def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
-    """Make the transaction a stage; return its id, or None if the epoch is committed already."""
+    """Make the transaction a stage; return its random id. None: the epoch is committed already."""
     more = (check.name("writer", writer), check.maybe_bigint("epoch", epoch))
     sql = "select pgq.open_stage(%s::text, %s::text, %s::bigint)"
     return queue_call("open_stage", sql, queue, *more, pgqpy_only=True)

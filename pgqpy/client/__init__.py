@@ -5,15 +5,18 @@
 
 from pgqpy.client._async import (
     AsyncClient,
+    AsyncMessage,
     connect_as_tool_async,
     connect_async,
     open_session_async,
 )
-from pgqpy.client._sync import Client, connect, connect_as_tool, open_session
+from pgqpy.client._sync import Client, Message, connect, connect_as_tool, open_session
 
 __all__ = [
     "AsyncClient",
+    "AsyncMessage",
     "Client",
+    "Message",
     "connect",
     "connect_as_tool",
     "connect_as_tool_async",

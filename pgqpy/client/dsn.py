@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,8 @@ def connect_parameters(
         raise ConnectionFailed(msg)
     if "\0" in dsn:
         raise ConnectionFailed(_unreadable("it contains a NUL"))  # where libpq would cut it off
+    if of_sqlalchemy := re.match(r"postgres(?:ql)?(\+\w+)://", dsn):
+        raise ConnectionFailed(_unreadable(f"drop {of_sqlalchemy[1]}, which is SQLAlchemy's"))
     try:
         named = conninfo_to_dict(dsn)
     except (psycopg.ProgrammingError, UnicodeError):

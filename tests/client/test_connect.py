@@ -83,6 +83,12 @@ async def test_unreadable_dsn_says_how_to_write_one_and_quotes_nothing(dsn: str)
     assert "postgresql://user@host:port/dbname" in message
 
 
+@pytest.mark.parametrize("driver", ["postgresql+psycopg", "postgres+asyncpg"])
+async def test_the_driver_in_a_url_of_sqlalchemy_is_named_to_be_dropped(driver: str) -> None:
+    message = await refused(f"{driver}://user:{SECRET.replace(' ', '%20')}@localhost/db")
+    assert f"drop +{driver.partition('+')[2]}" in message
+
+
 @pytest.mark.parametrize("dsn", [None, 17, b"host=x"])
 async def test_dsn_that_is_no_str(dsn: Any) -> None:
     assert "must be a str" in await refused(dsn)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pgqpy import ConsumerNotFound, Event, EventNotFound, InvalidArgument
-from pgqpy.records import ConsumerCounts, DeadEvent
+from pgqpy.calls.failure import LONGEST_TRACEBACK
+from pgqpy.records import ConsumerCounts, DeadEvent, Failure
 from tests.client.conftest import next_batch
 from tests.client.either import sql
 
@@ -102,18 +103,83 @@ async def test_dead_events_are_kept_with_their_reason(orders: Any) -> None:
     assert await orders.event_dead(batch, [(events[0], "again")]) == 0
     dead = await orders.get_dead_events("orders", "billing")
     assert all(type(event) is DeadEvent for event in dead)
-    assert [event.ev_id for event in dead] == [event.id for event in events]
-    assert [event.ev_data for event in dead] == ["0", "1", "2"]
-    assert [event.dead_reason or "" for event in dead] == ["one", "", "nul \\0 and \\ud800"]
+    assert [event.ev_id for event in dead] == [event.id for event in reversed(events)]
+    assert [event.ev_data for event in dead] == ["2", "1", "0"]
+    assert [event.dead_reason for event in dead] == ["nul \\0 and \\ud800", "", "one"]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no text")
+
+
+def raised(error: Exception) -> Exception:
+    with pytest.raises(type(error)) as caught:
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("error", "name", "reason"),
+    [
+        (ValueError("no\nway"), "ValueError", r"no\nway"),
+        (ValueError(), "ValueError", ""),
+        (ValueError("a\0b\ud800\x1b[2J"), "ValueError", r"a\x00b\ud800\x1b[2J"),
+        (InvalidArgument("wrong", parameter="x"), "pgqpy.errors.InvalidArgument", "wrong"),
+        (Mute(), f"{__name__}.Mute", "(its text cannot be had: str() raises LookupError)"),
+        (ValueError("x" * 10_000_000), "ValueError", "x" * 999 + "…"),
+    ],
+    ids=["lines", "empty", "unprintable", "module", "mute", "long"],
+)
+async def test_an_exception_is_kept_with_class_text_and_traceback(
+    orders: Any, error: Exception, name: str, reason: str
+) -> None:
+    batch, (event,) = await opened(orders, 1)
+    assert await orders.event_dead(batch, [(event, raised(error))]) == 1
+    (dead,) = await orders.get_dead_events("orders", "billing")
+    assert (dead.dead_error, dead.dead_reason, dead.dead_tries) == (name, reason, 1)
+    assert dead.dead_traceback.startswith("Traceback (most recent call last):\n  File ")
+    assert "raise error\n" in dead.dead_traceback
+    assert len(dead.dead_traceback) < LONGEST_TRACEBACK
+
+
+async def test_a_long_traceback_loses_its_middle(orders: Any) -> None:
+    batch, (event,) = await opened(orders, 1)
+    error = ValueError("y" * 1000)
+    for _ in range(50):
+        error, error.__cause__ = ValueError("z" * 1000), error
+    await orders.event_dead(batch, [(event, error)])
+    (dead,) = await orders.get_dead_events("orders", "billing")
+    lines = dead.dead_traceback.split("\n")
+    assert (lines[0][:15], lines[-1][:15]) == ("ValueError: yyy", "ValueError: zzz")
+    assert "  …" in lines
+    assert len(dead.dead_traceback) <= LONGEST_TRACEBACK
+
+
+async def test_a_reason_without_an_exception_is_cut_and_has_no_class(orders: Any) -> None:
+    batch, events = await opened(orders, 2)
+    killed = Failure("its handler ended the process", tries=5)
+    assert await orders.event_dead(batch, [(events[0], "z" * 10_000_000), (events[1], killed)]) == 2
+    other, long = await orders.get_dead_events("orders", "billing")
+    assert (long.dead_error, long.dead_traceback, long.dead_tries) == (None, None, 1)
+    assert long.dead_reason == "z" * 999 + "…"
+    assert (other.dead_reason, other.dead_tries) == ("its handler ended the process", 5)
+
+
+async def test_what_is_no_reason_is_refused(orders: Any) -> None:
+    batch, (event,) = await opened(orders, 1)
+    with pytest.raises(TypeError, match="a str or an exception, not int"):
+        await orders.event_dead(batch, [(event, 5)])
 
 
 async def test_dead_events_are_revived_all_or_by_id(orders: Any) -> None:
     batch, events = await opened(orders, 3)
     await orders.event_dead(batch, [(event, "why") for event in events])
     await orders.finish_batch(batch)
-    assert await orders.revive_dead_events("orders", "billing", [events[1].id]) == 1
-    assert await orders.revive_dead_events("orders", "billing", []) == 0
-    assert await orders.revive_dead_events("orders", "billing") == 2
+    first, second, third = (event.id for event in events)
+    assert await orders.revive_dead_events("orders", "billing", [second]) == [second]
+    assert await orders.revive_dead_events("orders", "billing", []) == []
+    assert await orders.revive_dead_events("orders", "billing") == [first, third]
     assert await orders.get_dead_events("orders", "billing") == []
     assert await orders.maint_retry_events() == 3
     again = [event async for event in orders.get_batch_events(await next_batch(orders))]
@@ -123,14 +189,36 @@ async def test_dead_events_are_revived_all_or_by_id(orders: Any) -> None:
 async def test_dead_events_are_deleted_all_or_by_id(orders: Any) -> None:
     batch, events = await opened(orders, 3)
     await orders.event_dead(batch, [(event, "why") for event in events])
-    assert await orders.delete_dead_events("orders", "billing", [events[0].id, 4711]) == 1
-    assert await orders.delete_dead_events("orders", "billing") == 2
+    first, second, third = (event.id for event in events)
+    assert await orders.delete_dead_events("orders", "billing", [first, 4711]) == [first]
+    assert await orders.delete_dead_events("orders", "billing") == [second, third]
     assert await orders.get_dead_events("orders", "billing") == []
+
+
+async def test_filters_of_dead_events_are_arguments(orders: Any) -> None:
+    batch, events = await opened(orders, 4)
+    errors = [ValueError("a"), "no error", ValueError("b"), ValueError("c")]
+    await orders.event_dead(batch, zip(events, errors, strict=True))
+    soon = datetime.now(timezone.utc) + timedelta(hours=1)
+    naive = datetime(2020, 1, 1)  # noqa: DTZ001  # naive is the system's zone, as for psycopg
+    wanted = {"type": "t", "error": "ValueError", "since": naive, "until": soon}
+    ids = [event.id for event in events]
+    found = await orders.get_dead_events("orders", "billing", ids[1:], **wanted, limit=1)
+    assert [event.ev_id for event in found] == [ids[3]]
+    (count,) = await orders.get_dead_event_counts("orders", "billing", **wanted)
+    assert count[:3] == ("t", "ValueError", 3)
+    assert await orders.revive_dead_events("orders", "billing", **wanted, limit=1) == [ids[0]]
+    assert await orders.delete_dead_events("orders", "billing", **wanted, after=ids[2]) == [ids[3]]
+    for wrong in ({"type": "a\0"}, {"error": 5}, {"since": "2h"}, {"limit": -1}, {"after": "x"}):
+        with pytest.raises(InvalidArgument) as caught:
+            await orders.revive_dead_events("orders", "billing", **wrong)
+        assert {caught.value.parameter} == set(wrong)
 
 
 async def test_dead_events_of_an_unknown_consumer(orders: Any) -> None:
     for call in (
         orders.get_dead_events,
+        orders.get_dead_event_counts,
         orders.revive_dead_events,
         orders.delete_dead_events,
     ):

@@ -61,6 +61,10 @@ def test_a_character_that_the_database_lacks_is_named_with_its_field(
                 ask(character)
             assert wrong.value.parameter == "queue"
             refused(wrong, encoding, character)
+        with pytest.raises(InvalidArgument) as wrong:
+            client.get_dead_events("orders", "billing", error=character)
+        assert wrong.value.parameter == "error"
+        refused(wrong, encoding, character)
         assert client.insert_event("orders", "test", "ä")
 
 

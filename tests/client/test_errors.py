@@ -135,10 +135,19 @@ async def test_psycopgs_error_is_the_cause(either: Any) -> None:
     assert isinstance(caught.value.__cause__, psycopg.Error)
 
 
-async def test_missing_right_is_psycopgs(either: Any) -> None:
-    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+@pytest.mark.parametrize(
+    ("statement", "error"),
+    [
+        ("set local role pgq_reader", psycopg.errors.InsufficientPrivilege),
+        ("set transaction read only", psycopg.errors.ReadOnlySqlTransaction),
+    ],
+)
+async def test_missing_right_and_read_only_are_psycopgs(
+    either: Any, statement: str, error: type[psycopg.Error]
+) -> None:
+    with pytest.raises(error):
         async with either.transaction():
-            await sql(either, "set local role pgq_reader")
+            await sql(either, statement)
             await either.create_queue("orders")
 
 

@@ -48,7 +48,14 @@ def test_every_call_names_a_function_that_exists(connection: psycopg.Connection[
         )
     }
     named = set()
-    for module in (calls.admin, calls.consume, calls.maintain, calls.produce, calls.ticks):
+    for module in (
+        calls.admin,
+        calls.consume,
+        calls.dead_events,
+        calls.maintain,
+        calls.produce,
+        calls.ticks,
+    ):
         named |= set(re.findall(r"pgq\.([a-z_0-9]+)\(", inspect.getsource(module)))
     assert len(named) > 30
     assert named - there == set()

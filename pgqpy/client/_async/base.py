@@ -37,6 +37,10 @@ class AsyncBase:
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
+        # Of receive: what it registered, the queues it listens to, the notifications that came.
+        self._registered: set[tuple[str, str]] = set()
+        self._listens: set[str] = set()
+        self._notifications = 0
 
     @property
     def connection(self) -> AsyncConnection[Any]:

@@ -9,7 +9,9 @@ from psycopg import AsyncConnection
 from pgqpy import calls
 from pgqpy.client._async.admin import AsyncManaging
 from pgqpy.client._async.consume import AsyncConsuming
+from pgqpy.client._async.dead_events import AsyncDeadEvents
 from pgqpy.client._async.maintain import AsyncMaintaining
+from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
 from pgqpy.client._async.produce import AsyncProducing
 from pgqpy.client._async.ticks import AsyncTickReading
@@ -22,7 +24,13 @@ if TYPE_CHECKING:
 
 
 class AsyncClient(
-    AsyncProducing, AsyncConsuming, AsyncTickReading, AsyncManaging, AsyncMaintaining
+    AsyncProducing,
+    AsyncConsuming,
+    AsyncDeadEvents,
+    AsyncReceiving,
+    AsyncTickReading,
+    AsyncManaging,
+    AsyncMaintaining,
 ):
     """Calls the SQL functions of the queue.
 

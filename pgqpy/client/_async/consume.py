@@ -1,4 +1,4 @@
-"""The part of the client for consumers: registration, batches, retries, dead events."""
+"""The part of the client for consumers: registration, batches, retries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections import abc
 
     from pgqpy.calls import After, Interval
-    from pgqpy.records import Batch, BatchInfo, DeadEvent, Event
+    from pgqpy.records import Batch, BatchInfo, Event
 
 
 class AsyncConsuming(AsyncBase):
@@ -42,6 +42,16 @@ class AsyncConsuming(AsyncBase):
         PGQ unregister_consumer.
         """
         return await self.runner.run(calls.consume.unregister_consumer(queue, consumer))
+
+    async def set_consumer_mode(
+        self, queue: str, consumer: str, mode: calls.share.Mode | None
+    ) -> int:
+        """Decide whether one process runs a consumer ("plain") or workers share it ("shared").
+
+        Its first run decides it too; None lets the next run decide. Returns 1 if that changed, else
+        0. Raises ConsumerNotFound, and ConsumerRunning while it runs or has a batch open.
+        """
+        return await self.runner.run(calls.share.set_consumer_mode(queue, consumer, mode))
 
     async def next_batch(
         self,
@@ -194,41 +204,3 @@ class AsyncConsuming(AsyncBase):
         call = calls.consume.finish_part(batch, up_to, done, position)
         if not await self.runner.run(call):
             raise BatchLost(batch_id=calls.batch_id(batch), function="finish_part")
-
-    async def event_dead(
-        self, batch: Batch | int, dead: abc.Iterable[tuple[Event, str | None]]
-    ) -> int:
-        """Give up events of an open batch: they are kept, but not delivered again.
-
-        `dead` are pairs of an event and the reason. Returns the number of new dead events.
-
-        Raises BatchNotFound, EventNotFound.
-        """
-        return await self.runner.run(calls.consume.event_dead(batch, dead))
-
-    async def get_dead_events(self, queue: str, consumer: str) -> list[DeadEvent]:
-        """List the dead events of a consumer, by id.
-
-        Raises ConsumerNotFound.
-        """
-        return await self.runner.run(calls.consume.get_dead_events(queue, consumer))
-
-    async def revive_dead_events(
-        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
-    ) -> int:
-        """Put dead events (None: all) into the retry queue, for their consumer; return how many.
-
-        Raises ConsumerNotFound.
-        """
-        call = calls.consume.revive_dead_events(queue, consumer, event_ids)
-        return await self.runner.run(call)
-
-    async def delete_dead_events(
-        self, queue: str, consumer: str, event_ids: abc.Iterable[int] | None = None
-    ) -> int:
-        """Delete dead events (None: all) for good; return how many.
-
-        Raises ConsumerNotFound.
-        """
-        call = calls.consume.delete_dead_events(queue, consumer, event_ids)
-        return await self.runner.run(call)

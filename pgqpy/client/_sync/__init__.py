@@ -1,6 +1,13 @@
 """[Generated from _async/__init__.py by tools/unasync.py: edit that file, not this one.] The client for asyncio, and how pgqpy itself opens connections."""
 
 from pgqpy.client._sync.client import Client, connect_as_tool, connect
+from pgqpy.client._sync.messages import Message
 from pgqpy.client._sync.open import open_session
 
-__all__ = ["Client", "connect_as_tool", "connect", "open_session"]
+__all__ = [
+    "Client",
+    "Message",
+    "connect_as_tool",
+    "connect",
+    "open_session",
+]

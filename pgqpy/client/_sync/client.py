@@ -9,7 +9,9 @@ from psycopg import Connection
 from pgqpy import calls
 from pgqpy.client._sync.admin import Managing
 from pgqpy.client._sync.consume import Consuming
+from pgqpy.client._sync.dead_events import DeadEvents
 from pgqpy.client._sync.maintain import Maintaining
+from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.produce import Producing
 from pgqpy.client._sync.ticks import TickReading
@@ -22,7 +24,13 @@ if TYPE_CHECKING:
 
 
 class Client(
-    Producing, Consuming, TickReading, Managing, Maintaining
+    Producing,
+    Consuming,
+    DeadEvents,
+    Receiving,
+    TickReading,
+    Managing,
+    Maintaining,
 ):
     """Calls the SQL functions of the queue.
 

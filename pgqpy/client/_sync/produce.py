@@ -111,7 +111,7 @@ class Producing(Base):
         return count
 
     def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
-        """Make this transaction a stage; return its id. None: the epoch is committed already.
+        """Make this transaction a stage; return the stage's id. None: the epoch is committed.
 
         For parallel tasks that may be repeated. Consumers get none of the events that a task's
         transaction inserts into the queue before `commit_stage` names its stage.
@@ -144,6 +144,7 @@ class Producing(Base):
         sign: an epoch that is repeated must have the same. None: nothing is compared.
 
         Raises:
+            InvalidArgument: a stage is named twice.
             StageLost: not all of these stages wait any more; nothing was released.
             EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
                 a later epoch was committed; nothing was released.

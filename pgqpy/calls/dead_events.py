@@ -1,0 +1,131 @@
+"""Calls for dead events. They need pgq_reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
+from pgqpy.calls.failure import ascii_failure, failure_of
+from pgqpy.records import Batch, DeadEvent, DeadEventCount, Event, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from typing_extensions import LiteralString
+
+T = TypeVar("T")
+
+
+def event_dead(
+    batch: Batch | int,
+    dead: Iterable[tuple[Event, str | BaseException | Failure | None]],
+    *,
+    ascii_only: bool = False,
+) -> Call[int]:
+    """Give events up, each with its reason; return the number of new dead events."""
+    ids, txids, failures = [], [], []
+    for event, why in dead:
+        check.event(event)
+        ids.append(event.id)
+        txids.append(event.txid)
+        failure = failure_of(why)
+        failures.append(ascii_failure(failure) if ascii_only else failure)
+    texts = ([failure[field] for failure in failures] for field in range(len(Failure._fields)))
+    sql = """
+        select pgq.event_dead(%s::bigint, %s::bigint[], %s::bigint[], %s::text[], %s::text[],
+                              %s::text[], %s::integer[])"""
+    return batch_call("event_dead", sql, batch, ids, txids, *texts, pgqpy_only=True)
+
+
+class Wanted(NamedTuple):
+    """What chooses dead events, checked: the parameters of the functions, in their order."""
+
+    event_ids: list[int] | None
+    type: str | None
+    error: str | None
+    since: datetime | None
+    until: datetime | None
+    limit: int | None
+
+
+def matching(
+    event_ids: Iterable[int] | None,
+    type: str | None,
+    error: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int | None,
+) -> Wanted:
+    """Check what chooses dead events."""
+    return Wanted(
+        None if event_ids is None else [check.event_id(event_id) for event_id in event_ids],
+        check.maybe_name("type", type),
+        check.maybe_name("error", error),
+        None if since is None else check.timestamp("since", since),
+        None if until is None else check.timestamp("until", until),
+        check.count("limit", limit),
+    )
+
+
+def get_dead_events(queue: str, consumer: str, wanted: Wanted) -> Call[list[DeadEvent]]:
+    """List dead events, the newest event first."""
+    sql = """
+        select dead_time, dead_error, dead_reason, dead_traceback, dead_tries, ev_id, ev_time,
+               ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from pgq.get_dead_events(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
+                                   %s::timestamptz, %s::timestamptz, %s::integer)"""
+    return _call("get_dead_events", sql, queue, consumer, wanted, decode=records(DeadEvent))
+
+
+def get_dead_event_counts(queue: str, consumer: str, wanted: Wanted) -> Call[list[DeadEventCount]]:
+    """Count dead events by type and class of exception."""
+    sql = """
+        select ev_type, dead_error, dead_events, last_dead_time
+          from pgq.get_dead_event_counts(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
+                                         %s::timestamptz, %s::timestamptz, %s::integer)"""
+    decode = records(DeadEventCount)
+    return _call("get_dead_event_counts", sql, queue, consumer, wanted, decode=decode)
+
+
+def revive_dead_events(
+    queue: str, consumer: str, wanted: Wanted, after: int | None
+) -> Call[list[int]]:
+    """Put dead events into the retry queue; return their ids."""
+    sql = """
+        select pgq.revive_dead_events(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
+                                      %s::timestamptz, %s::timestamptz, %s::integer, %s::bigint)"""
+    last = check.maybe_bigint("after", after)
+    return _call("revive_dead_events", sql, queue, consumer, wanted, last, decode=_ids)
+
+
+def delete_dead_events(
+    queue: str, consumer: str, wanted: Wanted, after: int | None
+) -> Call[list[int]]:
+    """Delete dead events for good; return their ids."""
+    sql = """
+        select pgq.delete_dead_events(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
+                                      %s::timestamptz, %s::timestamptz, %s::integer, %s::bigint)"""
+    last = check.maybe_bigint("after", after)
+    return _call("delete_dead_events", sql, queue, consumer, wanted, last, decode=_ids)
+
+
+def _call(
+    function: str,
+    sql: LiteralString,
+    queue: str,
+    consumer: str,
+    wanted: Wanted,
+    *more: object,
+    decode: Callable[[list[Row]], T],
+) -> Call[T]:
+    texts = {"type": wanted.type, "error": wanted.error}  # an error names the one that is wrong
+    params = (*wanted, *more)
+    return consumer_call(
+        function, sql, queue, consumer, *params, decode=decode, pgqpy_only=True, **texts
+    )
+
+
+def _ids(rows: list[Row]) -> list[int]:
+    return [row[0] for row in rows]

@@ -1,0 +1,53 @@
+"""Why an event is dead, as text that PostgreSQL can store."""
+
+from __future__ import annotations
+
+from pgqpy.records import Failure
+from pgqpy.texts import LONGEST, class_name, error_text, traceback_text
+
+LONGEST_TRACEBACK = 20_000  # characters
+LEFT_OUT = "\n  …\n"
+
+
+def failure_of(why: str | BaseException | Failure | None) -> Failure:
+    """Return a reason, or an exception, with every text cut and escaped.
+
+    A consumer keeps failures until it writes them, so an exception, which refers to the variables
+    of its handler, becomes text at once.
+    """
+    if isinstance(why, Failure):
+        return why
+    if isinstance(why, BaseException):
+        text = _cut(traceback_text(why), LONGEST_TRACEBACK)
+        return Failure(error_text(why), class_name(why), text)
+    if why is None:
+        return Failure()
+    if not isinstance(why, str):
+        raise TypeError(f"a reason is a str or an exception, not {type(why).__name__}")
+    return Failure(_storable(why if len(why) <= LONGEST else f"{why[: LONGEST - 1]}…"))
+
+
+def ascii_failure(failure: Failure) -> Failure:
+    """Return the failure in ASCII, for a database whose encoding lacks characters."""
+    return failure._replace(
+        reason=_ascii(failure.reason),
+        error=_ascii(failure.error),
+        traceback=_ascii(failure.traceback),
+    )
+
+
+def _ascii(text: str | None) -> str | None:
+    return None if text is None else text.encode("ascii", "backslashreplace").decode()
+
+
+def _storable(text: str) -> str:
+    """Write NUL and lone surrogates as escapes."""
+    return text.replace("\0", "\\0").encode(errors="backslashreplace").decode()
+
+
+def _cut(text: str, length: int) -> str:
+    """Take lines out of the middle: the end of a traceback says most."""
+    if len(text) <= length:
+        return text
+    half = (length - len(LEFT_OUT)) // 2
+    return text[:half].rpartition("\n")[0] + LEFT_OUT + text[-half:].partition("\n")[2]

@@ -1,0 +1,72 @@
+"""Calls for receivers of messages, over shared consumers. They need pgq_reader."""
+
+from __future__ import annotations
+
+from datetime import timedelta, timezone
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, consumer_call
+from pgqpy.errors import InvalidArgument
+from pgqpy.records import Event
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+    from pgqpy.calls._check import Interval
+
+MAX_LIMIT = 1000  # events
+MIN_LEASE = timedelta(seconds=1)
+
+_RECEIVE = """
+    select batch_id, attempt, ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data, ev_extra1,
+           ev_extra2, ev_extra3, ev_extra4
+      from pgq.receive(%s::text, %s::text, %s::integer, %s::interval)"""
+
+
+def receive(
+    queue: str, consumer: str, limit: int, lease: Interval
+) -> Call[list[tuple[int, int, Event]]]:
+    """Lease events; return the batch id, the attempt and the event of each."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LIMIT:
+        msg = f"limit must be a number of events from 1 to {MAX_LIMIT}, not {limit!r}"
+        raise InvalidArgument(msg, parameter="limit")
+    params = (limit, lease_time("lease", lease))
+    return consumer_call(
+        "receive", _RECEIVE, queue, consumer, *params, decode=_leased, pgqpy_only=True
+    )
+
+
+def finish_events(batch: int, event_id: int, before: Call[int] | None = None) -> Call[bool]:
+    """Finish an event of a lease; False if it is not open any more.
+
+    `before` is a call that puts the event elsewhere: event_retry, event_dead. Both are one
+    statement. A pipeline would also take up what other threads or tasks send meanwhile.
+    """
+    sql: LiteralString = "select pgq.finish_events(%s::bigint, %s::bigint[])"
+    params: Row = (batch, [event_id])
+    if before is not None:
+        sql = "with before as materialized (" + before.sql + ") " + sql + " from before"
+        params = (*before.params, *params)
+    error_data = {"batch_id": batch, "event_id": event_id}
+    return Call("finish_events", sql, params, _is_one, error_data, pgqpy_only=True)
+
+
+def lease_time(parameter: str, length: Interval) -> timedelta:
+    """Refuse a lease that ends before the answer of the server has come."""
+    found = check.required_interval(parameter, length)
+    if found < MIN_LEASE:
+        msg = f"{parameter} must be 1 second or more, not {found}: events are handled in it"
+        raise InvalidArgument(msg, parameter=parameter)
+    return found
+
+
+def _leased(rows: list[Row]) -> list[tuple[int, int, Event]]:
+    return [
+        (batch, attempt, Event(id_, time.astimezone(timezone.utc), *fields))
+        for batch, attempt, id_, time, *fields in rows
+    ]
+
+
+def _is_one(rows: list[Row]) -> bool:
+    return bool(rows[0][0] == 1)

@@ -1,0 +1,88 @@
+"""Calls for workers of shared consumers. They need pgq_reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, batch_call, consumer_call
+from pgqpy.records import Batch, Part
+
+if TYPE_CHECKING:
+    from pgqpy.calls._check import Interval
+
+Mode = Literal["plain", "shared"]
+
+
+def register_subconsumer(queue: str, consumer: str, subconsumer: str) -> Call[int]:
+    """Register a worker, and its consumer if that is new: 1 new, 0 was there."""
+    sql = "select pgq.register_subconsumer(%s::text, %s::text, %s::text)"
+    name = check.name("subconsumer", subconsumer)
+    return consumer_call("register_subconsumer", sql, queue, consumer, name, pgqpy_only=True)
+
+
+def unregister_subconsumer(
+    queue: str, consumer: str, subconsumer: str, *, drop_batch: bool
+) -> Call[int]:
+    """Remove a worker's registration: 1 removed, 0 there was none."""
+    sql = "select pgq.unregister_subconsumer(%s::text, %s::text, %s::text, %s::integer)"
+    params = (check.name("subconsumer", subconsumer), int(drop_batch))
+    return consumer_call("unregister_subconsumer", sql, queue, consumer, *params, pgqpy_only=True)
+
+
+def set_consumer_mode(queue: str, consumer: str, mode: Mode | None) -> Call[int]:
+    """Decide how a consumer runs: 1 changed, 0 it was so."""
+    sql = "select pgq.set_consumer_mode(%s::text, %s::text, %s::text)"
+    return consumer_call("set_consumer_mode", sql, queue, consumer, mode, pgqpy_only=True)
+
+
+_TAKE_PART = """
+    select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+           cur_tick_event_seq, prev_tick_event_seq, part_size, tries
+      from pgq.take_part(%s::text, %s::text, %s::text, %s::text, %s::interval, %s::interval,
+                         %s::interval, %s::integer, %s::interval, %s::integer)"""
+
+
+def take_part(
+    queue: str,
+    consumer: str,
+    subconsumer: str,
+    *,
+    holder: str | None = None,
+    lease: Interval | None = None,
+    dead_interval: Interval | None = None,
+    min_lag: Interval | None = None,
+    min_count: int | None = None,
+    min_interval: Interval | None = None,
+    wanted: int | None = None,
+) -> Call[Part | None]:
+    """Take a range for a worker; the batch has the name of its subconsumer, consumer.worker."""
+
+    def decode(rows: list[Row]) -> Part | None:
+        (batch, *ticks), careful = rows[0][:7], rows[0][7:]
+        if batch is None:
+            return None
+        return Part(Batch(batch, queue, f"{consumer}.{subconsumer}", *ticks), *careful)
+
+    params = (
+        check.name("subconsumer", subconsumer),
+        holder,
+        check.interval("lease", lease),
+        check.interval("dead_interval", dead_interval),
+        check.interval("min_lag", min_lag),
+        check.count("min_count", min_count),
+        check.interval("min_interval", min_interval),
+        check.count("wanted", wanted),
+    )
+    return consumer_call(
+        "take_part", _TAKE_PART, queue, consumer, *params, decode=decode, pgqpy_only=True
+    )
+
+
+def touch_batch(batch: Batch | int, lease: Interval | None = None) -> Call[bool]:
+    """Give a sign of life for a batch; False if it was not open any more."""
+    sql = "select pgq.touch_batch(%s::bigint, %s::interval)"
+    until = check.interval("lease", lease)
+    return batch_call(
+        "touch_batch", sql, batch, until, decode=lambda rows: bool(rows[0][0]), pgqpy_only=True
+    )
