@@ -14,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
 
+FORKED = (
+    "this process was forked from a running consumer, whose connection it must not use: "
+    "end the child in the handler, or make a consumer of its own in it"
+)
+
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
 
 

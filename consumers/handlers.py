@@ -1,10 +1,10 @@
-"""Errors of handlers that are failures of their own, and results that are work not yet done."""
+"""Errors of handlers that are failures of their own, and checks of what functions returned."""
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Generator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
 from typing import Any
 
 # Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
@@ -22,6 +22,18 @@ class HandlerFailed(Exception):
         super().__init__(type(error).__qualname__)
         self.error = error
         self.collided = collided
+
+
+class ProcessDied(Exception):
+    """Processes died while they handled an event: it is dead without another retry.
+
+    `tries`: so many died while they handled nothing else.
+    """
+
+    def __init__(self, tries: int, max_attempts: int) -> None:
+        text = f"the process died {tries} times while it handled only this event"
+        super().__init__(f"{text} (max_attempts = {max_attempts})")
+        self.tries = tries
 
 
 class StopRequested(Exception):
@@ -55,14 +67,31 @@ def check_result(result: object) -> None:
         return
     if not isinstance(result, (Awaitable, Generator, AsyncGenerator, concurrent.futures.Future)):
         return
-    if isinstance(result, (Coroutine, Generator)):
-        result.close()  # no warning then that it was never awaited
-    elif isinstance(result, (asyncio.Future, concurrent.futures.Future)):
-        result.cancel()
+    _discard(result)
     raise TypeError(
         f"the handler returned {_article(type(result).__name__)}, whose work was not done: "
         "await it or read it to its end in the handler, with `async def` in an AsyncConsumer"
     )
+
+
+def check_key(key: object) -> None:
+    """Raise TypeError or ValueError for a key that equals no other event's: it keeps no order."""
+    if isinstance(key, (Awaitable, Iterator, AsyncIterator)):
+        _discard(key)
+        raise TypeError(
+            f"key returned {_article(type(key).__name__)}, which is another one for each event: "
+            "return the value, from a method without async or yield"
+        )
+    if key != key:  # noqa: PLR0124  # NaN is not
+        raise ValueError(f"key returned {key!r}, which does not even equal itself: return None")
+
+
+def _discard(result: object) -> None:
+    """End work that was not begun: Python would warn that nobody awaited it."""
+    if isinstance(result, (Coroutine, Generator)):
+        result.close()
+    elif isinstance(result, (asyncio.Future, concurrent.futures.Future)):
+        result.cancel()
 
 
 def _article(noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ class _SignalHandlers:
         self._in_main_thread = 0  # of them; other threads can install no handlers
         self._before: dict[Any, Any] = {}  # the application's handlers, while ours are installed
         self._logging = _thread.allocate_lock()
+        self._forking = threading.local()
 
     def add(self, stop: Stop) -> None:
         """Let the first signal call `stop`."""
@@ -44,6 +46,8 @@ class _SignalHandlers:
 
     def remove(self, stop: Stop) -> None:
         """Forget `stop`; restore the handlers after the last consumer of the main thread."""
+        if stop not in self._stops:
+            return  # a forked child that returns from the parent's run()
         self._stops.remove(stop)
         if not _is_main_thread():
             return
@@ -53,6 +57,28 @@ class _SignalHandlers:
             # A thread that is writing to stderr when the interpreter ends makes it abort.
             if self._logging.acquire(timeout=LOG_TIMEOUT):
                 self._logging.release()
+
+    def before_fork(self) -> None:
+        """Hold signals back: Python forgets those that reach a child before it is set up."""
+        if self._before:
+            self._forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+
+    def after_fork(self) -> None:
+        """Let the signals through that `before_fork` held back."""
+        mask = self._forking.__dict__.pop("mask", None)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def after_fork_in_child(self) -> None:
+        """Restore the handlers before: no consumer runs in the child, and signals must end it.
+
+        A pool of processes ends its children by SIGTERM, and waits for them.
+        """
+        self._restore()
+        self._stops = []
+        self._in_main_thread = 0
+        self._logging = _thread.allocate_lock()
+        self.after_fork()
 
     def _handle(self, _number: int, _frame: Any) -> None:
         self._restore()
@@ -81,6 +107,12 @@ def _is_main_thread() -> bool:
 
 
 _handlers = _SignalHandlers()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_handlers.before_fork,
+        after_in_parent=_handlers.after_fork,
+        after_in_child=_handlers.after_fork_in_child,
+    )
 
 
 @contextmanager

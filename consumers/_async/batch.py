@@ -54,10 +54,13 @@ class AsyncOpenBatch:
 
     def retry(self, event: Event, after: float | timedelta) -> None:
         """Put this event of the batch into the retry queue, for some seconds or a timedelta."""
-        self._check_open()
-        if not isinstance(event, Event):
-            raise TypeError(f"retry takes an event of the batch, not {type(event).__name__}")
+        self._check_event("retry", event)
         self.failures.retry(event, seconds(after))
+
+    def dead(self, event: Event, reason: str | BaseException) -> None:
+        """Give up this event of the batch: keep it as a dead event, with a text or an exception."""
+        self._check_event("dead", event)
+        self.failures.dead(event, reason)
 
     def __aiter__(self) -> AsyncIterator[Event]:
         self._check_open()
@@ -77,6 +80,11 @@ class AsyncOpenBatch:
                 await pause_async(FETCH_POLL_INTERVAL)
             await stream.aclose()
         self._streams.clear()
+
+    def _check_event(self, method: str, event: object) -> None:
+        self._check_open()
+        if not isinstance(event, Event):
+            raise TypeError(f"{method} takes an event of the batch, not {type(event).__name__}")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -6,23 +6,29 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from psycopg.errors import LockNotAvailable
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking
+from pgqpy.consumers._async.careful import AsyncCareful
 from pgqpy.consumers._async.lock import AsyncRunningLock
 from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
 from pgqpy.consumers._async.transactional_parts import AsyncTransactionalParts
+from pgqpy.consumers._async.transactional_worker import AsyncTransactionalWorker
+from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
+from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
+from pgqpy.consumers.holder import new_holder
 from pgqpy.consumers.settings import BaseConsumer, check
 from pgqpy.consumers.signals import stop_on_signals
+from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
-from pgqpy.consumers.texts import describe
 from pgqpy.consumers.waiting import AsyncWakeup
 from pgqpy.settings import Settings
-from pgqpy.texts import printable
+from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,13 +39,14 @@ if TYPE_CHECKING:
 
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.consumers._async.loop import AsyncLoop
+    from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.settings import ConsumerSettings
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
-RECONNECT_BASE = 0.1  # seconds
-RECONNECT_MAX = 10.0  # seconds
+RECONNECT_BASE, RECONNECT_MAX = 0.1, 10.0  # seconds
+LOCK_TIMEOUT = "5s"  # a statement that waits hears no stop(), and nobody would learn why it waits
 
 
 class AsyncConsumer(BaseConsumer):
@@ -85,9 +92,11 @@ class AsyncConsumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = AsyncWakeup()
-        self.__lock = AsyncRunningLock(self.queue, self.name)
+        self.__lock = self.__make_lock()
         self.__session: AsyncSession | None = None
         self.__loop: AsyncLoop | None = None
+        self.__careful: AsyncCareful  # of a run
+        self.__watch: HandlerWatch | None = None
         self.__losses = LossCounter()
         self.__counts = ConsumerTotals()
         self.__running = False
@@ -95,19 +104,26 @@ class AsyncConsumer(BaseConsumer):
         self.__lost = False  # a session of this run was lost
         self.__outage: Outage | None = Outage()
         self.__forked = False
+        self.__handler_error: BaseException | None = None
 
     @property
     def stopping(self) -> bool:
         """Whether `stop()` was called: a handler that takes long may check it and return early."""
         return self.__stop.is_set
 
+    @property
+    def handler_error(self) -> BaseException | None:
+        """The exception of the handler that ended the last `run()`; None if something else did."""
+        return self.__handler_error
+
     def counts(self) -> ConsumerTotals:
         """Return the totals of the batches that this object has finished, as it runs."""
         return self.__counts
 
     def outage(self) -> Outage | None:
-        """Return since when and why run() has no connection; None if it has one."""
-        return self.__outage
+        """Return since when and why run() cannot look for batches; None if it can."""
+        session = self.__session
+        return None if session is not None and session.ready else self.__outage
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -129,26 +145,33 @@ class AsyncConsumer(BaseConsumer):
         handler. SystemExit and KeyboardInterrupt of a handler end it too; the batch stays open.
         """
         self.__begin()
-        error: BaseException | None = None
+        self.__handler_error = None
         try:
-            with stop_on_signals(self.__stop_on_signal):
+            with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 await self.__reconnect_and_serve()
         except StopRequested:
             pass
         except HandlerFailed as failure:
-            error = failure.error
+            self.__handler_error = failure.error
         finally:
             self.__end()
-        if error is not None:
-            raise error
+        if self.__handler_error is not None:
+            raise self.__handler_error
 
     def __begin(self) -> None:
         if self.__running:
             raise RuntimeError(f"this {type(self).__name__} runs already")
         check(self)  # an attribute may have been set since it was made
         self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
+        self.__careful = AsyncCareful(self, new_holder())
+        if self.shared != isinstance(self.__lock, AsyncWorkerLock):
+            self.__lock = self.__make_lock()
         self.__stop.open()
         forking.protect(self)
+
+    def __make_lock(self) -> AsyncRunningLock:
+        kind = AsyncWorkerLock if self.shared else AsyncRunningLock
+        return kind(self.queue, self.name)
 
     def __end(self) -> None:
         forking.unprotect(self)
@@ -156,7 +179,7 @@ class AsyncConsumer(BaseConsumer):
         self.__outage = Outage()
         self.__stop.close()
         if self.__forked:
-            raise RuntimeError(FORKED)
+            raise RuntimeError(forking.FORKED)
 
     async def __reconnect_and_serve(self) -> None:
         attempts = AsyncRetrying(
@@ -179,60 +202,81 @@ class AsyncConsumer(BaseConsumer):
         if self.__stop.is_set:
             return
         dsn = Settings().dsn if self.dsn is None else self.dsn
-        session = await AsyncSession.open(dsn, f"pgqpy consumer {self.name}")
+        session = await AsyncSession.open(dsn, f"pgqpy consumer {self.name}", LOCK_TIMEOUT)
         self.__session = session
         try:
             await self.__prepare(session)
-            kind = self.__kind_of_loop()
-            totals = (self.__losses, self.__counts)
-            loop = kind(self, session, self.__stop, progress, *totals, self.__lock)
-            self.__loop = loop
-            await loop.run()
-            logger.info("consumer %s of queue %s stops", self.name, self.queue)
+            await self.__careful.begin(session, self.__stop, self.__lock.consumer)
+            with signs_of_life(self, dsn, lambda: getattr(self.__loop, "open_batch", None)):
+                await self.__run_loops(session, progress)
+            await self.__end_run(session)
+            logger.info("consumer %s of queue %s stops", self.__lock.consumer, self.queue)
+        except MemoryError:
+            raise  # an event may have taken the memory: the next run is to know
         except HANDLER_ERRORS:
+            await self.__end_run(session)
             raise
         except BaseException as error:
             self.__log_ended(error)
             raise
         finally:
+            if session.ready:
+                self.__outage = None
             self.__session = self.__loop = None
             session.close()
+
+    async def __run_loops(self, session: AsyncSession, progress: Callable[[], None]) -> None:
+        """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
+        while not self.__stop.is_set:
+            kind = partial(self.__kind_of_loop(), self, session, self.__stop, progress)
+            totals = (self.__losses, self.__counts)
+            loop = kind(*totals, self.__lock, self.__careful, self.__watch)
+            self.__loop = loop
+            await loop.run()
+
+    async def __end_run(self, session: AsyncSession) -> None:
+        if not self.__forked:
+            await self.__careful.end(session)
 
     def __kind_of_loop(self) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
         if not self.transactional:
             return AsyncPlainLoop
-        return AsyncTransactionalLoop if self.part_size is None else AsyncTransactionalParts
+        if self.__careful.part_size is not None:
+            return AsyncTransactionalParts
+        return AsyncTransactionalWorker if self.shared else AsyncTransactionalLoop
 
     async def __prepare(self, session: AsyncSession) -> None:
         if not self.__worked:
-            # Only at the start: a consumer that was unregistered during an outage must fail instead
-            # of starting again at the last tick, which would lose events.
+            # Only at the start: one that was unregistered during an outage would lose events.
             await session.register(self.queue, self.name)
         if self.part_size is not None:
             await session.runner.require_pgqpy("finish_part")
+        if self.shared:
+            await session.runner.require_pgqpy("take_part")
         await self.__lock.take(session, self.__stop)
         await session.listen(self.queue)
         if self.transactional:
             await session.restore_settings()
         again = " again: its unfinished batch is delivered again" if self.__worked else ""
-        logger.info("consumer %s of queue %s runs%s", self.name, self.queue, again)
+        logger.info("consumer %s of queue %s runs%s", self.__lock.consumer, self.queue, again)
         self.__worked = True
-        self.__outage = None
 
     def __may_reconnect(self, error: BaseException) -> bool:
         # A first connection that fails is a mistake to report, not an outage to wait for.
-        wait = self.__worked or self.__lost or is_session_lost(error)
+        passes = is_session_lost(error) or isinstance(error, LockNotAvailable)
+        wait = self.__worked or self.__lost or passes
         return wait and not self.__forked and is_loss(error)
 
     def __log_lost(self, state: RetryCallState) -> None:
+        error = state.outcome and state.outcome.exception()
         delay = state.next_action.sleep if state.next_action else 0.0
-        error = state.outcome.exception() if state.outcome else None
-        text = "consumer %s of queue %s lost its connection (%s), tries again in %.1f s"
+        locked = isinstance(error, LockNotAvailable)
+        happened = "waits for a lock of another session" if locked else "lost its connection"
         reason = printable(" ".join(str(error).split()))
         self.__lost = True
-        since = (self.__outage or Outage()).since
-        self.__outage = Outage(reason, since)
-        logger.warning(text, self.name, self.queue, reason, delay)
+        self.__outage = Outage(reason, (self.__outage or Outage()).since)
+        text = "consumer %s of queue %s %s (%s), tries again in %.1f s"
+        logger.warning(text, self.name, self.queue, happened, reason, delay)
 
     def __stop_on_signal(self) -> Callable[[], None] | None:
         self.stop()
@@ -254,9 +298,3 @@ class AsyncConsumer(BaseConsumer):
         self.__stop.abandon()
         session = self.__session
         return None if session is None or session.lost else session.connection.fileno()
-
-
-FORKED = (
-    "this process was forked from a running consumer, whose connection it must not use: "
-    "end the child in the handler, or make a consumer of its own in it"
-)

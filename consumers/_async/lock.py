@@ -15,6 +15,8 @@ from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from typing_extensions import LiteralString
+
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.waiting import AsyncWakeup
 
@@ -53,8 +55,14 @@ class AsyncRunningLock:
         A backend of our own that the server has not yet seen dying is ended and waited for.
         """
         subscription = await self._subscription(session)
+        await self._wait_for(session, stop, TAKE, subscription)
+        await self._taken(session, subscription)
+
+    async def _wait_for(
+        self, session: AsyncSession, stop: AsyncWakeup, take: LiteralString, subscription: int
+    ) -> None:
         deadline = time.monotonic() + GRACE
-        while not (await _row(session, TAKE, locks.CONSUMER, subscription))[0]:
+        while not await self._try(session, take, subscription):
             row = await _row(session, locks.HOLDER, locks.CONSUMER, subscription)
             holder = None if row is None else locks.Holder(*row)
             mine = holder is not None and await self._end_mine(session, holder)
@@ -63,6 +71,11 @@ class AsyncRunningLock:
             await stop.wait(POLL_INTERVAL)
             if stop.is_set:
                 raise StopRequested
+
+    async def _try(self, session: AsyncSession, take: LiteralString, subscription: int) -> bool:
+        return bool((await _row(session, take, locks.CONSUMER, subscription))[0])
+
+    async def _taken(self, session: AsyncSession, subscription: int) -> None:
         self._mine = await _row(session, OWN)
         self._subscribed = subscription
 
@@ -101,7 +114,8 @@ class AsyncRunningLock:
         else:
             message = (
                 f"{about} runs already: {holder}, holds its {lock}: "
-                "stop it first, or give this one a name of its own"
+                "stop it first, give this one a name of its own, or let all of them have "
+                "shared = True"
             )
         data: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer}
         if holder is not None:

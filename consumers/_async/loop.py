@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import psycopg
 from pgqpy.calls import admin, consume
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
+from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.missing_ticker import MissingTicker
+from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
@@ -24,9 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pgqpy.calls import Call
+    from pgqpy.consumers._async.careful import AsyncCareful
     from pgqpy.consumers._async.lock import AsyncRunningLock
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.connection_errors import LossCounter
+    from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.status import ConsumerTotals
     from pgqpy.consumers.waiting import AsyncWakeup
@@ -47,6 +52,8 @@ class AsyncLoop:
     losses: LossCounter
     counts: ConsumerTotals
     lock: AsyncRunningLock
+    careful: AsyncCareful
+    watch: HandlerWatch | None
 
     def __post_init__(self) -> None:
         consumer, session = self.consumer, self.session
@@ -59,7 +66,12 @@ class AsyncLoop:
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: AsyncOpenBatch  # the batch or part that make_batch made last
+        self.open_batch: int | None = None  # for the signs of life of a worker
+        self.pace = Pace(consumer.fetch_size)
+        self._expects_batch = True  # at the next look
         self._failed_batches = 0  # in a row
+        if self.by_event:
+            self.process_event = consumer.process_event if self.watch is None else self._watched
 
     @property
     def in_progress(self) -> str | None:
@@ -68,15 +80,28 @@ class AsyncLoop:
             return f"event {self.event.id}"
         return None if self._batch is None else f"batch {self._batch.id}"
 
-    async def open_next(self, *before: Call[Any]) -> tuple[list[Any], Batch | None]:
+    async def _watched(self, event: Event, *more: Any) -> Any:
+        """Call process_event while the watch looks at it."""
+        with self.watch.handling(f"event {event.id}") if self.watch else nullcontext():
+            return await self.consumer.process_event(event, *more)
+
+    async def open_next(
+        self, *before: Call[Any], after: Call[None] | None = None
+    ) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
-        An unfinished batch is delivered again. Without calls, `open_settings` are sent first.
+        An unfinished batch is delivered again. Without calls, `open_settings` are sent first. A
+        look without a notification leaves them out: it seldom finds a batch, and is to cost little.
+        The call `after` is sent behind all, in the same round trip.
         """
-        wanted = before or self.open_settings
-        *results, found = await self.send(*wanted, self._next_call())
+        settings = self.open_settings if self._expects_batch else ()
+        sent = (*(before or settings), self._next_call())
+        results = await self.send(*sent, *(() if after is None else (after,)))
+        found = results.pop(len(sent) - 1)
+        self.session.ready = True
         while self.limits.adapt(found):
-            found = (await self.send(*self.open_settings, self._next_call()))[-1]
+            found = (await self.send(*settings, self._next_call()))[-1]
+        self._expects_batch = found is not None
         return results, found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
@@ -86,14 +111,28 @@ class AsyncLoop:
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
         limits = (consumer.min_lag, *self.limits.current)
+        if isinstance(self.lock, AsyncWorkerLock):
+            mine = (self.careful, consumer.dead_interval, self.pace.wanted)
+            return self.lock.take_part(*mine, *limits)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""
         failures = AsyncFailures(self.session, info, self.policy, self.consumer.fetch_size)
         size = list_size(self.consumer)
+        self.open_batch = info.id
+        self.pace.begin()
         self.current = AsyncOpenBatch(self.session, info, failures, size, part)
         return self.current
+
+    def give_up(self, batch: AsyncOpenBatch, part: list[Event]) -> bool:
+        """Make the one event of a part dead if it killed the process too often; say whether."""
+        death = self.careful.death_of(part)
+        if death is None:
+            return False
+        batch.failures.dead(part[0], death)  # a second one is its retried copy, with the same id
+        batch.size = len(part)
+        return True
 
     async def finish_part(
         self, batch: AsyncOpenBatch, up_to: int | None, done: Iterable[int] = ()
@@ -105,8 +144,8 @@ class AsyncLoop:
 
     async def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval."""
-        self.event = None
-        await self.session.wait(self.consumer.poll_interval, self.stop)
+        self.event = self.open_batch = None
+        self._expects_batch = await self.session.wait(self.consumer.poll_interval, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             await self._check_ticker()
         self.progress()
@@ -131,7 +170,9 @@ class AsyncLoop:
         """Call process_batch; False if it stopped reading because of `stop`."""
         self._batch = batch.info
         try:
-            check_result(await self.consumer.process_batch(batch, *more))
+            watched = self.watch.handling(f"batch {batch.info.id}") if self.watch else nullcontext()
+            with watched, self.pace:
+                check_result(await self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
@@ -169,9 +210,12 @@ class AsyncLoop:
         given_up = self.by_event and isinstance(error, self.consumer.give_up)
         return self.consumer.on_error == "stop" and wanted_delay(error) is None and not given_up
 
-    def batch_finished(self, *, whole: bool = True) -> None:
+    async def batch_finished(self, *, whole: bool = True) -> None:
         """Count the batch that was opened last: it, or a part of it, was finished."""
+        if self.careful.active:
+            await self.careful.part_finished(self.session, whole=whole)
         counts, batch = self.counts, self.current
+        self.pace.end(batch.size)
         counts.batches += whole
         counts.events += batch.size
         counts.retries += batch.failures.retried

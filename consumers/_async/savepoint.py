@@ -26,7 +26,7 @@ def _nothing(_rows: list[tuple[Any, ...]]) -> None:
     return None
 
 
-# The same values as in the session's settings. Before PostgreSQL 17 there is no
+# The values of SETTINGS. Before PostgreSQL 17 there is no
 # transaction_timeout, and set_config would refuse the name.
 NO_TIMEOUTS = """
     pg_catalog.set_config('statement_timeout', '0', true),
@@ -39,6 +39,11 @@ IS_SAME = (
     select pg_catalog.current_setting('pgqpy.transaction', true),
            pg_catalog.set_config('role', %s, true),"""
     + NO_TIMEOUTS
+)
+
+# The session's own lock_timeout is for our statements.
+NO_LOCK_TIMEOUT = Call(
+    "set_config", "select pg_catalog.set_config('lock_timeout', '0', true)", (), _nothing
 )
 
 # Outside a transaction: whether a new one would be read only, as on a standby.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from psycopg import sql
 
 from pgqpy.calls import Call
-from pgqpy.client import AsyncClient, encodings, open_session_async
+from pgqpy.client import AsyncClient, open_session_async
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -42,15 +42,17 @@ class AsyncSession:
         self.runner = self.client.runner
         self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
+        self.ready = False  # a look for a batch has succeeded, so no other session is in the way
         self._notified = False
         connection.add_notify_handler(self._note)
 
     @classmethod
-    async def open(cls, dsn: str, application: str) -> AsyncSession:
+    async def open(cls, dsn: str, application: str, lock_timeout: str = "0") -> AsyncSession:
         """Connect and set up the session; ConnectionFailed if that fails."""
+        settings = SETTINGS | {"lock_timeout": lock_timeout}
         defaults = {"fallback_application_name": application}
         kind = AsyncHandlerConnection
-        connection = await open_session_async(dsn, SETTINGS, kind=kind, defaults=defaults)
+        connection = await open_session_async(dsn, settings, kind=kind, defaults=defaults)
         session = cls(connection)
         try:
             await session._check_schema()
@@ -95,17 +97,12 @@ class AsyncSession:
         """Ask for a notification at every tick of the queue."""
         await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
 
-    async def wait(self, seconds: float, stop: AsyncWakeup) -> None:
-        """Wait for a notification, for `stop`, or at most some seconds."""
-        if not self._take_notifications():
-            await stop.wait(seconds, self.connection.fileno())
-            self._take_notifications()
-
-    def storable(self, text: str) -> str:
-        """Escape the characters that the encoding of the database may lack."""
-        if encodings.holds_everything(self.connection):
-            return text
-        return text.encode("ascii", "backslashreplace").decode()
+    async def wait(self, seconds: float, stop: AsyncWakeup) -> bool:
+        """Wait for a notification, for `stop`, or at most some seconds; say whether one came."""
+        if self._take_notifications():
+            return True
+        await stop.wait(seconds, self.connection.fileno())
+        return self._take_notifications()
 
     def _note(self, _notification: object) -> None:
         self._notified = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_key
 from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd
 from pgqpy.consumers.settings import key_function
 from pgqpy.consumers.window import EventWindow
@@ -61,7 +61,9 @@ class AsyncSideBySide:
         if self._part_size is not None:
             self._finished.add(event.id)
         try:
-            self._window.add(event, None if self._key is None else self._key(event))
+            key = None if self._key is None else self._key(event)
+            check_key(key)
+            self._window.add(event, key)
         except Exception as error:  # noqa: BLE001  # the key function is the application's
             self._failed(event, error)
             self._note_finished(event)
@@ -69,16 +71,17 @@ class AsyncSideBySide:
     async def _work_down_to(self, left: int) -> bool:
         """Work until so many events are left; False if `stop` came before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
-        while (
-            len(window) > left
-            or (window and self._finished.span > MAX_DONE)
-            or (stop.is_set and workers.running)
-        ):
-            while workers.free and not stop.is_set and (item := window.take()) is not None:
-                workers.start(item)
-            if not workers.running:
-                return False
-            await self._collect()
+        with self._loop.pace:
+            while (
+                len(window) > left
+                or (window and self._finished.span > MAX_DONE)
+                or (stop.is_set and workers.running)
+            ):
+                while workers.free and not stop.is_set and (item := window.take()) is not None:
+                    workers.start(item)
+                if not workers.running:
+                    return False
+                await self._collect()
         return not stop.is_set or not window
 
     async def _collect(self) -> None:

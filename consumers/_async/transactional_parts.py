@@ -34,33 +34,46 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         self._position: int | None = None  # at which it was read
 
     async def run(self) -> None:
-        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        """Work until `stop`, or until whole batches are wanted again.
+
+        At `stop` the part at hand is rolled back unless all of it was handled.
+        """
         try:
-            await super().run()
+            while not self.stop.is_set and self.careful.part_size is not None:
+                if not await self.process_next():
+                    await self.wait()
         finally:
             await self._close_reader()
 
-    async def before_transaction(self) -> None:
-        """Read the next part, of the open batch or of the next one."""
-        if self._reader is not None and (self._reader.last or not self._finished):
+    async def before_transaction(self) -> bool:
+        """Read the next part, of the open batch or of the next one; False if there is none."""
+        size = self.careful.part_size or 1
+        if self._reader is not None and (
+            self._reader.last or not self._finished or self._reader.size != size
+        ):
             await self._close_reader()
         if self._reader is None:
             _, info = await self.open_next()
             if info is None:
-                return
+                return False
             self._position = await self.session.runner.run(consume.position(info))
-            size = self.consumer.part_size or self.consumer.fetch_size
             self._reader = AsyncPartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = await self._reader.next()
+        return True
 
     async def open(self) -> AsyncOpenBatch | None:
         """Return the part that was read."""
         if self.info is None:
             return None
-        await self.send(savepoint.mark_transaction_call(self.session.role))
+        mark = savepoint.mark_transaction_call(self.session.role)
+        await self.send(mark, savepoint.NO_LOCK_TIMEOUT)
         return self.make_batch(self.info, self._events_of_part)
+
+    async def handle(self, batch: AsyncOpenBatch) -> bool:
+        """Call the handler for a part, or make its one event dead."""
+        return self.give_up(batch, self._events_of_part) or await super().handle(batch)
 
     def finish_calls(self, batch: AsyncOpenBatch) -> list[Call[bool]]:
         """Return the calls that finish the part, and the batch after its last part."""
@@ -71,11 +84,11 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         part = consume.finish_part(batch.info, up_to, position=self._position)
         return [part, *whole] if self._at_end else [part]
 
-    def batch_finished(self, *, whole: bool = True) -> None:
+    async def batch_finished(self, *, whole: bool = True) -> None:
         """Count the part."""
         self._finished = True
         self._position = None if self._position is None else self._position + 1
-        super().batch_finished(whole=whole and self._at_end)
+        await super().batch_finished(whole=whole and self._at_end)
 
     @property
     def _at_end(self) -> bool:

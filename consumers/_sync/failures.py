@@ -6,19 +6,23 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgqpy.calls import consume
+from pgqpy.calls import consume, dead_events, failure_of
+from pgqpy.client import encodings
+from pgqpy.consumers.handlers import ProcessDied
+from pgqpy.consumers.log import logger
 from pgqpy.consumers.retry import wanted_delay
-from pgqpy.consumers.texts import describe
+from pgqpy.errors import NotSupported
+from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.retry import RetryPolicy
-    from pgqpy.records import Batch, Event
+    from pgqpy.records import Batch, Event, Failure
 
 T = TypeVar("T")
 
-logger = logging.getLogger("pgqpy.consumers")
+NO_DEAD_EVENTS = "the extension pgq has no dead events: pgqpy's schema has"
 
 
 class Failures:
@@ -40,7 +44,7 @@ class Failures:
         # A task or thread of process_batch may add a retry at any time, also while others are
         # being written: so each is taken out by itself, and none is cleared unseen.
         self._retries: deque[tuple[Event, float]] = deque()
-        self._dead: deque[tuple[Event, str]] = deque()
+        self._dead: deque[tuple[Event, Failure]] = deque()
 
     @property
     def full(self) -> bool:
@@ -51,9 +55,7 @@ class Failures:
         """Decide whether a failed event is retried or dead, and log it."""
         delay = self._policy.delay(event, error)
         if delay is None:
-            self.given_up += 1
-            self._dead.append((event, self._session.storable(describe(error))))
-            _log(logging.ERROR, "is dead", event, self._batch, error)
+            self.dead(event, error)
             return
         self.retry(event, delay)
         wanted = wanted_delay(error) is not None
@@ -65,6 +67,20 @@ class Failures:
         self.retried += 1
         self._retries.append((event, after))
 
+    def dead(self, event: Event, why: str | BaseException) -> None:
+        """Give the event up, when the failures are written, and log it."""
+        if self._session.extension:
+            raise NotSupported(NO_DEAD_EVENTS, function="event_dead")
+        failure = failure_of(why)
+        if isinstance(why, ProcessDied):
+            failure = failure._replace(tries=(event.retry or 0) + why.tries)
+        self._dead.append((event, failure))
+        self.given_up += 1
+        if isinstance(why, BaseException):
+            _log(logging.ERROR, "is dead", event, self._batch, why)
+        else:
+            _log(logging.ERROR, f"is dead: {printable(why)}", event, self._batch)
+
     def take(self) -> list[Call[Any]]:
         """Forget the failures and return the calls that write them.
 
@@ -73,7 +89,8 @@ class Failures:
         dead, retries = _take(self._dead), _take(self._retries)
         wanted: list[Call[Any]] = []
         if dead:
-            wanted.append(consume.event_dead(self._batch, dead))
+            ascii_only = not encodings.holds_everything(self._session.connection)
+            wanted.append(dead_events.event_dead(self._batch, dead, ascii_only=ascii_only))
         if retries and self._session.extension:
             wanted += [consume.event_retry(self._batch, *retry) for retry in retries]
         elif retries:
@@ -91,10 +108,12 @@ def _take(failures: deque[T]) -> list[T]:
     return [failures.popleft() for _ in range(len(failures))]
 
 
-def _log(level: int, text: str, event: Event, batch: Batch, error: BaseException) -> None:
+def _log(
+    level: int, text: str, event: Event, batch: Batch, error: BaseException | None = None
+) -> None:
     where = (event.id, event.type, event.retry or 0, batch.queue, batch.consumer)
     message = "event %d (type %r, retry %d) of queue %s, consumer %s, %s%s"
     # The traceback is logged once, the error each time: a retry may fail ten thousand times.
     traceback = logger.isEnabledFor(logging.DEBUG) or not event.retry
-    reason = "" if traceback else f": {describe(error)}"
+    reason = "" if traceback or error is None else f": {describe(error)}"
     logger.log(level, message, *where, text, reason, exc_info=error if traceback else None)

@@ -15,6 +15,8 @@ from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from typing_extensions import LiteralString
+
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.waiting import Wakeup
 
@@ -53,8 +55,14 @@ class RunningLock:
         A backend of our own that the server has not yet seen dying is ended and waited for.
         """
         subscription = self._subscription(session)
+        self._wait_for(session, stop, TAKE, subscription)
+        self._taken(session, subscription)
+
+    def _wait_for(
+        self, session: Session, stop: Wakeup, take: LiteralString, subscription: int
+    ) -> None:
         deadline = time.monotonic() + GRACE
-        while not (_row(session, TAKE, locks.CONSUMER, subscription))[0]:
+        while not self._try(session, take, subscription):
             row = _row(session, locks.HOLDER, locks.CONSUMER, subscription)
             holder = None if row is None else locks.Holder(*row)
             mine = holder is not None and self._end_mine(session, holder)
@@ -63,6 +71,11 @@ class RunningLock:
             stop.wait(POLL_INTERVAL)
             if stop.is_set:
                 raise StopRequested
+
+    def _try(self, session: Session, take: LiteralString, subscription: int) -> bool:
+        return bool((_row(session, take, locks.CONSUMER, subscription))[0])
+
+    def _taken(self, session: Session, subscription: int) -> None:
         self._mine = _row(session, OWN)
         self._subscribed = subscription
 
@@ -101,7 +114,8 @@ class RunningLock:
         else:
             message = (
                 f"{about} runs already: {holder}, holds its {lock}: "
-                "stop it first, or give this one a name of its own"
+                "stop it first, give this one a name of its own, or let all of them have "
+                "shared = True"
             )
         data: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer}
         if holder is not None:

@@ -18,6 +18,7 @@ class PartReader:
 
     def __init__(self, session: Session, info: Batch, size: int) -> None:
         self.info = info
+        self.size = size
         self.last = False  # the part that `next` returned is the end of the batch
         self._lists = session.client.fetch_batch_events(info, size)
         self._ahead: list[Event] | None = None

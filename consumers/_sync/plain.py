@@ -52,7 +52,7 @@ class PlainLoop(Loop):
         if self.by_event:
             self.open_settings = (NO_DISK_WAIT,)
         if self.consumer.concurrency > 1:
-            self._workers = Workers(self.consumer.process_event, self.consumer.concurrency)
+            self._workers = Workers(self.process_event, self.consumer.concurrency)
         with self._workers or nullcontext():
             self._take_batches()
 
@@ -86,35 +86,43 @@ class PlainLoop(Loop):
 
     def _process_batch(self, batch: OpenBatch) -> bool:
         """Process a batch; False if `stop` came before its end."""
-        if not self.by_event and self.consumer.part_size is not None:
-            return self._process_parts(batch.info, self.consumer.part_size)
+        if self.careful.narrowed or (not self.by_event and self.careful.part_size is not None):
+            return self._process_parts(batch.info)
         if not self.by_event:
             return self.handle_batch(batch)
         if self._workers is None:
             return self._process_events(batch)
         return SideBySide(self, batch, self._workers).run()
 
-    def _process_parts(self, info: Batch, size: int) -> bool:
-        """Call process_batch for each part; False if `stop` came before the last one."""
-        with closing(PartReader(self.session, info, size)) as reader:
-            while not self.stop.is_set:
-                events = reader.next()
-                if not self.handle_batch(self.make_batch(info, events)):
-                    return False
-                if reader.last:
-                    return True
-                self.finish_part(self.current, events[-1].id)
-                self.batch_finished(whole=False)
+    def _process_parts(self, info: Batch) -> bool:
+        """Handle one part after the other; False if `stop` came before the last one."""
+        while not self.stop.is_set and (size := self.careful.part_size) is not None:
+            with closing(PartReader(self.session, info, size)) as reader:
+                while not self.stop.is_set and size == self.careful.part_size:
+                    events = reader.next()
+                    part = self.make_batch(info, events)
+                    if not self._process_part(part, events):
+                        return False
+                    if reader.last:
+                        return True
+                    self.finish_part(part, events[-1].id)
+                    self.batch_finished(whole=False)
         return False
+
+    def _process_part(self, part: OpenBatch, events: list[Event]) -> bool:
+        if self.give_up(part, events):
+            return True
+        return (self._process_events(part) if self.by_event else self.handle_batch(part))
 
     def _process_events(self, batch: OpenBatch) -> bool:
         """Call the handler for each event; False if `stop` came before the last one."""
-        part = InOrderEnd(self.consumer.part_size)
+        part = InOrderEnd(self.careful.part_size)
         with closing(batch.fetch()) as lists:
             for events in lists:
                 if events and (end := part.end_before(events[0])) is not None:
                     self.finish_part(batch, end)
-                handled = self._call_handlers(batch, events)
+                with self.pace:
+                    handled = self._call_handlers(batch, events)
                 if handled < len(events):
                     following = events[handled]
                     part.add([event for event in events[:handled] if event.id < following.id])
@@ -127,7 +135,7 @@ class PlainLoop(Loop):
     def _call_handlers(self, batch: OpenBatch, events: list[Event]) -> int:
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
-        handle, stop = self.consumer.process_event, self.stop
+        handle, stop = self.process_event, self.stop
         for number, event in enumerate(events):
             if stop.is_set:
                 return number
@@ -149,6 +157,11 @@ class PlainLoop(Loop):
         found: Batch | None = None
         if self.stop.is_set:
             results = self.send(*wanted)
+        elif self.consumer.shared:
+            # Both in one transaction could deadlock: taking a batch locks the consumer, then the
+            # subconsumer that finishing has locked.
+            results = self.send(*wanted)
+            _, found = self.open_next()
         else:
             results, found = self.open_next(*wanted)
         if results[-1]:

@@ -21,8 +21,8 @@ from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.retry import backoff
-from pgqpy.consumers.texts import describe
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
+from pgqpy.texts import describe
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
@@ -48,17 +48,14 @@ class TransactionalLoop(Loop):
     def run(self) -> None:
         """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
         while not self.stop.is_set:
-            if not self._process_next():
+            if not self.process_next():
                 self.wait()
 
-    def _process_next(self) -> bool:
+    def process_next(self) -> bool:
         """Process the next batch; False if there is none."""
         self.info = self.event = None
         try:
-            self.before_transaction()
-            with self.session.connection.transaction() as transaction:
-                handled = self._process()
-                transaction.force_rollback = not handled
+            handled = self._process_in_transaction()
         except BatchNotFound as error:
             if self.info is None or not self.is_batch_lost(self.info, error):
                 raise
@@ -76,12 +73,23 @@ class TransactionalLoop(Loop):
                 self.batch_finished()
         return self.info is not None
 
-    def before_transaction(self) -> None:
-        """Do what comes before the transaction of a batch or part: nothing, for a batch."""
+    def _process_in_transaction(self) -> bool:
+        """Process the next batch, if there is one; False if `stop` came before its end."""
+        if not self.before_transaction():
+            return False
+        with self.session.connection.transaction() as transaction:
+            handled = self._process()
+            transaction.force_rollback = not handled
+        return handled
+
+    def before_transaction(self) -> bool:
+        """Do what comes before the transaction of a batch or part; False if there is none."""
+        return True
 
     def open(self) -> OpenBatch | None:
         """Open the next batch in the transaction; None if there is none."""
-        _, self.info = self.open_next(savepoint.mark_transaction_call(self.session.role))
+        mark = savepoint.mark_transaction_call(self.session.role)
+        _, self.info = self.open_next(mark, after=savepoint.NO_LOCK_TIMEOUT)
         return None if self.info is None else self.make_batch(self.info)
 
     def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
@@ -93,13 +101,10 @@ class TransactionalLoop(Loop):
         batch = self.open()
         if batch is None:
             return True
-        connection = self.session.connection
-        if not (
-            self._process_events(batch) if self.by_event else self.handle_batch(batch, connection)
-        ):
+        if not self.handle(batch):
             return False
         raise_if_cancelled()
-        check_open(connection)
+        check_open(self.session.connection)
         same = savepoint.same_transaction_call(self.session.role)
         finish = self.finish_calls(batch)
         results = self.send(same, *batch.failures.take(), *finish)
@@ -109,17 +114,24 @@ class TransactionalLoop(Loop):
             raise BatchLost(batch_id=batch.info.id)
         return True
 
+    def handle(self, batch: OpenBatch) -> bool:
+        """Call the handler for a batch; False if `stop` came before its end."""
+        if self.by_event:
+            return self._process_events(batch)
+        return self.handle_batch(batch, self.session.connection)
+
     def _process_events(self, batch: OpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
         savepoints = self._use_savepoints or self.losses.begun
         handle = self._with_savepoint if savepoints else self._without_savepoint
         with closing(batch.fetch()) as lists:
             for events in lists:
-                for event in events:
-                    if self.stop.is_set:
-                        return False
-                    self.event = event
-                    handle(batch, event)
+                with self.pace:
+                    for event in events:
+                        if self.stop.is_set:
+                            return False
+                        self.event = event
+                        handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:
                     self._check_transaction()  # before statements of our own
         return True
@@ -132,7 +144,7 @@ class TransactionalLoop(Loop):
     def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            check_result(self.consumer.process_event(event, connection))
+            check_result(self.process_event(event, connection))
             check_open(connection)
         except HANDLER_ERRORS as error:
             raise_if_cancelled(error)
@@ -143,7 +155,7 @@ class TransactionalLoop(Loop):
     def _with_savepoint(self, batch: OpenBatch, event: Event) -> None:
         error = self.losses.failure_of(event.id)
         if error is None:
-            error = savepoint.call_handler(self.session, self.consumer.process_event, event)
+            error = savepoint.call_handler(self.session, self.process_event, event)
         if error is None:
             return
         if self.wants_stop(error):
@@ -186,7 +198,13 @@ class TransactionalLoop(Loop):
             self.back_off(self.info, cause)
 
     def _blame(self, error: HandlerFailed | psycopg.Error) -> HandlerFailed | psycopg.Error:
-        """Blame a handler for a read-only transaction, unless a new one is read only too."""
+        """Blame a handler for what COMMIT finds, and for a read-only transaction.
+
+        The latter unless a new one is read only too. Only handlers write rows with constraints that
+        are deferred.
+        """
+        if self.info is not None and isinstance(error, psycopg.IntegrityError):
+            return HandlerFailed(error)
         if self.info is None or not isinstance(error, ReadOnlySqlTransaction):
             return error
         failover = self.session.runner.run(savepoint.READ_ONLY)

@@ -34,33 +34,46 @@ class TransactionalParts(TransactionalLoop):
         self._position: int | None = None  # at which it was read
 
     def run(self) -> None:
-        """Work until `stop`; the part at hand is then rolled back unless all of it was handled."""
+        """Work until `stop`, or until whole batches are wanted again.
+
+        At `stop` the part at hand is rolled back unless all of it was handled.
+        """
         try:
-            super().run()
+            while not self.stop.is_set and self.careful.part_size is not None:
+                if not self.process_next():
+                    self.wait()
         finally:
             self._close_reader()
 
-    def before_transaction(self) -> None:
-        """Read the next part, of the open batch or of the next one."""
-        if self._reader is not None and (self._reader.last or not self._finished):
+    def before_transaction(self) -> bool:
+        """Read the next part, of the open batch or of the next one; False if there is none."""
+        size = self.careful.part_size or 1
+        if self._reader is not None and (
+            self._reader.last or not self._finished or self._reader.size != size
+        ):
             self._close_reader()
         if self._reader is None:
             _, info = self.open_next()
             if info is None:
-                return
+                return False
             self._position = self.session.runner.run(consume.position(info))
-            size = self.consumer.part_size or self.consumer.fetch_size
             self._reader = PartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = self._reader.next()
+        return True
 
     def open(self) -> OpenBatch | None:
         """Return the part that was read."""
         if self.info is None:
             return None
-        self.send(savepoint.mark_transaction_call(self.session.role))
+        mark = savepoint.mark_transaction_call(self.session.role)
+        self.send(mark, savepoint.NO_LOCK_TIMEOUT)
         return self.make_batch(self.info, self._events_of_part)
+
+    def handle(self, batch: OpenBatch) -> bool:
+        """Call the handler for a part, or make its one event dead."""
+        return self.give_up(batch, self._events_of_part) or super().handle(batch)
 
     def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
         """Return the calls that finish the part, and the batch after its last part."""

@@ -88,6 +88,26 @@ def test_an_event_can_be_set_aside(queue, collect):
     assert [data for batch in running.consumer.batches for data in batch] == ["a", "b", "c", "b"]
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_event_can_be_given_up(queue, client, collect, log, transactional):
+    def give_up(batch, events):
+        for event in events:
+            if event.data == "b":
+                batch.dead(event, "no such customer")
+            elif event.data == "c":
+                batch.dead(event, LookupError("gone"))
+
+    collect(give_up, transactional=transactional)
+    queue.insert("a", "b", "c")
+    queue.wait_until_finished()
+    dead = {each.ev_data: each for each in client.get_dead_events(QUEUE, CONSUMER)}
+    told = {data: (each.dead_error, each.dead_reason) for data, each in dead.items()}
+    assert told == {"b": (None, "no such customer"), "c": ("LookupError", "gone")}
+    assert (dead["b"].dead_traceback, dead["c"].dead_traceback) == (None, "LookupError: gone")
+    assert "is dead: no such customer" in log.text
+    assert "is dead\nLookupError: gone" in log.text
+
+
 def test_a_failing_batch_stays_unfinished_and_is_delivered_again(queue, collect, caplog):
     def fail_once(batch, events):
         if events and len(ids) < 2:
@@ -231,8 +251,9 @@ def test_a_batch_that_its_handler_kept_refuses_to_be_used_later(queue, collect):
     queue.insert("a")
     queue.wait_until_finished()
     batch, event = kept[0]
-    with pytest.raises(RuntimeError, match="process_batch has returned"):
-        batch.retry(event, 1)
+    for late in (lambda: batch.retry(event, 1), lambda: batch.dead(event, "late")):
+        with pytest.raises(RuntimeError, match="process_batch has returned"):
+            late()
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import defaultdict
 from datetime import datetime, timezone
 
 import pytest
@@ -13,46 +12,8 @@ from pgqpy.consumers import AsyncConsumer, Consumer, Retry
 from pgqpy.consumers.window import EventWindow
 from pgqpy.records import Event
 from tests.consumers.harness import CONSUMER, END, QUEUE, Running
+from tests.consumers.play import TIMEOUT, Play
 from tests.support.waiting import eventually
-
-TIMEOUT = 30  # seconds
-
-
-class Play:
-    """A handler that notes what runs, and lets a test hold events back by their data."""
-
-    def __init__(self):
-        self.lock = threading.Lock()
-        self.running = []
-        self.most = 0
-        self.begun = []
-        self.ended = []
-        self.gates = defaultdict(threading.Event)
-        self.held = set()
-        self.errors = {}
-
-    def handle(self, event):
-        with self.lock:
-            self.running.append(event.data)
-            self.begun.append(event.data)
-            self.most = max(self.most, len(self.running))
-        if event.data in self.held:
-            assert self.gates[event.data].wait(TIMEOUT)
-        with self.lock:
-            self.running.remove(event.data)
-            self.ended.append(event.data)
-        if event.data in self.errors:
-            raise self.errors[event.data]
-
-    def hold(self, *datas):
-        self.held.update(datas)
-
-    def release(self, *datas):
-        for data in datas:
-            self.gates[data].set()
-
-    def wait_for(self, *datas):
-        eventually(lambda: set(self.running) == set(datas))
 
 
 @pytest.fixture
@@ -152,6 +113,28 @@ def test_an_event_whose_key_cannot_be_computed_fails_alone(queue, start, play, k
     queue.wait_until_finished()
     failed = 1 if play.ended else 2  # a list is no key for either of them
     assert len(queue.retry_delays()) == failed
+
+
+async def computed_later(data):
+    return data
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        (lambda event: computed_later(event.data), "key returned a coroutine, "),
+        (lambda event: (letter for letter in event.data), "key returned a generator, "),
+        (lambda event: map(str, event.data), "key returned a map, "),
+        (lambda _event: float("nan"), "key returned nan, "),
+    ],
+)
+def test_an_event_whose_key_equals_no_other_fails(queue, start, play, log, key, words):
+    start(concurrency=2, key=key)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert play.begun == []
+    assert len(queue.retry_delays()) == 2
+    assert words in log.text
 
 
 def test_stop_lets_running_events_end_and_starts_no_other(queue, start, play):

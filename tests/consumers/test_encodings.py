@@ -49,8 +49,11 @@ def test_events_are_text_and_what_is_none_ends_run_with_its_id(
     assert (caught.value.event_id,) == row
 
 
-def test_the_reason_of_a_dead_event_is_kept_in_any_database(server):
-    with encoded_database(server, "LATIN1") as dsn, pgqpy.connect(dsn) as client:
+@pytest.mark.parametrize(
+    ("encoding", "reason"), [("LATIN1", r"\xe4 costs 1 \u20ac"), ("SQL_ASCII", "ä costs 1 €")]
+)
+def test_the_reason_of_a_dead_event_is_kept_in_any_database(server, encoding, reason):
+    with encoded_database(server, encoding) as dsn, pgqpy.connect(dsn) as client:
 
         def handler(event):
             raise ValueError(f"{event.data} costs 1 €")
@@ -62,4 +65,12 @@ def test_the_reason_of_a_dead_event_is_kept_in_any_database(server):
         queue.wait_until_finished()
         maker.close()
         (dead,) = client.get_dead_events(QUEUE, CONSUMER)
-    assert dead.dead_reason == r"ValueError: \xe4 costs 1 \u20ac"
+        assert (dead.dead_error, dead.dead_reason) == ("ValueError", reason)
+        assert (dead.dead_traceback or "").endswith(f"ValueError: {reason}")
+
+        queue.insert("ä")
+        batch = client.next_batch(QUEUE, CONSUMER)
+        assert batch
+        client.event_dead(batch, [(each, "1 €") for each in client.get_batch_events(batch)])
+        found = client.get_dead_events(QUEUE, CONSUMER)
+    assert {each.dead_reason for each in found} == {reason, reason.partition("costs ")[2]}

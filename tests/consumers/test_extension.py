@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
+from pgqpy.consumers import Consumer
 from pgqpy.errors import ConsumerRunning, QueueNotFound
 from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue, private
 from tests.support.waiting import eventually
@@ -60,6 +61,26 @@ def test_failing_events_are_retried_for_ever(queue, make):
         assert queue.retry_now() == 2
         queue.wait_until_finished()
     assert seen[-2:] == [("a", 2), ("c", 2)]
+
+
+class Hopeless(Consumer):
+    """Gives every event up."""
+
+    queue, name = QUEUE, CONSUMER
+    poll_interval, retry_base = 0.05, 0.01
+
+    def process_batch(self, batch):
+        for event in batch:
+            batch.dead(event, "hopeless")
+
+
+def test_an_event_that_is_given_up_fails_its_batch(queue, extension_dsn, log):
+    maker = Maker(extension_dsn, asynchronous=False)
+    maker.run(Hopeless(extension_dsn))
+    queue.insert("a")
+    eventually(lambda: "the extension pgq has no dead events" in log.text)
+    maker.close()
+    assert queue.open_batch() is not None
 
 
 @pytest.mark.parametrize("bad", [False, True])

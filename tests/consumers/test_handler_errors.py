@@ -102,6 +102,59 @@ def test_what_cannot_be_caught_ends_run_with_one_line_and_leaves_the_batch(
             assert f"the handler of event {bad} raised {type(error).__name__}" in told.message
             assert queue.pending() > 0
             assert effects() == []
+            # Else the next run would be careful, and finish the first event by itself.
+            queue.client.connection.execute("update pgq.position set pos_part = null")
+
+
+def failing_batches(make, faults, seen):
+    """Make a process_batch that appends the data to `seen`, after one call for each fault."""
+
+    def fail(fault):
+        if isinstance(fault, BaseException):
+            raise fault
+
+    def process_batch(self, batch, *connection):
+        datas = [event.data for event in batch]
+        if faults:
+            fail(fault := faults.pop())
+            fault(*connection)
+        seen.append(datas)
+
+    async def async_process_batch(self, batch, *connection):
+        datas = [event.data async for event in batch]
+        if faults:
+            fail(fault := faults.pop())
+            await fault(*connection)
+        seen.append(datas)
+
+    return async_process_batch if make.asynchronous else process_batch
+
+
+def test_after_an_odd_exception_of_process_batch_the_batch_is_delivered_again(
+    queue, make, log, transactional
+):
+    faults = [Mute(), asyncio.CancelledError(), make_untraceable()]
+    if transactional:
+        faults.append(lambda connection: connection.close())
+    count, seen = len(faults), list[list[str]]()
+    process_batch = failing_batches(make, faults, seen)
+    make.start(process_batch=process_batch, transactional=transactional, retry_base=0.001)
+    queue.insert("a", "b")
+    queue.wait_until_finished()
+    assert seen[-1] == ["a", "b"]
+    assert log.text.count("failed and stays unfinished") == count
+    assert "lost its connection" not in log.text
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), Hard("x")], ids=repr)
+def test_what_cannot_be_caught_in_process_batch_ends_run(queue, make, log, transactional, error):
+    queue.insert("a")
+    process_batch = failing_batches(make, [error], [])
+    with pytest.raises(type(error)):
+        make.start(process_batch=process_batch, transactional=transactional).join()
+    (told,) = [record for record in log.records if "ends" in record.message]
+    assert "the handler of batch" in told.message
+    assert queue.pending() > 0
 
 
 async def test_cancelling_the_task_of_a_consumer_ends_it(queue, dsn):

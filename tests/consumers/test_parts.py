@@ -196,10 +196,10 @@ def test_a_consumer_that_dies_before_any_statement_repeats_no_effect(
         expected += datas
         left = iter(range(number, -1, -1))
         with pytest.raises(SystemExit):
-            maker.start(handler, transactional=True, part_size=2).join()
+            maker.start(handler, transactional=True, part_size=2, max_attempts=99).join()
         assert effects() == expected[: len(effects())]
     left = iter(())
-    last = maker.start(handler, transactional=True, part_size=2)
+    last = maker.start(handler, transactional=True, part_size=2, max_attempts=99)
     queue.wait_until_finished()
     last.stop()
     assert effects() == expected

@@ -252,6 +252,25 @@ except RuntimeError as error:
     assert process.terminate() == 0
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_child_of_a_handler_ends_by_the_signal_that_its_parent_sends(queue, start, transactional):
+    """Pool sends SIGTERM to its children and waits for them; so does Process.terminate()."""
+    queue.insert("a")
+    body = """
+        import multiprocessing
+        fork = multiprocessing.get_context("fork")
+        child = fork.Process(target=threading.Event().wait)
+        child.start(); child.terminate(); child.join()
+        with fork.Pool(1) as pool:
+            print("the pool returned", pool.map(abs, [-7]), flush=True)
+        print("the child ended with", child.exitcode, flush=True)
+    """
+    process = start(body, transactional=transactional)
+    process.wait_for_output("the pool returned [7]")
+    process.wait_for_output(f"the child ended with {-signal.SIGTERM}")
+    queue.wait_until_finished()
+
+
 def test_a_consumer_made_before_a_fork_runs_in_the_child(queue, start, connection):
     connection.execute("create table effect (data text)")
     run = """

@@ -27,9 +27,10 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "transactional", "concurrency", "key", "part_size", "fetch_size",
-        "poll_interval", "min_count", "min_interval", "min_lag", "on_error", "max_retries",
-        "give_up", "retry_base", "retry_max",
+        "queue", "name", "transactional", "shared", "dead_interval", "concurrency",
+        "key", "part_size", "fetch_size", "poll_interval", "min_count", "min_interval",
+        "min_lag", "on_error", "max_retries",
+        "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
     }  # fmt: skip
 
 
@@ -84,6 +85,9 @@ def test_attributes_of_its_own_are_fine():
         ("name", ""),
         ("name", 7),
         ("transactional", 1),
+        ("shared", 1),
+        ("dead_interval", 0.5),
+        ("dead_interval", None),
         ("fetch_size", 0),
         ("fetch_size", -5),
         ("fetch_size", 1.5),
@@ -99,6 +103,10 @@ def test_attributes_of_its_own_are_fine():
         ("on_error", "ignore"),
         ("max_retries", -1),
         ("max_retries", None),
+        ("max_attempts", 3),
+        ("max_attempts", None),
+        ("handler_timeout", 0),
+        ("handler_timeout", "1"),
         ("give_up", ValueError),
         ("give_up", ("ValueError",)),
         ("give_up", (SystemExit,)),

@@ -6,8 +6,7 @@ import logging
 
 import pytest
 
-from pgqpy.consumers.texts import TRACEBACK_LINES, describe, traceback_text
-from pgqpy.texts import LONGEST
+from pgqpy.texts import LONGEST, TRACEBACK_LINES, describe, traceback_text
 
 
 class Mute(Exception):

@@ -1,0 +1,158 @@
+"""The careful mode of a run: small parts after unclean ends, to find the event that kills.
+
+The server narrows the parts when a run begins (begin_run). The run widens them again.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import psycopg
+
+from pgqpy.calls import consume
+from pgqpy.consumers.handlers import ProcessDied
+from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.settings import handler_name
+from pgqpy.errors import PgqError
+from pgqpy.records import RunState
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Call
+    from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.records import Event, Part
+
+T = TypeVar("T")
+
+logger = logging.getLogger("pgqpy.consumers")
+
+LEAST_ATTEMPTS = 4  # three unclean ends narrow the parts to one event
+QUIET_PARTS = 34  # 1,000 / 30: then no event is left that a wider part would be suspected for
+LARGEST_PART = 1000  # events, of begin_run
+WHOLE = "process_batch gets whole batches, so nothing finds the event: set part_size"
+
+
+class AsyncCareful:
+    """How carefully a run handles its events."""
+
+    def __init__(self, consumer: BaseConsumer, holder: str) -> None:
+        self._consumer = consumer
+        self._name = consumer.name  # of the registration: a worker has one of its own
+        self.holder = holder
+        self._session: AsyncSession | None = None  # that the run has begun in
+        self._state = RunState(None, None, None)
+        self._quiet = 0  # parts in a row that went well
+        # process_batch without part_size wants whole batches.
+        self._narrows = handler_name(consumer) == "process_event" or consumer.part_size is not None
+
+    @property
+    def part_size(self) -> int | None:
+        """Events of a part: the setting, or less in careful mode; None: whole batches."""
+        narrowed = self._state.part_size if self._narrows else None
+        sizes = [size for size in (self._consumer.part_size, narrowed) if size is not None]
+        return min(sizes, default=None)
+
+    @property
+    def active(self) -> bool:
+        """Whether the run before it died, and not enough parts went well since."""
+        return self._state.part_size is not None
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether events are handled one after the other, in small parts."""
+        return self.active and self._narrows
+
+    async def begin(self, session: AsyncSession, stop: AsyncWakeup, name: str) -> None:
+        """Ask how carefully to handle events, in each session before the first one.
+
+        A worker takes batches under a `name` of its own, and asks whenever it takes one.
+        """
+        consumer = self._consumer
+        if session.extension:
+            return
+        if consumer.shared:
+            self._name, self._session = name, session
+            return
+        late = consumer.transactional and consumer.part_size is None
+        names = (consumer.queue, consumer.name, self.holder)
+        self._state = await _send(session, consume.begin_run(*names, opens_late=late))
+        self._session = session
+        if self._state.died is not None:
+            session.ready = True
+            await self._after_death(stop)
+
+    def took(self, part: Part | None) -> None:
+        """Note how carefully a worker is to handle the batch that it took."""
+        size, tries = (None, None) if part is None else (part.part_size, part.tries)
+        if part is not None and size is not None and not self.active:
+            text = "consumer %s of queue %s: batch %d comes from a worker that died%s"
+            times = f", for the {tries}. time at the same event" if tries else ""
+            why = "" if self._narrows else f": {WHOLE}"
+            batch = part.batch
+            logger.warning(text, batch.consumer, batch.queue, batch.id, times + why)
+        self._state = RunState(size, tries, None)
+
+    async def _after_death(self, stop: AsyncWakeup) -> None:
+        consumer, state = self._consumer, self._state
+        waits = not self._narrows
+        if not self._narrows:
+            follows = WHOLE
+        elif not state.tries:
+            follows = f"parts of {state.part_size} events for a while will find the one that kills"
+        else:
+            follows = f"for the {state.tries}. time at the same event"
+            waits = consumer.on_error == "stop"
+            follows += ', which on_error = "stop" does not give up: mend the handler' * waits
+        steps = (LARGEST_PART, 30, 1).index(state.part_size or 1) + (state.tries or 0)
+        delay = backoff(steps, base=consumer.retry_base, maximum=consumer.retry_max) * waits
+        text = "consumer %s of queue %s: the run %s died at work: %s%s"
+        wait = f". Going on in {delay:.1f} s" if waits else ""
+        logger.warning(text, consumer.name, consumer.queue, state.died, follows, wait)
+        await stop.wait(delay)
+
+    def death_of(self, part: list[Event]) -> ProcessDied | None:
+        """Return the error of a part whose one event killed the process too often."""
+        most = self._consumer.max_attempts
+        tries = self._state.tries or 0
+        given_up = tries > most - LEAST_ATTEMPTS and self._consumer.on_error == "retry"
+        if not (part and self._narrows and given_up):
+            return None
+        return ProcessDied(tries, most)
+
+    async def part_finished(self, session: AsyncSession, *, whole: bool) -> None:
+        """Count a part that went well, and widen the parts after many; `whole`: its batch ended.
+
+        Whole batches come back only after the end of a batch: the event that kills may be anywhere
+        in the one that was open.
+        """
+        self._state = self._state._replace(tries=None)
+        self._quiet += 1
+        enough = QUIET_PARTS if self._narrows else 1
+        if self._quiet < enough or (self._state.part_size == LARGEST_PART and not whole):
+            return
+        consumer = self._consumer
+        widen = consume.widen_run(consumer.queue, self._name, self.holder)
+        size = await _send(session, widen)
+        self._state, self._quiet = RunState(size, None, None), 0
+        parts = "whole batches" if size is None else f"parts of {size}"
+        text = "consumer %s of queue %s: nothing has died since, events are handled in %s"
+        logger.info(text, consumer.name, consumer.queue, parts)
+
+    async def end(self, session: AsyncSession) -> None:
+        """Tell that the run ends in order, if it has begun and the session still works."""
+        consumer = self._consumer
+        if session.lost or session is not self._session:
+            return
+        end = consume.end_run(consumer.queue, self._name, self.holder)
+        with suppress(psycopg.Error, PgqError):
+            await _send(session, end)
+
+
+async def _send(session: AsyncSession, call: Call[T]) -> T:
+    """Send a call in READ COMMITTED, whatever the default of a transactional handler's session."""
+    async with session.connection.transaction():
+        await session.connection.execute("set transaction isolation level read committed")
+        return await session.runner.run(call)

@@ -1,0 +1,93 @@
+"""The advisory locks of a worker: one process of a shared consumer, where several may run."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import Call, share
+from pgqpy.consumers._async.lock import TAKE, AsyncRunningLock
+from pgqpy.errors import ConsumerRunning
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pgqpy.calls import Interval, Row
+    from pgqpy.consumers._async.careful import AsyncCareful
+    from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.records import Batch
+
+TAKE_SHARED = "select pg_try_advisory_lock_shared(%s, %s)"
+
+
+class AsyncWorkerLock(AsyncRunningLock):
+    """The lock of a subconsumer: `1`, `2`, …, the lowest that no other process has.
+
+    So a restarted process takes the number of one that has died, and gets its batch first; restarts
+    add no subconsumers. The lock of the consumer itself is held too, shared by all workers: it
+    keeps out a process whose class is not shared.
+    """
+
+    def __init__(self, queue: str, consumer: str) -> None:
+        super().__init__(queue, consumer)
+        self._parent = consumer
+        self.worker: str | None = None  # the subconsumer
+
+    async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
+        """Take both locks; ConsumerRunning if a process runs the consumer that is not shared.
+
+        A new session of the same process takes the same subconsumer, unless another has it now.
+        """
+        own, self.consumer = self.consumer, self._parent
+        await self._wait_for(session, stop, TAKE_SHARED, await self._subscription(session))
+        self.consumer = own
+        if self.worker is not None:
+            try:
+                await super().take(session, stop)
+            except ConsumerRunning:
+                pass  # a process that came while our session was lost
+            else:
+                return
+        for number in itertools.count(1):
+            if await self._try_worker(session, str(number)):
+                return
+
+    def take_part(
+        self,
+        careful: AsyncCareful,
+        dead_interval: timedelta | float,
+        wanted: int | None,
+        min_lag: Interval | None,
+        min_count: int | None,
+        min_interval: Interval | None,
+    ) -> Call[Batch | None]:
+        """Return the call that takes a batch for this worker, and tells `careful` what came."""
+        call = share.take_part(
+            self.queue,
+            self._parent,
+            self.worker or "",
+            holder=careful.holder,
+            dead_interval=dead_interval,
+            wanted=wanted,
+            min_lag=min_lag,
+            min_count=min_count,
+            min_interval=min_interval,
+        )
+
+        def decode(rows: list[Row]) -> Batch | None:
+            part = call.decode(rows)
+            careful.took(part)
+            return None if part is None else part.batch
+
+        return Call(call.function, call.sql, call.params, decode, call.error_data, pgqpy_only=True)
+
+    async def _try_worker(self, session: AsyncSession, worker: str) -> bool:
+        self.worker, self.consumer = worker, f"{self._parent}.{worker}"
+        register = share.register_subconsumer(self.queue, self._parent, worker)
+        await session.runner.run(register)
+        subscription = await self._subscription(session)
+        if not await self._try(session, TAKE, subscription):
+            return False
+        await self._taken(session, subscription)
+        return True

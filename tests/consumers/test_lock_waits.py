@@ -1,0 +1,67 @@
+"""Locks of other sessions: a consumer waits for them audibly, its handlers as long as they like."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+
+@pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}])
+@pytest.mark.parametrize("started", [False, True])
+def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
+    queue, make, connect, connection, log, monkeypatch, settings, started
+):
+    kind = "async" if make.asynchronous else "sync"
+    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    seen = []
+
+    def plain(event):
+        seen.append(event.data)
+
+    def in_transaction(event):
+        plain(event)
+        yield "select 1", None
+
+    if settings.get("shared"):
+        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+    handler = in_transaction if settings.get("transactional") else plain
+    keeper = connect()
+    if started:
+        running = make.start(handler, poll_interval=0.05, **settings)
+        queue.insert("a")
+        eventually(lambda: seen == ["a"])
+        queue.wait_until_finished()
+    keeper.execute("begin")
+    keeper.execute("select from pgq.registration for update")
+    if not started:
+        running = make.start(handler, poll_interval=0.05, **settings)
+    queue.insert("b")
+    eventually(lambda: log.text.count("waits for a lock of another session") > 2)
+    assert "lock timeout" in str(running.consumer.outage())
+    keeper.execute("rollback")
+    eventually(lambda: seen[-1:] == ["b"] and running.consumer.outage() is None)
+    keeper.execute("begin")
+    keeper.execute("select from pgq.registration for update")
+    queue.insert("c")
+    eventually(running.consumer.outage)
+    running.stop()
+
+
+@pytest.mark.parametrize("settings", [{}, {"part_size": 1}, {"shared": True}])
+def test_transactional_handlers_wait_for_locks_as_long_as_they_like(
+    queue, make, effects, connection, settings
+):
+    shown = "insert into effect (data) select current_setting('lock_timeout')"
+    if settings.get("shared"):
+        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+
+    def handler(event):
+        yield shown, None
+
+    make.start(handler, transactional=True, **settings)
+    queue.insert("a", "b")
+    eventually(lambda: len(effects()) == 2)
+    queue.insert("c")
+    eventually(lambda: effects() == ["0"] * 3)

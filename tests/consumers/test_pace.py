@@ -1,0 +1,63 @@
+"""The pace of a worker: the time of its handlers, without that of taking, reading and finishing."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pgqpy.consumers import pace
+from tests.consumers.harness import private
+from tests.support.waiting import eventually
+
+SETTINGS = [{}, {"concurrency": 2}, {"transactional": True}]
+
+
+class Clock:
+    """A clock that stands still but for what a test adds."""
+
+    now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(pace, "time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+def wanted(running):
+    return private(running.consumer, "loop").pace.wanted
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_worker_whose_round_trips_are_slow_wants_ranges_uncut(queue, make, clock, settings):
+    def handler(event):
+        return ()
+
+    running = make.start(handler, shared=True, **settings)
+    eventually(lambda: private(running.consumer, "worked"))
+    loop = private(running.consumer, "loop")
+    send = loop.send
+
+    def slow(*calls):
+        clock.now += 1
+        return send(*calls)
+
+    loop.send = slow
+    queue.insert("a")
+    eventually(lambda: wanted(running) is None)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_worker_wants_half_a_second_of_its_handlers_work(queue, make, clock, settings):
+    def handler(event):
+        clock.now += 0.125
+        return ()
+
+    running = make.start(handler, shared=True, **settings)
+    queue.insert("a", "b")
+    eventually(lambda: private(running.consumer, "worked") and wanted(running) == 4)

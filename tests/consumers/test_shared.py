@@ -1,0 +1,226 @@
+"""Shared consumers: several workers take batches of one consumer, and take over from dead ones."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
+from tests.consumers.workers import AGE, runs, taken, workers
+from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.waiting import eventually
+
+SILENT = "select now() - min(pos_active) > '30 minutes' from pgq.position where pos_batch = %s"
+
+
+@pytest.fixture
+def gate(connect):
+    with shut_gate(connect()) as gate:
+        yield gate
+
+
+@pytest.fixture
+def handler(gate, effects, connect):
+    """A handler that notes the event; it waits at the gate before that."""
+
+    def transactional(event):
+        yield gate.wait_sql, None
+        yield NOTE, [event.data]
+
+    def plain(event):
+        with connect() as other:
+            other.execute(gate.wait_sql)
+            other.execute(NOTE, [event.data])
+
+    return {True: transactional, False: plain}
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_workers_share_the_events(queue, make, effects, gate, handler, connection, transactional):
+    for data in "abc":
+        queue.insert(data)
+    settings = {"shared": True, "transactional": transactional}
+    started = [make.start(handler[transactional], **settings) for _ in range(3)]
+    eventually(lambda: len(gate.waiting()) == 3)
+    assert list(workers(connection)) == ["1", "2", "3"]
+    assert len(set(taken(connection))) == 3
+    gate.open()
+    eventually(lambda: len(effects()) == 3)
+    assert sorted(effects()) == ["a", "b", "c"]
+    for running in started:
+        running.stop()
+    assert taken(connection) == []
+
+
+def test_workers_share_a_large_range(queue, make, effects, gate, handler, connection):
+    queue.insert(*map(str, range(100, 130)))
+    for _ in range(2):
+        make.start(handler[True], shared=True, transactional=True, fetch_size=5)
+    eventually(lambda: len(gate.waiting()) == 2)
+    assert len(taken(connection)) == 2
+    gate.open()
+    eventually(lambda: len(effects()) == 30 and not taken(connection))
+    assert sorted(effects()) == [str(number) for number in range(100, 130)]
+
+
+def test_a_worker_that_takes_a_batch_holds_no_lock_of_the_one_that_it_finished(
+    queue, make, effects, gate, handler, connect
+):
+    """Taking locks the consumer, then the worker: who holds both takes them in this order too."""
+    make.start(handler[False], shared=True)
+    queue.insert("a")
+    gate.wait_for_arrival()
+    queue.insert("b")
+    administrator = connect()
+    with administrator.transaction():
+        lock = "select sub_id from pgq.registration where {} for no key update nowait"
+        administrator.execute(lock.format("sub_parent is null"))
+        gate.open()
+        ((pid,),) = administrator.execute(SESSIONS).fetchall()
+        assert wait_until_blocked(connect(), pid) == [administrator.info.backend_pid]
+        administrator.execute(lock.format("sub_parent is not null"))
+    eventually(lambda: effects() == ["a", "b"])
+
+
+def test_a_process_takes_the_lowest_number_that_is_free(queue, make, connection):
+    first, second, third = (make.start(lambda event: None, shared=True) for _ in range(3))
+    eventually(lambda: {runs(first), runs(second), runs(third)} == {"1", "2", "3"})
+    numbers = runs(first), runs(third)
+    first.stop()
+    third.stop()
+    again = make.start(lambda event: None, shared=True)
+    eventually(lambda: runs(again))
+    assert runs(again) == min(numbers)
+    assert len(workers(connection)) == 3
+
+
+def test_a_lost_session_is_followed_by_one_with_the_same_number_and_batch(
+    queue, make, effects, gate, handler, connection, connect
+):
+    running = make.start(handler[True], shared=True, transactional=True)
+    eventually(lambda: runs(running))
+    idle = make.start(lambda event: None, shared=True, transactional=False)
+    eventually(lambda: runs(idle))
+    idle.stop()
+    queue.insert("a")
+    pid = gate.wait_for_arrival()
+    (batch,) = taken(connection)
+    connect().execute("select pg_terminate_backend(%s)", [pid])
+    eventually(lambda: set(gate.waiting()) - {pid})
+    assert workers(connection) == {"1": batch, "2": None}
+    gate.open()
+    eventually(lambda: effects() == ["a"])
+
+
+@pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 5}])
+def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
+    queue, make, connection, log, settings
+):
+    seen = []
+
+    def once(event):
+        seen.append(event.data)
+        first.stop()
+        return ()
+
+    first = make.consumer(once, shared=True, **settings)
+    running = make.run(first)
+    queue.insert("a", "b")
+    running.join()
+
+    def note(event):
+        seen.append(event.data)
+        return ()
+
+    make.start(note, shared=True, **settings)
+    eventually(lambda: seen[-1] == "b" and not taken(connection))
+    assert "died" not in log.text
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_event_that_killed_its_workers_too_often_is_dead(
+    queue, make, effects, connection, client, log, transactional
+):
+    """A run that has died left the batch in parts of one event."""
+    connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
+    queue.insert("a", "b", "c")
+    connection.execute("select pgq.take_part(%s, %s, 'x', 'dead')", [QUEUE, CONSUMER])
+    connection.execute("update pgq.position set pos_part = 1, pos_tries = 1 where pos_batch > 0")
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        return ()
+
+    make.start(handler, shared=True, transactional=transactional)
+    eventually(lambda: not taken(connection))
+    assert seen == ["b", "c"]
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert dead.ev_data == "a"
+    assert "comes from a worker that died, for the 2. time at the same event" in log.text
+    queue.insert("d")
+    eventually(lambda: seen == ["b", "c", "d"])
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_worker_whose_batch_was_taken_over_changes_nothing(
+    queue, make, effects, gate, handler, connection, log, transactional
+):
+    settings = {"transactional": transactional, "shared": True}
+    late = make.start(handler[transactional], **settings, dead_interval=3600)
+    queue.insert("a")
+    gate.wait_for_arrival()
+    (lost,) = taken(connection)
+    connection.execute(AGE)
+    other = make.start(handler[transactional], **settings, dead_interval=60)
+    queue.tick()
+    eventually(lambda: len(gate.waiting()) == 2)
+    (batch,) = taken(connection)
+    assert batch != lost
+    gate.open()
+    eventually(lambda: not taken(connection))
+    eventually(lambda: f"batch {lost} of queue {QUEUE}, consumer" in log.text)
+    assert "is not ours any more" in log.text
+    queue.insert("b")
+    eventually(lambda: "b" in effects())
+    assert effects() == ["a", "b"] if transactional else sorted(effects()) == ["a", "a", "b"]
+    assert late.error is other.error is None
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_worker_whose_handler_takes_long_gives_signs_of_life(
+    queue, make, effects, gate, handler, connection, transactional
+):
+    make.start(handler[transactional], transactional=transactional, shared=True, dead_interval=1)
+    queue.insert("a")
+    gate.wait_for_arrival()
+    (batch,) = taken(connection)
+    connection.execute(AGE)
+    assert connection.execute(SILENT, [batch]).fetchone() == (True,)
+    eventually(lambda: connection.execute(SILENT, [batch]).fetchone() == (False,))
+    assert taken(connection) == [batch]
+    gate.open()
+    eventually(lambda: effects() == ["a"] and not taken(connection))
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_look_of_an_idle_worker_is_one_statement(queue, make, monkeypatch, transactional):
+    sent: list[str] = []
+    for kind in (psycopg.Cursor, psycopg.AsyncCursor):
+        monkeypatch.setattr(kind, "execute", _counting(kind.execute, sent))
+    settings = {"transactional": transactional, "poll_interval": 0.001}
+    make.start(lambda event: (), shared=True, **settings)
+    queue.insert("a")
+    eventually(lambda: sum("take_part" in text for text in sent) > 30)
+    assert all("take_part" in text for text in sent[-20:]), sent
+
+
+def _counting(execute, sent):
+    def counting(self, query, *args, **kwargs):
+        if threading.current_thread() is not threading.main_thread():
+            sent.append(str(query))
+        return execute(self, query, *args, **kwargs)
+
+    return counting

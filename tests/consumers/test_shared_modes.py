@@ -1,0 +1,67 @@
+"""How a consumer runs, plain or shared: one of the two at a time, changed only by a command."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.consumers import _async, _sync
+from pgqpy.errors import ConsumerRunning, WrongMode
+from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, private
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def no_grace(monkeypatch):
+    """Refuse at once: no test here has a process that is about to end."""
+    for module in (_async.lock, _sync.lock):
+        monkeypatch.setattr(module, "GRACE", 0.0)
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_process_that_is_not_shared_is_refused_beside_workers(queue, make):
+    worker = make.start(lambda event: None, shared=True)
+    eventually(lambda: private(worker.consumer, "worked"))
+    with pytest.raises(ConsumerRunning, match=r"let all of them have shared = True"):
+        make.start(lambda event: None).join()
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_a_worker_is_refused_beside_a_process_that_is_not_shared(queue, make):
+    plain = make.start(lambda event: None)
+    eventually(lambda: private(plain.consumer, "worked"))
+    with pytest.raises(ConsumerRunning, match=r"let all of them have shared = True"):
+        make.start(lambda event: None, shared=True).join()
+
+
+def test_a_consumer_changes_how_it_runs_only_by_a_command(queue, make, client, connection):
+    seen = []
+    shared = make.start(lambda event: seen.append(event.data), shared=True)
+    queue.insert("a")
+    eventually(lambda: seen == ["a"])
+    shared.stop()
+    with pytest.raises(WrongMode, match=r"is shared.*set_consumer_mode"):
+        make.start(lambda event: None).join()
+    eventually(lambda: not connection.execute(SESSIONS).fetchall())
+    client.set_consumer_mode(QUEUE, CONSUMER, "plain")
+    plain = make.start(lambda event: seen.append(event.data))
+    queue.insert("b")
+    eventually(lambda: seen == ["a", "b"])
+    plain.stop()
+    with pytest.raises(WrongMode, match=r"is not shared.*set_consumer_mode"):
+        make.start(lambda event: None, shared=True).join()
+
+
+def test_a_batch_that_a_run_left_open_is_to_be_finished_before_workers_take_any(
+    queue, make, client
+):
+    def stop(event):
+        first.stop()
+
+    first = make.consumer(stop)
+    running = make.run(first)
+    queue.insert("a", "b")
+    running.join()
+    with pytest.raises(WrongMode, match="set_consumer_mode"):
+        make.start(stop, shared=True).join()
+    with pytest.raises(ConsumerRunning, match="a run, or finish_batch, finishes an open batch"):
+        client.set_consumer_mode(QUEUE, CONSUMER, "shared")

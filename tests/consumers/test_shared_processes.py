@@ -1,0 +1,99 @@
+"""Workers of a shared consumer as processes that are killed or stopped."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
+from tests.consumers.workers import AGE, runs, taken, workers
+from tests.support.gates import shut_gate
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def gate(connect):
+    with shut_gate(connect()) as gate:
+        yield gate
+
+
+WORKER = """
+import sys
+import psycopg
+from pgqpy.consumers import Consumer
+
+class Worker(Consumer):
+    queue, name, shared, transactional = {queue!r}, {name!r}, True, {transactional}
+
+    def process_event(self, event, connection=None):
+        other = psycopg.connect(sys.argv[1], autocommit=True)
+        (connection or other).execute({note!r}, [event.data])
+        other.execute({wait!r})
+
+Worker(sys.argv[1]).run()
+print("run() has returned", flush=True)
+"""
+
+
+@pytest.fixture
+def victim(spawn, dsn, queue, gate, connection):
+    """Start a process that is in the middle of its batch."""
+
+    def starter(*, transactional):
+        names = {"queue": QUEUE, "name": CONSUMER, "transactional": transactional}
+        code = WORKER.format(note=NOTE, wait=gate.wait_sql, **names)
+        process = spawn("-c", code, dsn)
+        queue.insert("a", "b")
+        gate.wait_for_arrival()
+        return process
+
+    return starter
+
+
+@pytest.fixture
+def make_threads(dsn):
+    """Make workers in threads: which kind takes over from another process is all the same."""
+    maker = Maker(dsn, asynchronous=False)
+    yield maker
+    maker.close()
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_another_worker_takes_the_batch_of_a_killed_one(
+    make_threads, effects, connection, victim, transactional
+):
+    process = victim(transactional=transactional)
+
+    def note(event):
+        yield NOTE, [event.data]
+
+    idle = make_threads.start(note, shared=True, transactional=True)
+    eventually(lambda: runs(idle))
+    assert len(taken(connection)) == 1
+    process.kill()
+    eventually(lambda: not taken(connection))
+    assert effects() == (["a", "b"] if transactional else ["a", "a", "b"])
+    again = make_threads.start(note, shared=True, transactional=True)
+    eventually(lambda: runs(again))
+    assert len(workers(connection)) == 2
+
+
+def test_a_process_that_was_stopped_for_too_long_changes_nothing(
+    queue, make_threads, effects, connection, victim, gate
+):
+    process = victim(transactional=True)
+    process.signal(signal.SIGSTOP)
+    connection.execute(AGE)
+
+    def note(event):
+        yield NOTE, [event.data]
+
+    make_threads.start(note, shared=True, transactional=True)
+    eventually(lambda: effects() == ["a", "b"] and not taken(connection))
+    gate.open()
+    process.signal(signal.SIGCONT)
+    queue.insert("c")
+    eventually(lambda: "c" in effects() and not taken(connection))
+    assert process.terminate() == 0
+    assert effects() == ["a", "b", "c"]

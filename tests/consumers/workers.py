@@ -1,0 +1,28 @@
+"""What workers of a shared consumer hold."""
+
+from __future__ import annotations
+
+from tests.consumers.harness import private
+
+WORKERS = """
+    select right(c.co_name, -length('billing.')), p.pos_batch
+      from pgq.current_position p join pgq.consumer c on c.co_id = p.sub_consumer
+     where p.sub_parent is not null order by 1
+"""
+AGE = "update pgq.position set pos_active = pos_active - interval '1 hour' where pos_batch > 0"
+
+
+def workers(connection):
+    """The batch that each worker has open."""
+    return dict(connection.execute(WORKERS).fetchall())
+
+
+def taken(connection):
+    """The batches that workers have open."""
+    return [batch for batch in workers(connection).values() if batch is not None]
+
+
+def runs(running):
+    """Whether the consumer has got its lock, and which."""
+    lock = private(running.consumer, "lock")
+    return private(running.consumer, "worked") and lock.worker
