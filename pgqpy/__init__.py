@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pgqpy.client import AsyncClient, Client, connect, connect_async
+from pgqpy.client import AsyncClient, AsyncMessage, Client, Message, connect, connect_async
 from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.errors import (
     BatchLost,
@@ -31,12 +31,14 @@ from pgqpy.errors import (
     SubscriptionMoved,
     TickerPaused,
     TickNotFound,
+    TooManyLeases,
     TransactionEnded,
     TransactionLimitExceeded,
     UnknownParameter,
     UnreadableEvent,
     WrongEncoding,
     WrongIsolation,
+    WrongMode,
 )
 from pgqpy.records import Batch, Event
 
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncMessage",
     "Batch",
     "BatchLost",
     "BatchNotFound",
@@ -61,6 +64,7 @@ __all__ = [
     "InstallRefused",
     "InvalidArgument",
     "InvalidEvent",
+    "Message",
     "MissingExtra",
     "NotSupported",
     "PgqError",
@@ -75,12 +79,14 @@ __all__ = [
     "SubscriptionMoved",
     "TickNotFound",
     "TickerPaused",
+    "TooManyLeases",
     "TransactionEnded",
     "TransactionLimitExceeded",
     "UnknownParameter",
     "UnreadableEvent",
     "WrongEncoding",
     "WrongIsolation",
+    "WrongMode",
     "__version__",
     "connect",
     "connect_async",

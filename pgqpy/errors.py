@@ -201,6 +201,21 @@ class ConsumerRunning(PgqError):
     since: datetime | None = None
 
 
+class WrongMode(PgqError):
+    """The consumer runs in another mode: plain (next_batch) or shared (take_part).
+
+    Data: `.queue`, `.consumer`.
+    """
+
+    what_to_do = "run it in its mode, or change that with set_consumer_mode while nobody runs it"
+
+
+class TooManyLeases(PgqError):
+    """The consumer has 1,000 leases open. Data: `.queue`, `.consumer`."""
+
+    what_to_do = "finish what was received, or wait until leases end"
+
+
 class TransactionEnded(PgqError):
     """A handler ended the transaction of its batch."""
 
@@ -210,8 +225,9 @@ class TransactionEnded(PgqError):
 class StageLost(PgqError):
     """Some of the stages do not exist any more, so none was committed.
 
-    They were dropped, or waited for more than a day, or the queue was repaired meanwhile. Or a task
-    of a repeated epoch opened no stage, because the ledger had the epoch, and lost it since then.
+    They were dropped, or waited for more than a day, or the queue was repaired meanwhile. Or the
+    server that took over in a failover does not have them. Or a task of a repeated epoch opened no
+    stage, because the ledger had the epoch, and lost it since then.
 
     Data: `.queue`.
     """

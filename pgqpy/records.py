@@ -63,6 +63,20 @@ class Batch(NamedTuple):
     prev_event_seq: int
 
 
+class Part(NamedTuple):
+    """What a worker of a shared consumer took.
+
+    Attributes:
+        batch: the range; its consumer is the subconsumer's name.
+        part_size: handle so many events at a time, because holders before died; None: as you like.
+        tries: how often a holder died while it handled only the first open event; None: never.
+    """
+
+    batch: Batch
+    part_size: int | None
+    tries: int | None
+
+
 class BatchInfo(NamedTuple):
     """An open batch, from `get_batch_info`; `lag` is the age of its last tick."""
 
@@ -75,6 +89,14 @@ class BatchInfo(NamedTuple):
     lag: timedelta
     seq_start: int
     seq_end: int
+
+
+class RunState(NamedTuple):
+    """How carefully a run is to handle events, from `begin_run`."""
+
+    part_size: int | None  # events of a part; None: whole batches
+    tries: int | None  # how often a run died while it handled only the first open event
+    died: str | None  # the token of the run that died
 
 
 class QueueInfo(NamedTuple):
@@ -121,11 +143,30 @@ class ConsumerCounts(NamedTuple):
     dead_events: int
 
 
+class Failure(NamedTuple):
+    """Why an event is dead.
+
+    Attributes:
+        reason: the text of the exception, or what the consumer said.
+        error: the class of the exception; None if there was none.
+        traceback: the exception's traceback.
+        tries: how often a handler had the event; None: once more than it was retried.
+    """
+
+    reason: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    tries: int | None = None
+
+
 class DeadEvent(NamedTuple):
-    """An event that a consumer gave up, with the reason."""
+    """An event that a consumer gave up. `dead_error`, `dead_traceback`: of an exception, if any."""
 
     dead_time: datetime
-    dead_reason: str | None
+    dead_error: str | None
+    dead_reason: str
+    dead_traceback: str | None
+    dead_tries: int
     ev_id: int
     ev_time: datetime
     ev_txid: int
@@ -136,6 +177,15 @@ class DeadEvent(NamedTuple):
     ev_extra2: str | None
     ev_extra3: str | None
     ev_extra4: str | None
+
+
+class DeadEventCount(NamedTuple):
+    """How many dead events have one type and one class of exception."""
+
+    ev_type: str | None
+    dead_error: str | None
+    dead_events: int
+    last_dead_time: datetime
 
 
 class Tick(NamedTuple):
@@ -162,11 +212,13 @@ class TickInfo(NamedTuple):
 class TickStage(NamedTuple):
     """A stage whose events are in a range of ticks, from `get_tick_stages`.
 
+    `stage` is the id that `open_stage` returned, `stage_txid` the stage's transaction.
     `stage_released_by` is the txid of the transaction that released the stage. Its events have this
     txid too; `events` estimates their number.
     """
 
     stage: int
+    stage_txid: int
     stage_released_by: int
     events: int
 

@@ -33,6 +33,9 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ017": errors.SubscriptionMoved,
     "PQ018": errors.StageLost,
     "PQ019": errors.EpochChanged,
+    "PQ020": errors.WrongMode,
+    "PQ021": errors.ConsumerRunning,
+    "PQ022": errors.TooManyLeases,
     "26000": errors.PreparedStatementLost,  # the statement does not exist
     "42P05": errors.PreparedStatementLost,  # the statement exists already
     # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.

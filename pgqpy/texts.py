@@ -1,13 +1,15 @@
-"""Text for logs, tables and messages: untrusted text escaped and shortened, durations."""
+"""Text for logs, tables and messages: untrusted text, exceptions and durations, cut and escaped."""
 
 from __future__ import annotations
 
+import traceback
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
 LONGEST = 1000  # characters
+TRACEBACK_LINES = 200  # the first and the last of them
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))  # seconds
 
 
@@ -30,6 +32,55 @@ def printable(text: str, length: int = LONGEST) -> str:
     """Return the text escaped, and shortened to `length` characters."""
     some = escaped(text[: length + 1])
     return some if len(some) <= length else f"{some[: length - 1]}…"
+
+
+def describe(error: BaseException) -> str:
+    """Return the exception's type and text as one printable line that PostgreSQL can store."""
+    kind, text = type(error).__qualname__, error_text(error)
+    return printable(f"{kind}: {text}" if text else kind)
+
+
+def error_text(error: BaseException) -> str:
+    """Return the text of an exception, as one printable line."""
+    try:
+        return printable(str(error))
+    except Exception as broken:  # noqa: BLE001  # whatever a class of the application does there
+        return f"(its text cannot be had: str() raises {type(broken).__qualname__})"
+
+
+def class_name(error: BaseException) -> str:
+    """Return the class of an exception as tracebacks name it: with its module, if not builtin."""
+    kind = type(error)
+    module = kind.__module__
+    named = isinstance(module, str) and module not in {"builtins", "__main__"}
+    return printable(f"{module}.{kind.__qualname__}" if named else kind.__qualname__)
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return the traceback as logging prints it, with every line cut and escaped.
+
+    The text of an exception may have lines of its own. They are indented, so that none of them
+    looks like a line of the log.
+    """
+    lines: list[str] = []
+    for part in _parts(error):
+        text = part[: 2 * LONGEST].rstrip("\n")
+        first, *more = text.split("\n")
+        indent = "" if first.startswith("  ") else "    "
+        lines += [printable(first), *(indent + printable(line) for line in more)]
+    if len(lines) > TRACEBACK_LINES:
+        half = TRACEBACK_LINES // 2
+        left_out = f"  … {len(lines) - 2 * half} lines …"
+        lines = [*lines[:half], left_out, *lines[-half:]]
+    return "\n".join(lines)
+
+
+def _parts(error: BaseException) -> list[str]:
+    try:
+        return list(traceback.TracebackException.from_exception(error).format())
+    except Exception as broken:  # noqa: BLE001  # as in error_text: a SyntaxError's text may be no str
+        problem = f"(its traceback cannot be had: {type(broken).__qualname__})"
+        return [problem, *traceback.format_tb(error.__traceback__), describe(error)]
 
 
 def duration(value: timedelta) -> str:

@@ -51,7 +51,7 @@ def read_gauges(client: Client) -> Reading:
     """Read the lag of every queue and every subscription."""
     queues = client.get_queue_info()
     counts = {row[:2]: row for row in client.get_consumer_counts()}
-    # Without counts it was registered in between: shown next time.
+    # Without counts it is a worker of a shared consumer, or was registered in between.
     consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
     usage = client.connection.execute("select pg_notification_queue_usage()").fetchone()
     return {

@@ -122,7 +122,11 @@ def label(dsn: str) -> str:
     """
     connect_parameters(dsn, {})  # libpq's own error message may quote the password
     options = [*pq.Conninfo.get_defaults(), *pq.Conninfo.parse(dsn.encode())]
-    known = {each.keyword.decode(): each.val.decode() for each in options if each.val is not None}
+    known = {
+        each.keyword.decode(): each.val.decode(errors="backslashreplace")  # PG* may be no UTF-8
+        for each in options
+        if each.val is not None
+    }
     host = known.get("host") or known.get("hostaddr") or "local"
     database = known.get("dbname") or known.get("user", "")
     return f"{host}:{known.get('port', '5432')}/{database}"

@@ -55,6 +55,13 @@ def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     return _matches(incomplete, (f"{name}=" for name in SETTINGS))
 
 
+def consumer_settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a consumer's setting."""
+    from pgqpy.consumers.settings import SETTINGS as NAMES
+
+    return _matches(incomplete, (f"{name}=" for name in NAMES))
+
+
 def _matches(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
+from pgqpy.texts import duration
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -27,6 +28,10 @@ LIST = {
     "dead": "dead_events",
     "runs": "runs",
 }
+METRICS_OF_WORKERS = (
+    "--metrics-port cannot be used with --workers: each process has counters of its own. The "
+    "ticker's /metrics has lag and pending events; for one port each, start the processes yourself"
+)
 LEFT = {
     "pending_events": "pending event(s)",
     "retry_events": "event(s) in the retry queue",
@@ -88,8 +93,11 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     (row,) = queries.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
-    if row["runs"]:
-        has.append(f"a session that runs it ({_with_session_as_text(row)['runs']})")
+    open_batches = sum(worker["batch"] is not None for worker in row["workers"])
+    if open_batches:
+        has.append(f"{open_batches} open batch(es) of workers")
+    if row["runs"] or _live(row["workers"]):
+        has.append(f"a session that runs it ({_as_text(row)['runs']})")
     if not has:
         return
     loss = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
@@ -107,7 +115,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     """List the consumers of one queue, or of all queues.
 
     retry and dead count events in the retry queue and dead events. runs shows the session of a
-    running Consumer; it is no for a program that calls the SQL functions directly: see last seen.
+    running Consumer, or how many workers run; it is no for a program that calls the SQL functions
+    directly: see last seen.
 
     Example: pgqpy consumer list orders
     """
@@ -115,8 +124,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
         if queue is not None:
             queries.queue_info(client, queue)  # raises QueueNotFound
         infos = client.get_consumer_info(queue)
-        rows = queries.with_details(client, infos)
-    show_rows(rows if as_json else map(_with_session_as_text, rows), LIST, as_json=as_json)
+        rows = queries.without_subconsumers(queries.with_details(client, infos))
+    show_rows(rows if as_json else map(_as_text, rows), LIST, as_json=as_json)
 
 
 @consumer.command()
@@ -125,30 +134,86 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, retry queue, dead events.
+    """Show one consumer: position, open batch, retry queue, dead events, workers.
+
+    A worker's last seen is the age of its last sign of life: when it took its batch, finished a
+    part, or touched a batch that takes long. attempt counts processes that died at its batch.
 
     Example: pgqpy consumer show orders billing
     """
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         (row,) = queries.with_details(client, [info])
-    show_row(row if as_json else _with_session_as_text(row), as_json=as_json)
+    show_row(row if as_json else _as_text(row), as_json=as_json)
 
 
-def _with_session_as_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the field runs by one line of text: process, host, application."""
-    session = row["runs"]
+@consumer.command("set-mode")
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
+@click.argument("mode", type=click.Choice(["plain", "shared"]))
+@connected
+def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shared"]) -> None:
+    """Let one process run a consumer (plain), or several workers (shared).
+
+    The first run of a consumer decides that by itself. A change needs that no process runs it and
+    that no batch is open.
+
+    Example: pgqpy consumer set-mode orders billing shared
+    """
+    with target.client() as client:
+        queries.consumer_info(client, queue, name)
+        changed = client.set_consumer_mode(queue, name, mode)
+    message = f"{name} on {queue} is {mode}" if changed else f"{name} on {queue} was {mode} already"
+    click.echo(message, err=True)
+
+
+def _as_text(row: dict[str, Any]) -> dict[str, Any]:
+    """Replace the fields runs and workers by lines of text."""
+    workers = row["workers"]
+    texts = {f"worker {each['worker']}": _worker_as_text(each) for each in workers}
+    runs = f"{_live(workers)} worker(s)" if _live(workers) else _session_as_text(row["runs"])
+    return {**{key: row[key] for key in row if key != "workers"}, "runs": runs, **texts}
+
+
+def _live(workers: list[dict[str, Any]]) -> int:
+    return sum(worker["pid"] is not None for worker in workers)
+
+
+def _worker_as_text(worker: dict[str, Any]) -> str:
+    """Describe a worker in one line: batch, ticks, attempt, last seen, session."""
+    parts = ["idle"]
+    if worker["batch"] is not None:
+        ticks = f"ticks {worker['last_tick']} to {worker['next_tick']}"
+        parts = [f"batch {worker['batch']} ({ticks})", f"attempt {worker['attempt']}"]
+    session = worker if worker["pid"] is not None else None
+    seen = f"last seen {duration(worker['last_seen'])} ago"
+    return ", ".join([*parts, seen, f"runs: {_session_as_text(session)}"])
+
+
+def _session_as_text(session: dict[str, Any] | None) -> str:
+    """Describe a session in one line: process, host, application."""
     if session is None:
-        return {**row, "runs": "no"}
+        return "no"
     known = [session[name] for name in ("host", "application") if session[name]]
-    return {**row, "runs": ", ".join([f"pid {session['pid']}", *known])}
+    return ", ".join([f"pid {session['pid']}", *known])
 
 
 @consumer.command()
 @click.argument("place", metavar="MODULE:CLASS")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; may be repeated."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete.consumer_settings,
+    help="A setting; may be repeated.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1000),
+    help="Start so many processes and restart those that end; more than 1 needs shared = True.",
+)
+@click.option("--supervised", is_flag=True, hidden=True)  # of a process that --workers started
 @click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
 @click.option(
     "--metrics-port", type=click.IntRange(0, 65535), help="Port of both.  [default: none]"
@@ -163,21 +228,37 @@ def run(
     settings: tuple[str, ...],
     log_format: str,
     log_level: str,
+    workers: int | None,
+    supervised: bool,
     metrics_host: str | None,
     metrics_port: int | None,
-) -> None:
+) -> int:
     """Run a Consumer class until SIGTERM, SIGHUP or Ctrl-C. The current event is finished first.
 
-    The module may be in the working directory. --set overrides the settings of the class.
+    The module may be in the working directory. --set overrides the settings of the class. With
+    --workers, a process that ends is started again: after 0.5 s, and later and later if it does so
+    again and again.
+
+    The exit code is 1 if an exception of the handler ended the run, or if the handler took longer
+    than handler_timeout: start it again then.
 
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
-    from pgqpy.cli import consumer_run
+    from pgqpy.cli import consumer_run, consumer_workers
     from pgqpy.cli.consumer_metrics import serve_metrics
 
+    if workers and metrics_port is not None:
+        raise click.UsageError(METRICS_OF_WORKERS)
+    supervisor = consumer_workers.stop_with_supervisor() if supervised else None
     parsed = consumer_run.parse_settings(settings)
     consumer_run.log_to_stderr(log_format, log_level)
     kind = consumer_run.import_class(place)
     consumer = consumer_run.make_consumer(kind, target.dsn, parsed)
+    if workers:
+        command = consumer_workers.worker_command(place, settings, log_format, log_level)
+        return consumer_workers.supervise(consumer, target, workers, command)
+    if supervisor is not None:
+        consumer_workers.accept_arguments(supervisor)
     with serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
         consumer_run.run(consumer)
+    return 0

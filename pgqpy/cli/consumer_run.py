@@ -19,8 +19,8 @@ from structlog.stdlib import ProcessorFormatter
 from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import SETTINGS, nearest
-from pgqpy.consumers.texts import describe, traceback_text
 from pgqpy.errors import PgqError
+from pgqpy.texts import describe, traceback_text
 from pgqpy.ticker.logs import LEVELS, renderers
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from structlog.typing import EventDict
 
+LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
@@ -113,9 +114,12 @@ def run(consumer: Consumer | AsyncConsumer) -> None:
             asyncio.run(consumer.run())
         else:
             consumer.run()
-    except (PgqError, psycopg.Error):
+    except (SystemExit, KeyboardInterrupt):
         raise
-    except (Exception, asyncio.CancelledError) as exc:
+    except BaseException as exc:  # CancelledError is no Exception, and a handler may raise any
+        ours = isinstance(exc, (PgqError, psycopg.Error))
+        if ours and exc is not consumer.handler_error:
+            raise
         name = type(consumer).__name__
         msg = f"the handler of {name} failed: {_brief(exc)}; its batch is delivered again"
         raise click.ClickException(msg) from exc
@@ -150,9 +154,11 @@ def _bound_traceback(_logger: object, _method: str, entry: EventDict) -> EventDi
 
 
 def _brief(exc: BaseException) -> str:
-    """Describe an exception and its place in one line."""
-    where = traceback.extract_tb(exc.__traceback__)[-1]
-    return f"{describe(exc)} ({where.filename}, line {where.lineno})"
+    """Describe an exception and its place in the application in one line."""
+    for frame, line in reversed(list(traceback.walk_tb(exc.__traceback__))):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in LIBRARIES:
+            return f"{describe(exc)} ({frame.f_code.co_filename}, line {line})"
+    return describe(exc)
 
 
 def _suggest(module: object) -> str:

@@ -15,7 +15,7 @@ from pgqpy.errors import MissingExtra
 @connected
 @click.pass_context
 def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> int:
-    """Insert events with pgbench, kill their consumer half way, then compare every balance.
+    """Insert events with pgbench, kill one of two workers half way, then compare every balance.
 
     If Java and pgqpy[spark] are installed, Spark reads the same events into parquet at the end.
 

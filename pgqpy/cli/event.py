@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from functools import wraps
 from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy.cli import complete, queries
+from pgqpy.cli import complete
+from pgqpy.cli.dead_events import COMMANDS
 from pgqpy.cli.event_load import load_events
 from pgqpy.cli.event_peek import following, newest, oldest
 from pgqpy.cli.options import Target, connected, json_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import BinaryIO
 
-    from pgqpy import Client, Event
+    from pgqpy import Event
 
-    DeadEventCommand = Callable[[Client, str, str, list[int] | None], None]
-
-DEAD = {
-    "event": "ev_id",
-    "died": "dead_time",
-    "reason": "dead_reason",
-    "retries": "ev_retry",
-    "type": "ev_type",
-    "data": "ev_data",
-}
 EVENTS = {"id": "id", "time": "time", "type": "type", "data": "data"}
 
 limit_option = click.option(
@@ -145,58 +134,5 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
                 show(each)
 
 
-@event.command()
-@click.argument("queue", shell_complete=complete.queues)
-@click.argument("consumer", shell_complete=complete.consumers)
-@json_option
-@connected
-def dead(target: Target, queue: str, consumer: str, *, as_json: bool) -> None:
-    """List the dead events of a consumer, with the reason of each.
-
-    Example: pgqpy event dead orders billing
-    """
-    with target.client() as client:
-        queries.consumer_info(client, queue, consumer)
-        rows = [found._asdict() for found in client.get_dead_events(queue, consumer)]
-    show_rows(rows, DEAD, as_json=as_json)
-
-
-def on_dead_events(command: DeadEventCommand) -> Callable[..., None]:
-    """Call the command with a client, a queue, a consumer and event ids; None means all."""
-
-    @click.argument("queue", shell_complete=complete.queues)
-    @click.argument("consumer", shell_complete=complete.consumers)
-    @click.argument("event_ids", nargs=-1, type=int)
-    @click.option("--all", "everything", is_flag=True, help="All dead events of this consumer.")
-    @connected
-    @wraps(command)
-    def run(
-        target: Target, queue: str, consumer: str, event_ids: tuple[int, ...], *, everything: bool
-    ) -> None:
-        if everything == bool(event_ids):
-            raise click.UsageError("name event ids, or all of them with --all")
-        with target.client() as client:
-            queries.consumer_info(client, queue, consumer)
-            command(client, queue, consumer, list(event_ids) or None)
-
-    return run
-
-
-@event.command()
-@on_dead_events
-def revive(client: Client, queue: str, consumer: str, event_ids: list[int] | None) -> None:
-    """Move dead events to the consumer's retry queue; print their number.
-
-    Example: pgqpy event revive orders billing 1042 1043
-    """
-    click.echo(client.revive_dead_events(queue, consumer, event_ids))
-
-
-@event.command()
-@on_dead_events
-def delete(client: Client, queue: str, consumer: str, event_ids: list[int] | None) -> None:
-    """Delete dead events; print their number.
-
-    Example: pgqpy event delete orders billing --all
-    """
-    click.echo(client.delete_dead_events(queue, consumer, event_ids))
+for command in COMMANDS:
+    event.add_command(command)

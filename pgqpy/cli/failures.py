@@ -12,6 +12,7 @@ import click
 import psycopg
 
 from pgqpy.errors import PgqError
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -24,6 +25,8 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
+    "WrongMode": "shared = True in the class runs it as a worker; while no process runs it, "
+    "pgqpy consumer set-mode QUEUE CONSUMER plain|shared changes how it runs",
     "TickNotFound": "pgqpy queue show names the last tick",
     "InsertDisabled": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "TransactionLimitExceeded": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
@@ -76,14 +79,16 @@ def _system_exit(exc: SystemExit) -> int:
         return exc.code
     if exc.code is None:
         return 0
-    _say(f"error: {exc.code}")
+    _say(f"error: {printable(str(exc.code))}")
     return FAILED
 
 
 def explain(exc: BaseException) -> str:
     """Return what happened and what to do, in one line without passwords."""
     happened, remedy = _message_and_remedy(exc)
-    remedy = next((REMEDIES[name] for name in _names(exc) if name in REMEDIES), remedy)
+    # The cause of InstallFailed is the server's error.
+    names = [*_names(exc), *(_names(exc.__cause__) if exc.__cause__ else ())]
+    remedy = next((REMEDIES[name] for name in names if name in REMEDIES), remedy)
     line = "; ".join(" ".join(part.split()).rstrip(".") for part in (happened, remedy) if part)
     return redact(line)
 

@@ -126,6 +126,7 @@ def _show(
         table.add_row(*row, style=styles.get(line[0]))
     anywhere = console.options.update(width=WIDEST)
     if console.measure(table, options=anywhere).minimum > console.width:
-        _show_plain(plain)  # the terminal wraps
+        # The terminal wraps. A cell with several lines becomes one line.
+        _show_plain([[cell.replace("\n", " ") for cell in line] for line in plain])
     else:
         console.print(table)

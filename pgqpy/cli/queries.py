@@ -10,7 +10,10 @@ from pgqpy import locks
 from pgqpy.errors import ConsumerNotFound, NotSupported, QueueNotFound
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from psycopg import Connection
+    from typing_extensions import LiteralString
 
     from pgqpy import Client
     from pgqpy.records import ConsumerInfo, QueueInfo
@@ -19,6 +22,34 @@ if TYPE_CHECKING:
 SETTINGS = """
     select queue_per_tx_limit, queue_disable_insert, queue_extra_maint
     from pgq.queue where queue_name = %s
+"""
+
+# The attempt counts the deaths that begin_run and take_part noted: each narrows the parts of the
+# batch to 1,000, 30 and 1 events, and at 1 event pos_tries counts.
+WORKERS: LiteralString = f"""
+    select q.queue_name, parent_name.co_name as consumer_name,
+        substr(c.co_name, length(parent_name.co_name) + 2) as worker, p.pos_batch as batch,
+        p.pos_last_tick as last_tick, p.pos_next_tick as next_tick,
+        case when p.pos_batch is not null then 1 + coalesce(p.pos_tries, 0)
+            + case p.pos_part when 1000 then 1 when 30 then 2 when 1 then 3 else 0 end
+            end as attempt,
+        now() - p.pos_active as last_seen, r.pid, r.host, r.application
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+        join pgq.registration parent on parent.sub_id = p.sub_parent
+        join pgq.consumer parent_name on parent_name.co_id = parent.sub_consumer
+        left join ({locks.RUNNING}) r
+            on r.queue_name = q.queue_name and r.consumer_name = c.co_name
+    order by 1, 2, length(c.co_name), c.co_name
+"""  # noqa: S608  # our own query within our own
+MODES = """
+    select q.queue_name, c.co_name as consumer_name, r.sub_mode as mode,
+        case when p.pos_part is not null then format(
+            'parts of %s%s', p.pos_part, ', died ' || p.pos_tries || ' time(s)') end as careful
+    from pgq.registration r join pgq.current_position p on p.sub_id = r.sub_id
+        join pgq.queue q on q.queue_id = r.sub_queue
+        join pgq.consumer c on c.co_id = r.sub_consumer
 """
 
 
@@ -46,32 +77,60 @@ def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:
     )
 
 
+def server_time(client: Client) -> datetime:
+    """Return the server's clock, which the times of its rows are from."""
+    ((time,),) = client.connection.execute("select pg_catalog.clock_timestamp()").fetchall()
+    return time  # type: ignore[no-any-return]  # timestamptz
+
+
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, Any]]:
-    """Add to each consumer the counts of retry and dead events and the session that runs it."""
-    runs, counts = _sessions(client.connection), _counts(client)
+    """Add to each consumer counts, its modes, the session that runs it, its workers."""
+    counts = _counts(client)
+    runs = _by_consumer(client.connection, locks.RUNNING)
+    modes, workers = {}, {}
+    if counts is not None:
+        modes = _by_consumer(client.connection, MODES)
+        workers = _by_consumer(client.connection, WORKERS)
 
     def row(info: ConsumerInfo) -> dict[str, Any]:
         key = (info.queue_name, info.consumer_name)
-        retry, dead = counts.get(key, (None, None))
-        more = {"retry_events": retry, "dead_events": dead, "runs": runs.get(key)}
-        return {**info._asdict(), **more}
+        retry, dead = (counts or {}).get(key, (None, None))
+        (known,) = modes.get(key, [{"mode": None, "careful": None}])
+        mine = workers.get(key, [])
+        session = None if mine else next(iter(runs.get(key, [])), None)
+        more = {"retry_events": retry, "dead_events": dead, **known}
+        return {**info._asdict(), **more, "runs": session, "workers": mine}
 
     return [row(info) for info in infos]
 
 
-def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]]:
+def without_subconsumers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the rows of subconsumers: they are workers in the rows of their consumers."""
+    names = {
+        (row["queue_name"], f"{row['consumer_name']}.{worker['worker']}")
+        for row in rows
+        for worker in row["workers"]
+    }
+    return [row for row in rows if (row["queue_name"], row["consumer_name"]) not in names]
+
+
+def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]] | None:
     try:
         counted = client.get_consumer_counts(None)
     except NotSupported:  # PGQ's extension keeps no dead events
-        return {}
+        return None
     return {
         (each.queue_name, each.consumer_name): (each.retry_events, each.dead_events)
         for each in counted
     }
 
 
-def _sessions(connection: Connection[Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the session that runs each consumer; fields hidden from this role are None."""
+def _by_consumer(
+    connection: Connection[Any], query: LiteralString
+) -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the rows of each consumer; fields hidden from this role are None."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(locks.RUNNING).fetchall()
-    return {(row.pop("queue_name"), row.pop("consumer_name")): row for row in rows}
+        for row in cursor.execute(query):
+            found.setdefault((row.pop("queue_name"), row.pop("consumer_name")), []).append(row)
+    return found

@@ -1,4 +1,4 @@
-"""`pgqpy demo`: pgbench inserts events, their consumer is killed, then balances are compared."""
+"""`pgqpy demo`: pgbench inserts events, a worker is killed, then balances are compared."""
 
 from pgqpy.demo.main import run
 

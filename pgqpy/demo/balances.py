@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 QUEUE = "pgqpy_demo"
 CONSUMER = "balances"
 
-# A statement applies this many events at once; a batch may hold any number of them.
+# A statement applies this many events at once; a batch may hold any number of them. Rows are locked
+# in order, because two workers apply batches at the same time.
 PORTION = 1000
 APPLY = """
     with event as (
@@ -23,9 +24,11 @@ APPLY = """
             as e (ev_id, account, branch, delta, inserted)
     ), per_account as (
         insert into account_balance select account, sum(delta) from event group by account
+        order by account
         on conflict (account) do update set balance = account_balance.balance + excluded.balance
     ), per_branch as (
         insert into branch_balance select branch, sum(delta) from event group by branch
+        order by branch
         on conflict (branch) do update set balance = branch_balance.balance + excluded.balance
     )
     insert into ledger
@@ -39,6 +42,7 @@ class Balances(Consumer):
     queue = QUEUE
     name = CONSUMER
     transactional = True
+    shared = True
 
     def process_batch(self, batch: Any, connection: Connection[Any]) -> None:
         """Apply a batch. These writes commit together with finish_batch."""

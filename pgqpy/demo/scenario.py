@@ -1,4 +1,4 @@
-"""The demo's scenario: a ticker, a consumer, pgbench, and a SIGKILL of the consumer."""
+"""The demo's scenario: a ticker, a consumer with two workers, pgbench, a SIGKILL of a worker."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
-BUSY_TIMEOUT = 2.0  # seconds to wait for an open batch before the kill
+BUSY_TIMEOUT = 2.0  # seconds to wait until both workers have a batch, before the kill
 DRAIN_TIMEOUT = 60  # seconds for the consumer to finish after pgbench's end
 DEAD_TIME = 1.0  # seconds at most from the kill to the restart
+WORKERS = 2
 TPS_WINDOW = 2.0  # seconds
 
 BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
@@ -74,21 +75,22 @@ class _Scenario:
         self._kills = 0
 
     def play(self, seconds: int, clients: int) -> Outcome:
-        """Run the workload, kill the consumer half way, wait until all events are processed."""
+        """Run the workload, kill a worker half way, wait until all events are processed."""
         self._ticker = self._start("ticker", TICKER)
-        self._consumer = self._start("consumer", BALANCES)
-        self._until(self._consumer_is_connected, START_TIMEOUT, "the consumer did not start")
+        self._workers = [self._start("worker", BALANCES) for _ in range(WORKERS)]
+        self._until(self._workers_are_connected, START_TIMEOUT, "the workers did not start")
         self._began = time.monotonic()
         with workload(self._database, seconds=seconds, clients=clients) as pgbench:
             self._watch(lambda: self._elapsed() < seconds / 2 and pgbench.running)
-            killed_at = self._kill_consumer()
+            killed_at = self._kill_a_worker()
             dead_until = self._elapsed() + min(DEAD_TIME, seconds / 10)
-            self._watch(lambda: self._elapsed() < dead_until, alive=False)
-            self._consumer = self._start("consumer", BALANCES)
+            self._watch(lambda: self._elapsed() < dead_until)
+            self._workers.append(self._start("worker", BALANCES))
             self._watch(lambda: pgbench.running)
             count = transactions(pgbench)
             ran = self._elapsed()
         self._view.say(f"pgbench has ended: {count:,} transactions")
+        self._until(self._workers_are_connected, START_TIMEOUT, "the new worker did not start")
         self._drain()
         self._stop()
         return Outcome(count, ran, self._kills, killed_at)
@@ -99,29 +101,29 @@ class _Scenario:
         return child
 
     def _stop(self) -> None:
-        """Stop the consumer and the ticker by SIGTERM, as an administrator does."""
-        for child in (self._consumer, self._ticker):
+        """Stop the workers and the ticker by SIGTERM, as an administrator does."""
+        for child in (*self._workers, self._ticker):
             code = child.stop()
             if code:
                 raise child.failure(f"ended with exit code {code} after SIGTERM")
-        self._view.say("consumer and ticker have stopped")
+        self._view.say("workers and ticker have stopped")
 
-    def _kill_consumer(self) -> float:
-        """Kill the consumer within a batch; return the time by the server's clock."""
+    def _kill_a_worker(self) -> float:
+        """Kill a worker within a batch; return the time by the server's clock."""
         deadline = time.monotonic() + BUSY_TIMEOUT
-        while not self._scalar(AT_WORK, APPLICATION):
+        while self._scalar(AT_WORK, APPLICATION) < WORKERS:
             if time.monotonic() > deadline:
                 break
-        self._consumer.kill()
+        victim = self._workers.pop(0)
+        victim.kill()
         self._kills += 1
-        pid = self._consumer.pid
-        self._view.say(f"consumer killed (SIGKILL), process {pid}; events go on coming in")
+        self._view.say(f"worker killed (SIGKILL), process {victim.pid}; the other one goes on")
         return float(self._scalar(NOW))
 
-    def _watch(self, go_on: Callable[[], bool], *, alive: bool = True) -> None:
+    def _watch(self, go_on: Callable[[], bool]) -> None:
         """Show the figures while `go_on` says so; DemoFailed if a process ends meanwhile."""
         while go_on():
-            self._check(alive=alive)
+            self._check()
             self._show()
             time.sleep(SHOW_INTERVAL)
 
@@ -145,8 +147,8 @@ class _Scenario:
                 raise DemoFailed(f"{otherwise} within {timeout:.0f} s")
             time.sleep(SHOW_INTERVAL / 5)
 
-    def _check(self, *, alive: bool = True) -> None:
-        for child in (self._ticker, *([self._consumer] if alive else [])):
+    def _check(self) -> None:
+        for child in (self._ticker, *self._workers):
             child.check()
 
     def _elapsed(self) -> float:
@@ -165,8 +167,8 @@ class _Scenario:
         tps = (events - before) / (now - then) if now > then else 0.0
         self._view.show(Figures(now, events, processed, lag, tps, self._kills))
 
-    def _consumer_is_connected(self) -> bool:
-        return bool(self._scalar(CONNECTED, APPLICATION))
+    def _workers_are_connected(self) -> bool:
+        return bool(self._scalar(CONNECTED, APPLICATION) == WORKERS)
 
     def _scalar(self, query: Any, *params: str) -> Any:
         row = self._client.connection.execute(query, params).fetchone()

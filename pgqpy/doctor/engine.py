@@ -109,13 +109,15 @@ def _judge_user(rows: list[Row]) -> Iterator[Finding]:
 PUBLIC = """
     select right_name, wanted
     from (
-        select 'USAGE on schema pgq', true, has_schema_privilege('public', 'pgq', 'usage')
+        select 'USAGE on schema ' || nspname, nspname = 'pgq',
+            has_schema_privilege('public', oid, 'usage')
+        from pg_namespace where nspname in ('pgq', 'pgq_coop')
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
             proname ~ '^(get_(queue|consumer|tick)_info|get_consumer_counts|schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
-        where pronamespace = 'pgq'::regnamespace and prosecdef
+        where pronamespace in (to_regnamespace('pgq'), to_regnamespace('pgq_coop')) and prosecdef
             and 'search_path=pg_catalog, pg_temp' = any (proconfig)
         union all
         select 'SELECT on pgq.' || relname,

@@ -46,6 +46,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("stage", queues.STAGES, queues.judge_stages),
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
+        Check("careful", consumers.CAREFUL, consumers.judge_careful),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
         Check("lock", blockers.HELD, blockers.judge_held),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pgqpy import locks
 from pgqpy.doctor.finding import Finding, Row
@@ -128,20 +128,32 @@ def judge_switches(rows: list[Row]) -> Iterator[Finding]:
 
 
 ROTATION = """
-    select queue_name, now() - queue_switch_time - queue_rotation_period as overdue
+    select queue_name, now() - queue_switch_time - queue_rotation_period as overdue,
+        queue_rotation_period as period,
+        array(
+            select distinct l.pid from pg_locks l join pg_class c on c.oid = l.relation
+             where c.relname = format('event_%s_%s', queue_id,
+                       (queue_cur_table + 1) % queue_ntables)
+               and c.relnamespace = 'pgq'::regnamespace and l.granted
+               and l.database = (select oid from pg_database where datname = current_database())
+             order by 1) as holders
     from pgq.queue where not queue_external_ticker order by 1
 """
 
 
 def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
-    """Report rotations that are overdue."""
+    """Report rotations that are overdue: a failure from a whole period on."""
     for row in rows:
         if row["overdue"] > ROTATION_SLACK:
+            level: Literal["fail", "warn"] = "fail" if row["overdue"] > row["period"] else "warn"
             what = f"queue {row['queue_name']} should have rotated {duration(row['overdue'])} ago"
+            if row["holders"]:
+                pids = ", ".join(map(str, row["holders"][:5]))
+                what += f"; transactions of server processes {pids} use the table to truncate"
             remedy = (
                 "pgqpy ticker run maintains; slow consumers, long transactions, stages delay it"
             )
-            yield Finding("warn", "rotation", what, remedy)
+            yield Finding(level, "rotation", what, remedy)
 
 
 STAGES = """

@@ -150,6 +150,7 @@ def test_a_consumer_further_behind_than_a_rotation_blocks_it(
         "last_seen": HOUR,
         "pending_events": pending,
         "rotation_period": 2 * HOUR,
+        "owner": "billing",
         "switched": HOUR,
     }
     found = only(consumers.judge_consumers([row]))
@@ -166,8 +167,13 @@ def test_a_consumer_seconds_behind_blocks_no_queue_that_rotates_all_the_time() -
 
 
 def test_overdue_rotation_retries_and_dead_events() -> None:
-    rotation = [{"queue_name": "q", "overdue": overdue} for overdue in (-HOUR, MINUTE, HOUR)]
-    assert levels(queues.judge_rotation(rotation)) == ["warn"]
+    rotation = [
+        {"queue_name": "q", "overdue": overdue, "period": 2 * HOUR, "holders": [7, 9]}
+        for overdue in (-HOUR, MINUTE, HOUR, 3 * HOUR)
+    ]
+    late, very_late = queues.judge_rotation(rotation)
+    assert (late.level, very_late.level) == ("warn", "fail")
+    assert "server processes 7, 9 use the table" in late.what
     assert levels(consumers.judge_retries([retries(overdue=SECOND), retries(overdue=HOUR)])) == [
         "fail"
     ]

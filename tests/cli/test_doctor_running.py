@@ -32,7 +32,11 @@ def waiting(client: pgqpy.Client, connection: Connection) -> None:
 def age(connection: Connection, span: str) -> None:
     """Move the ticks and the last calls of the consumers into the past."""
     connection.execute("update pgq.tick set tick_time = now() - %s::interval", [span])
-    connection.execute("update pgq.position set pos_active = now() - %s::interval", [span])
+    connection.execute(
+        "update pgq.position set pos_active = now() - %(span)s::interval,"
+        " pos_moved = now() - %(span)s::interval",
+        {"span": span},
+    )
 
 
 @pytest.mark.usefixtures("waiting")
@@ -46,13 +50,40 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
 
 
 @pytest.mark.usefixtures("waiting")
+def test_after_a_minute_nobody_running_a_consumer_is_a_warning(
+    examine: Examine, connection: Connection
+) -> None:
+    age(connection, "5 minutes")
+    worst = examine()[1]
+    assert worst["running"][0] == "warn"
+    assert "no session runs consumer billing of queue orders" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
 def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect: Connect) -> None:
     session = connect(application_name="billing app")
     session.execute(LOCK)
-    session.execute("update pgq.position set pos_active = now() - interval '9 minutes'")
+    session.execute("update pgq.position set pos_moved = now() - interval '9 minutes'")
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "ok")
     assert "1 of 1" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_consumer_with_two_workers_counts_once_and_a_dead_worker_is_told(
+    examine: Examine, connect: Connect, connection: Connection
+) -> None:
+    for _ in range(2):  # each worker holds the lock of the consumer, and one of its own
+        connect().execute(LOCK.replace("lock(", "lock_shared("))
+    connection.execute("select pgq.register_subconsumer('orders', 'billing', '7')")
+    age(connection, "16 minutes")
+    assert examine()[1]["running"][1].count("consumer billing of queue orders runs, but") == 1
+    connection.execute("select pgq.take_part('orders', 'billing', '7', 'a run that died')")
+    age(connection, "16 minutes")
+    code, worst = examine()
+    assert (code, worst["running"][0]) == (1, "fail")
+    assert "no session runs consumer billing.7 of queue orders" in worst["running"][1]
+    assert "pgqpy consumer unregister orders billing;" in worst["running"][1].replace("\n", ";")
 
 
 @pytest.mark.usefixtures("waiting")
@@ -63,6 +94,20 @@ def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "warn")
     assert "runs, but has finished nothing for 16 min: 3 event(s) wait" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_worker_that_only_gives_signs_of_life_is_a_warning(
+    examine: Examine, connect: Connect, connection: Connection
+) -> None:
+    connection.execute("select pgq.register_subconsumer('orders', 'billing', '1')")
+    took = connection.execute("select batch_id from pgq.take_part('orders', 'billing', '1', 'run')")
+    (batch,) = took.fetchone() or (None,)
+    connect().execute(LOCK.replace("lock(", "lock_shared("))
+    age(connection, "16 minutes")
+    connection.execute("select pgq.touch_batch(%s)", [batch])
+    told = "consumer billing.1 of queue orders runs, but has finished nothing for 16 min"
+    assert told in examine()[1]["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")
@@ -112,6 +157,35 @@ def test_the_open_batch_of_a_dead_process_is_named(
         f"its batch {batch.id if batch else 0} is open, last seen {seen[:-4]}"
         in (worst["running"][1])
     )
+
+
+@pytest.mark.usefixtures("waiting")
+@pytest.mark.parametrize(
+    ("deaths", "careful", "found"),
+    [
+        (0, None, None),
+        (1, "parts of 1000", "parts of 1000 event(s) are to find"),
+        (4, "parts of 1, died 1 time(s)", "it died 1 time(s) at the event that it is at"),
+    ],
+)
+def test_a_consumer_whose_process_died_at_work_is_a_warning(
+    client: pgqpy.Client,
+    examine: Examine,
+    run_json: RunJson,
+    deaths: int,
+    careful: str | None,
+    found: str | None,
+) -> None:
+    client.next_batch("orders", "billing")
+    for number in range(deaths + 1):
+        query = "select pgq.begin_run('orders', 'billing', %s)"
+        client.connection.execute(query, [f"run {number}"])
+    assert run_json("consumer", "show", "orders", "billing")["careful"] == careful
+    _, worst = examine()
+    assert ("careful" in worst) == (found is not None)
+    if found is not None:
+        assert worst["careful"][0] == "warn"
+        assert found in worst["careful"][1]
 
 
 @pytest.mark.usefixtures("waiting")

@@ -15,6 +15,7 @@ from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
+from pgqpy.spark.source.arrow_session import open_with_retries
 from tests.cli.support import Connection, Run, failed_with
 from tests.support.forged import FORGER, calls, forged_database
 from tests.support.servers import Server
@@ -128,9 +129,10 @@ class Async(AsyncConsumer):
         lambda dsn: Plain(dsn).run(),
         lambda dsn: asyncio.run(Async(dsn).run()),
         lambda dsn: connect_planner(Database(dsn), "orders"),
+        lambda dsn: open_with_retries(Database(dsn), "orders"),
         lambda dsn: QueueMonitor(dsn, "orders").check(),
     ],
-    ids=["consumer", "async consumer", "spark", "pipeline"],
+    ids=["consumer", "async consumer", "spark", "task of spark", "pipeline"],
 )
 def test_what_runs_for_long(
     dsn: str, connection: Connection, before: int, start: Callable[[str], Any]

@@ -225,16 +225,22 @@ def test_a_terminal_gets_tables(dsn: str, client: pgqpy.Client) -> None:
         assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize(("queue", "consumer"), [("q" * 20, "c" * 20), ("q" * 50, "c" * 50)])
+@pytest.mark.parametrize(
+    ("command", "queue", "shown_too"),
+    [
+        ("consumer list", "q" * 20, "c" * 20),
+        ("consumer list", "q" * 50, "c" * 50),
+        ("doctor", "q" * 59, "-> pgqpy ticker run"),
+    ],
+)
 def test_a_terminal_shows_names_in_full(
-    dsn: str, client: pgqpy.Client, queue: str, consumer: str
+    dsn: str, client: pgqpy.Client, command: str, queue: str, shown_too: str
 ) -> None:
     client.create_queue(queue)
-    client.register_consumer(queue, consumer)
-    (line,) = [
-        line for line in on_terminal(["consumer", "list"], dsn).splitlines() if queue in line
-    ]
-    assert consumer in line
+    client.register_consumer(queue, "c" * min(len(queue), 50))
+    shown = on_terminal(command.split(), dsn)
+    assert any(queue in line and shown_too in line for line in shown.splitlines())
+    assert "\\n" not in shown
 
 
 def test_completion_is_clicks_own() -> None:

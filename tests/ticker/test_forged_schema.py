@@ -22,7 +22,7 @@ def test_forged_schema_is_refused_until_the_real_one_is_installed(start, dsn, co
     assert "drop the schema" in refused
     assert daemon.healthz()[0] == 503
     assert calls(connection) == 0
-    connection.execute("drop schema pgq cascade")
+    connection.execute("drop schema pgq, pgq_coop cascade")
     install.install(connection)
     daemon.wait_for("active")
     assert [line for line in daemon.log() if line["level"] == "error"] == [

@@ -61,6 +61,13 @@ def test_label_knows_the_environment_of_libpq(monkeypatch):
     assert session.label("") == "there:5432/me"
 
 
+def test_label_escapes_an_environment_that_is_not_utf_8(monkeypatch):
+    monkeypatch.setenv("PGHOST", "there")
+    monkeypatch.setenv("PGPORT", "5432")
+    monkeypatch.setitem(os.environ, "PGDATABASE", os.fsdecode(b"caf\xe9"))
+    assert session.label("") == r"there:5432/caf\xe9"
+
+
 @pytest.mark.parametrize("dsn", ["secret", "postgresql://me:se/cret@host/db", "port=x"])
 def test_connection_string_that_cannot_be_parsed_is_refused_without_quoting_it(dsn):
     with pytest.raises(ConnectionFailed) as caught:

@@ -1,0 +1,228 @@
+"""The supervisor of ``pgqpy consumer run --workers N``: it starts, restarts and stops N processes.
+
+Each worker process is a `pgqpy consumer run` in a session of its own, so that Ctrl-C in a terminal
+reaches the supervisor only. Its standard input is a socket to the supervisor: when the supervisor
+dies, even by SIGKILL, the worker reads the end of it and stops as after SIGTERM. The worker moves
+that socket to another descriptor first: handlers, and programs that they start, read /dev/null.
+It writes one byte when its arguments are accepted: an exit code 2 after that is the handler's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.cli.failures import FAILED, USAGE
+from pgqpy.consumers.retry import backoff
+from pgqpy.consumers.signals import STOP_SIGNALS
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
+    from collections.abc import Mapping, Sequence
+
+    from pgqpy.cli.options import Target
+    from pgqpy.consumers.settings import BaseConsumer
+
+logger = logging.getLogger("pgqpy.consumers")
+
+RESTART_BASE = 0.5  # seconds until a worker process that ended is started again; doubles
+RESTART_MAX = 60.0  # seconds
+QUIET = 60.0  # seconds; a process that lived so long is restarted as after a first end
+NOT_SHARED = (
+    "{number} workers need shared = True in {kind}: only one process at a time can run a consumer "
+    "that is not shared"
+)
+ORDERLY = (0, -signal.SIGTERM)  # exit codes after our SIGTERM; the second one: while it starts
+
+
+class Supervisor:
+    """Keeps a number of worker processes running until `stop`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        number: int,
+        *,
+        env: Mapping[str, str] | None = None,
+        name: str = "worker process",
+    ) -> None:
+        """Take the command of a worker process, and a name for the log. Nothing starts yet."""
+        self._command = command
+        self._number = number
+        self._env = env
+        self._name = name
+        self._stopping = asyncio.Event()
+        self._stop_signal = signal.SIGTERM  # of the last stop()
+        self._processes: set[Process] = set()
+        self._exit_code = 0
+
+    async def run(self) -> int:
+        """Start the processes, restart those that end; after `stop` return the exit code.
+
+        0 if all of them stopped in order, 2 if one refused its arguments, else 1.
+        """
+        await asyncio.gather(*(self._keep_running() for _ in range(self._number)))
+        logger.info("%s: all stopped", self._name)
+        return self._exit_code
+
+    def stop(self, reason: str) -> None:
+        """Let every process stop in order; the second call kills them."""
+        again = self._stopping.is_set()
+        self._stopping.set()
+        number = len(self._processes)
+        if again:
+            self._stop_signal = signal.SIGKILL
+            self._exit_code = FAILED
+            logger.warning("%s: killing %d that still run (%s)", self._name, number, reason)
+        else:
+            text = "%s: stopping %d (%s); again to stop now"
+            logger.info(text, self._name, number, reason)
+        for process in self._processes:
+            _send(process, self._stop_signal)
+
+    async def _keep_running(self) -> None:
+        """Start one process, and start it again whenever it ends."""
+        ends = 0  # in a row, each soon after the start
+        while not self._stopping.is_set():
+            started = time.monotonic()
+            how = await self._run_one()
+            if self._stopping.is_set():
+                return
+            ends = 0 if time.monotonic() - started >= QUIET else ends
+            delay = backoff(ends, base=RESTART_BASE, maximum=RESTART_MAX)
+            ends += 1
+            logger.warning("%s %s: starting another one in %.1f s", self._name, how, delay)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), delay)
+
+    async def _run_one(self) -> str:
+        """Run one process to its end; say how it ended."""
+        with ExitStack() as stack:
+            try:
+                ours, theirs = map(stack.enter_context, socket.socketpair())
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    stdin=theirs.fileno(),
+                    env=self._env,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                return f"cannot be started ({error.strerror})"
+            theirs.close()
+            code = await self._watch(process)
+            how = f"{process.pid} {_ended(code)}"
+            if self._stopping.is_set():
+                self._note_stopped(how, code)
+            elif code == USAGE and not _accepted(ours):
+                self._exit_code = USAGE
+                self.stop(f"process {how}: wrong usage")
+            return how
+
+    async def _watch(self, process: Process) -> int:
+        """Wait for the end of a process that has started; return its exit code."""
+        self._processes.add(process)
+        logger.info("%s %d started", self._name, process.pid)
+        if self._stopping.is_set():  # since before it was among the processes
+            _send(process, self._stop_signal)
+        code = await process.wait()
+        self._processes.discard(process)
+        return code
+
+    def _note_stopped(self, how: str, code: int) -> None:
+        if code in ORDERLY:
+            logger.info("%s %s", self._name, how)
+            return
+        self._exit_code = self._exit_code or FAILED
+        logger.warning("%s %s", self._name, how)
+
+
+def _send(process: Process, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):  # it has ended
+        process.send_signal(number)
+
+
+def _accepted(worker: socket.socket) -> bool:
+    """Return whether a process that has ended called `accept_arguments`."""
+    with suppress(OSError):  # nothing to read, and a process that it forked has the socket too
+        return bool(worker.recv(1, socket.MSG_DONTWAIT))
+    return False
+
+
+def _ended(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
+def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequence[str]) -> int:
+    """Run the consumer in so many processes until SIGTERM, SIGINT or SIGHUP; return the exit code.
+
+    What would end every process when it starts is an error of this one: it is reported once.
+    """
+    if number > 1 and not consumer.shared:
+        kind = type(consumer).__name__
+        raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
+    with target.client() as client:
+        client.register_consumer(consumer.queue, consumer.name)
+    name = f"consumer {consumer.name} of queue {consumer.queue}: worker process"
+    # In the environment, where other users of the machine cannot read a password.
+    env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
+    return asyncio.run(_run_until_signal(Supervisor(command, number, env=env, name=name)))
+
+
+async def _run_until_signal(supervisor: Supervisor) -> int:
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
+            continue  # nohup
+        loop.add_signal_handler(number, supervisor.stop, signal.Signals(number).name)
+    return await supervisor.run()
+
+
+def worker_command(
+    place: str, settings: Sequence[str], log_format: str, log_level: str
+) -> list[str]:
+    """Return the command line of a worker process."""
+    options = [word for setting in settings for word in ("--set", setting)]
+    logs = ["--log-format", log_format, "--log-level", log_level]
+    run = [sys.executable, "-m", "pgqpy", "consumer", "run"]
+    return [*run, *options, *logs, "--supervised", "--", place]
+
+
+def stop_with_supervisor() -> int:
+    """Let this worker process stop, as after SIGTERM, when its supervisor has died.
+
+    Return the descriptor of the socket to the supervisor. From now on the standard input is
+    empty. Call it before any code of the application runs.
+    """
+    supervisor = os.dup(0)  # not inherited: a program of a handler would wait for its end for ever
+    empty = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+
+    def watch() -> None:
+        with suppress(ConnectionResetError):  # it died without reading what this process wrote
+            while os.read(supervisor, 1):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="pgqpy-supervisor", daemon=True).start()
+    return supervisor
+
+
+def accept_arguments(supervisor: int) -> None:
+    """Tell the supervisor that this worker process has what it needs to run."""
+    with suppress(OSError):  # it has died
+        os.write(supervisor, b"+")
