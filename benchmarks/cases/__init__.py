@@ -16,6 +16,8 @@ ORDER = (
     "bulk",
     "index",
     "consume",
+    "concurrency",
+    "workers",
     "latency",
     "idle",
     "growth",

@@ -58,8 +58,12 @@ def queries(dsn: str) -> Iterator[SyncQueries]:
         yield SyncQueries(SyncPsycopgDriver(connection))
 
 
-async def drain(dsn: str, batch: int) -> tuple[int, float]:
-    """Let its queue manager work until nothing is left; return events and seconds to the last."""
+async def drain(dsn: str, batch: int, wait: float | None = None) -> tuple[int, float]:
+    """Let its queue manager work until nothing is left; return events and seconds to the last.
+
+    It takes `batch` events at a time and handles them side by side. A handler waits for so many
+    seconds, or does nothing.
+    """
     from pgqueuer import PgQueuer  # noqa: PLC0415  # as above
     from pgqueuer.types import QueueExecutionMode  # noqa: PLC0415  # as above
 
@@ -69,6 +73,8 @@ async def drain(dsn: str, batch: int) -> tuple[int, float]:
 
         async def handle(_event: object) -> None:
             nonlocal seen, last
+            if wait is not None:
+                await asyncio.sleep(wait)
             seen += 1
             last = time.perf_counter()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -53,14 +54,21 @@ def nothing(data: str) -> None:
     """Do nothing."""
 
 
-async def drain(dsn: str) -> tuple[int, float]:
-    """Let it work until nothing is left; return events and seconds to the last."""
+async def drain(
+    dsn: str, concurrency: int = CONCURRENCY, wait: float | None = None
+) -> tuple[int, float]:
+    """Let it work until nothing is left; return events and seconds to the last.
+
+    A task waits for so many seconds, or does nothing.
+    """
     from procrastinate import App, PsycopgConnector  # noqa: PLC0415  # as above
 
     seen, last = 0, 0.0
 
     async def handle(data: str) -> None:  # noqa: ARG001  # the argument of the task
         nonlocal seen, last
+        if wait is not None:
+            await asyncio.sleep(wait)
         seen += 1
         last = time.perf_counter()
 
@@ -69,6 +77,6 @@ async def drain(dsn: str) -> tuple[int, float]:
     async with app.open_async():
         began = time.perf_counter()
         await app.run_worker_async(
-            wait=False, concurrency=CONCURRENCY, install_signal_handlers=False
+            wait=False, concurrency=concurrency, install_signal_handlers=False
         )
         return seen, last - began

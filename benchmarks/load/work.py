@@ -1,0 +1,57 @@
+"""A worker of a shared consumer, or a plain consumer, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from benchmarks.load.arrivals import answer
+from pgqpy.consumers import Consumer
+
+if TYPE_CHECKING:
+    import pgqpy
+
+
+class Worker(Consumer):
+    """Adds up the numbers of its events, and waits for each as for another system."""
+
+    queue = "bench"
+    min_count = 1  # a batch for each tick
+    count = total = first = last = statements = 0
+    wait = 0.0  # seconds
+
+    def process_event(self, event: pgqpy.Event) -> None:
+        """Note the event, then wait."""
+        self.first = self.first or time.monotonic_ns()
+        self.count += 1
+        self.total += int(event.data or 0)
+        if self.wait:
+            self.last = time.monotonic_ns()
+            time.sleep(self.wait)
+        self.last = time.monotonic_ns()
+
+    def found(self) -> list[int]:
+        """Return the number of events, their sum, and when the first and last one came (ns)."""
+        return [self.count, self.total, self.first, self.last]
+
+
+def main(dsn: str, name: str, shared: str, wait: str) -> None:
+    """Run until the process is terminated."""
+    worker = Worker(dsn, name=name, shared=shared == "shared")
+    worker.wait = float(wait)
+    execute = psycopg.Cursor.execute
+
+    def counting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        worker.statements += 1
+        return execute(self, *args, **kwargs)
+
+    psycopg.Cursor.execute = counting  # type: ignore[method-assign]  # a worker sends all by it
+    answer({"found": worker.found, "statements": lambda: worker.statements})
+    worker.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
