@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 	@echo "setup: done"
 
-demo: $(STAMP)  ## Run pgbench against a queue, kill the consumer in the middle, compare every balance
+demo: $(STAMP)  ## Run pgbench against a queue, kill a worker in the middle, compare every balance
 	@$(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
 
 postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; it prints what to export

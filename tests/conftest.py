@@ -35,9 +35,12 @@ __all__ = ["pytest_xdist_make_scheduler"]  # pytest finds hooks by their names h
 
 def pytest_configure() -> None:
     """Prepare the environment that child processes inherit."""
-    # A shell that starts the tests in its background ignores SIGINT for all of them.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # A shell that starts the tests in its background ignores SIGINT for all of them; nohup ignores
+    # SIGHUP.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            normal = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, normal)
     start_spark_quickly()
 
 

@@ -54,11 +54,11 @@ def test_every_event_is_processed_once_and_nothing_is_left_behind_also_without_j
     demo: Any, place: Path
 ) -> None:
     process = demo()
-    process.wait_for_output("consumer started")
+    process.wait_for_output("worker started")
     children = psutil.Process(process.pid).children(recursive=True)
     assert process.wait(TIMEOUT) == 0, process.output()
     output = process.output()
-    assert "consumer killed (SIGKILL)" in output
+    assert "worker killed (SIGKILL)" in output
     assert re.search(r"kills survived +│ +1 │", output)
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
@@ -104,8 +104,8 @@ def test_a_signal_in_the_spark_step_stops_and_removes_everything(demo: Any, plac
     ("moment", "number"),
     [
         ("demo: PostgreSQL", signal.SIGINT),
-        ("consumer started", signal.SIGTERM),
-        ("consumer killed", signal.SIGINT),
+        ("worker started", signal.SIGTERM),
+        ("worker killed", signal.SIGINT),
     ],
 )
 def test_a_signal_at_any_moment_stops_and_removes_everything(
@@ -123,7 +123,7 @@ def test_a_signal_at_any_moment_stops_and_removes_everything(
 
 def test_a_demo_that_is_killed_takes_its_processes_along(demo: Any, place: Path) -> None:
     process = demo()
-    process.wait_for_output("consumer started")
+    process.wait_for_output("worker started")
     children = psutil.Process(process.pid).children(recursive=True)
     process.kill()
     eventually(lambda: not any(child.is_running() for child in children))
@@ -142,7 +142,7 @@ def test_on_a_server_without_the_schema_it_is_installed_and_removed(
 
 def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:
     process = demo("--dsn", empty_dsn)
-    process.wait_for_output("consumer killed")
+    process.wait_for_output("worker killed")
     process.signal(signal.SIGINT)
     assert process.wait() == 130, process.output()
     assert schemas(empty_dsn) == set()
@@ -153,9 +153,9 @@ def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_k
 ) -> None:
     client.create_queue("orders")
     first = demo("--dsn", dsn)
-    first.wait_for_output("consumer started")
+    first.wait_for_output("worker started")
     first.kill()
-    assert schemas(dsn) == {"pgq", "pgqpy_demo"}
+    assert schemas(dsn) == {"pgq", "pgq_coop", "pgqpy_demo"}
 
     def free() -> bool:
         with psycopg.connect(dsn) as connection:
@@ -166,7 +166,7 @@ def test_on_a_server_with_the_schema_only_what_is_a_demos_goes_also_if_one_was_k
     second = demo("--dsn", dsn)
     assert second.wait(TIMEOUT) == 0, second.output()
     assert PASSED in second.output()
-    assert schemas(dsn) == {"pgq"}
+    assert schemas(dsn) == {"pgq", "pgq_coop"}
     assert [info.queue_name for info in client.get_queue_info()] == ["orders"]
 
 

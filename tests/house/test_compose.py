@@ -65,6 +65,8 @@ def test_every_order_of_the_demo_is_summed_once(
     for _ in range(2):  # as at every start of the containers
         prepare = spawn(str(DEMO / "prepare.py"), env=environment)
         assert prepare.wait() == 0, prepare.output()
+    login = _of_service("ticker", "PGUSER"), _of_service("ticker", "secrets")
+    assert login == (LOGIN["PGUSER"], ["ticker_password"])
     ticker = spawn("-m", "pgqpy", "ticker", "run", env={**environment, **LOGIN})
     consumer = _consumer(spawn, environment)
     producer = spawn(str(DEMO / "producer.py"), env=environment)
@@ -104,13 +106,15 @@ def test_an_idle_consumer_is_healthy_as_long_as_it_is_connected(
 
 
 def _of_service(name: str, key: str) -> Any:
-    """Return a list in the compose file; each stands in one line, as JSON."""
+    """Return a list or a word in the compose file; each stands in one line."""
     text = (ROOT / "docker-compose.yml").read_text()
     service = re.search(rf"^  {name}:\n((?:    .*\n)+)", text, re.MULTILINE)
     assert service is not None
-    found = re.search(rf"\b{key}: (\[.*\])$", service[1], re.MULTILINE)
+    found = re.search(rf"\b{key}: (?:(\[.*\])|(\w+)(?:  #.*)?)$", service[1], re.MULTILINE)
     assert found is not None, service[1]
-    return json.loads(found[1])
+    if found[2]:
+        return found[2]
+    return json.loads(re.sub(r"(?<=[\[ ])(\w+)(?=[,\]])", r'"\1"', found[1]))
 
 
 def test_the_entrypoint_hands_the_password_over_by_environment(tmp_path: Path) -> None:
