@@ -13,7 +13,8 @@
 --   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
 --   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
 --   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
---   its share of them: cut_range; null: it is not cut. The others as in next_batch_custom.
+--   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its share
+--   of one that is. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
@@ -103,7 +104,8 @@ begin
                 v_cuts := coalesce(p.pos_cuts, pgq.cut_range(p, v_next, i_wanted));
                 if v_cuts is not null then
                     v_share := ceil((cardinality(v_cuts) + 1)
-                        / (2.0 * pgq.count_live_workers(p.sub_id, w.sub_id)));
+                        / pgq.count_live_workers(p.sub_id, w.sub_id)
+                        / case when i_wanted is null then 1.0 else 2.0 end);
                 end if;
                 if v_share <= cardinality(v_cuts) then
                     perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, v_next, null,

@@ -2,8 +2,9 @@
 -- 128, so that several workers handle one large transaction. The cuts are ids, because they are the
 -- order of a batch. Events are counted, because end_seq minus start_seq is no measure: a long
 -- transaction took its ids before earlier ticks, and their snapshots list it only if a later one
--- had ended by then. A small range is read up to i_wanted events. To cut a million takes 0.9 s (two
--- busy cores), under the consumer's lock: the other workers wait for their parts.
+-- had ended by then. A small range is read up to i_wanted events. Of a large one, a sample of about
+-- 20,000 ids is sorted: the parts need not be equal. To cut a million takes 0.2 s, under the
+-- consumer's lock: the other workers wait for their parts.
 --
 -- No index has the ids: each part is read by a scan of the range's transactions, 0.2 to 0.5 s for
 -- 1,000 of a million events of one transaction. BRIN on ev_id would make it 35 ms, but only with
@@ -34,12 +35,13 @@ begin
     if v_count <= i_wanted then
         return null;
     end if;
+    execute format('select count(*) from (%s) e', v_sql) into v_count;
     execute format($sql$
         select array(select distinct cut from unnest(percentile_disc(array(
                    select g / n::float8 from generate_series(1, n - 1) g))
                within group (order by ev_id)) cut order by cut)
-          from (%s) e,
-               (select least(128, ceil(count(*) / %s::float8))::int as n from (%1$s) e) parts
-         group by n$sql$, v_sql, i_wanted) into v_cuts;
+          from (%s) e, (select least(128, ceil(%s / %s::float8))::int as n) parts
+         where pg_catalog.hashint8(ev_id) %% %s = 0
+         group by n$sql$, v_sql, v_count, i_wanted, greatest(v_count / 20000, 1)) into v_cuts;
     return nullif(v_cuts, '{}');
 end $$;
