@@ -173,8 +173,10 @@ def embedded_server(
         server.start()
         yield server
     finally:
-        server.stop()
-        guard.communicate()  # ends its input; it removes the directory
+        try:
+            server.stop()
+        finally:
+            guard.communicate()  # ends its input; it removes the directory
 
 
 def wheel_programs() -> Path:

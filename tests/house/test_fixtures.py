@@ -17,6 +17,7 @@ import pytest
 from pgqpy.testing import embedded_server
 from tests.support.crash import kill_server
 from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.servers import SETTINGS, other_programs, private_server
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -99,6 +100,15 @@ with embedded_server() as server:
     print(server.pid, "postmaster", server.directory)
     signal.pause()
 """
+
+
+def test_a_server_that_has_crashed_is_removed_all_the_same() -> None:
+    with (
+        pytest.raises(RuntimeError, match="pg_ctl failed"),
+        private_server(SETTINGS, other_programs()) as server,
+    ):
+        kill_server(server)
+    assert not server.directory.exists()
 
 
 def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path) -> None:
