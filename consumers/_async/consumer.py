@@ -148,7 +148,8 @@ class AsyncConsumer(BaseConsumer):
         self.__handler_error = None
         try:
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
-                await self.__reconnect_and_serve()
+                async with self.__careful.orderly_end():
+                    await self.__reconnect_and_serve()
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -209,12 +210,13 @@ class AsyncConsumer(BaseConsumer):
             await self.__careful.begin(session, self.__stop, self.__lock.consumer)
             with signs_of_life(self, dsn, lambda: getattr(self.__loop, "open_batch", None)):
                 await self.__run_loops(session, progress)
-            await self.__end_run(session)
+            await self.__careful.end(session)
             logger.info("consumer %s of queue %s stops", self.__lock.consumer, self.queue)
         except MemoryError:
             raise  # an event may have taken the memory: the next run is to know
-        except HANDLER_ERRORS:
-            await self.__end_run(session)
+        except HANDLER_ERRORS as error:
+            if not self.__may_reconnect(error):
+                await self.__careful.end(session)
             raise
         except BaseException as error:
             self.__log_ended(error)
@@ -233,10 +235,6 @@ class AsyncConsumer(BaseConsumer):
             loop = kind(*totals, self.__lock, self.__careful, self.__watch)
             self.__loop = loop
             await loop.run()
-
-    async def __end_run(self, session: AsyncSession) -> None:
-        if not self.__forked:
-            await self.__careful.end(session)
 
     def __kind_of_loop(self) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
         if not self.transactional:
@@ -295,6 +293,7 @@ class AsyncConsumer(BaseConsumer):
     def after_fork(self) -> int | None:
         """Note that this is a forked child; return the socket that it must not use."""
         self.__forked = True
+        self.__careful.forked()
         self.__stop.abandon()
         session = self.__session
         return None if session is None or session.lost else session.connection.fileno()

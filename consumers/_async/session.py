@@ -36,8 +36,9 @@ SETTINGS = {
 class AsyncSession:
     """A connection in autocommit, its client, and its notifications."""
 
-    def __init__(self, connection: AsyncHandlerConnection) -> None:
+    def __init__(self, connection: AsyncHandlerConnection, dsn: str) -> None:
         self.connection = connection
+        self.dsn = dsn
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
         self.extension = False  # the extension pgq, not ours
@@ -53,7 +54,7 @@ class AsyncSession:
         defaults = {"fallback_application_name": application}
         kind = AsyncHandlerConnection
         connection = await open_session_async(dsn, settings, kind=kind, defaults=defaults)
-        session = cls(connection)
+        session = cls(connection, dsn)
         try:
             await session._check_schema()
         except BaseException:

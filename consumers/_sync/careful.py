@@ -1,28 +1,33 @@
 """[Generated from _async/careful.py by tools/unasync.py: edit that file, not this one.] The careful mode of a run: small parts after unclean ends, to find the event that kills.
 
-The server narrows the parts when a run begins (begin_run). The run widens them again.
+The server narrows the parts when a run begins (begin_run). The run widens them again, and tells
+when it ends in order (end_run).
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 
 from pgqpy.calls import consume
-from pgqpy.consumers.handlers import ProcessDied
+from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
+from pgqpy.consumers.late_end import LateEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.settings import handler_name
+from pgqpy.consumers.waiting import Wakeup
 from pgqpy.errors import PgqError
 from pgqpy.records import RunState
+from pgqpy.texts import describe
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.settings import BaseConsumer
-    from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Event, Part
 
 T = TypeVar("T")
@@ -43,6 +48,7 @@ class Careful:
         self._name = consumer.name  # of the registration: a worker has one of its own
         self.holder = holder
         self._session: Session | None = None  # that the run has begun in
+        self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
         self._quiet = 0  # parts in a row that went well
         # process_batch without part_size wants whole batches.
@@ -73,6 +79,7 @@ class Careful:
         consumer = self._consumer
         if session.extension:
             return
+        self._dsn = session.dsn
         if consumer.shared:
             self._name, self._session = name, session
             return
@@ -141,14 +148,58 @@ class Careful:
         text = "consumer %s of queue %s: nothing has died since, events are handled in %s"
         logger.info(text, consumer.name, consumer.queue, parts)
 
+    @contextmanager
+    def orderly_end(self) -> Iterator[None]:
+        """Tell that the run has ended in order when the block has, if no session could.
+
+        No orderly end: an event may have taken the memory, and SystemExit is the handler's.
+        """
+        try:
+            yield
+        except MemoryError:
+            raise
+        except HANDLER_ERRORS:
+            self._end_late()
+            raise
+        self._end_late()
+
     def end(self, session: Session) -> None:
         """Tell that the run ends in order, if it has begun and the session still works."""
-        consumer = self._consumer
-        if session.lost or session is not self._session:
+        if session.lost or session is not self._session or self._dsn is None:
             return
-        end = consume.end_run(consumer.queue, self._name, self.holder)
-        with suppress(psycopg.Error, PgqError):
-            _send(session, end)
+        try:
+            _send(session, self._end_call())
+        except (psycopg.Error, PgqError):
+            return  # _end_late tries again
+        self._dsn = None
+
+    def _end_late(self) -> None:
+        """Tell it over a new connection, for a few seconds; a second signal does not wait."""
+        dsn, self._dsn = self._dsn, None
+        if dsn is None:
+            return
+        consumer = self._consumer
+        done = Wakeup()
+        done.open()
+        late = LateEnd(dsn, f"pgqpy end of consumer {consumer.name}", self._end_call(), done)
+        try:
+            late.start()
+            done.wait(late.timeout)
+        finally:
+            done.close()
+        if late.error is not None:
+            text = (
+                "consumer %s of queue %s stops, but could not tell the server (%s): "
+                "the next run may count this end as a death"
+            )
+            logger.warning(text, self._name, consumer.queue, describe(late.error))
+
+    def forked(self) -> None:
+        """Note that this is a forked child, in which nothing ends."""
+        self._dsn = None
+
+    def _end_call(self) -> Call[bool]:
+        return consume.end_run(self._consumer.queue, self._name, self.holder)
 
 
 def _send(session: Session, call: Call[T]) -> T:

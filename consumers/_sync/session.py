@@ -36,8 +36,9 @@ SETTINGS = {
 class Session:
     """A connection in autocommit, its client, and its notifications."""
 
-    def __init__(self, connection: HandlerConnection) -> None:
+    def __init__(self, connection: HandlerConnection, dsn: str) -> None:
         self.connection = connection
+        self.dsn = dsn
         self.client = Client(connection)
         self.runner = self.client.runner
         self.extension = False  # the extension pgq, not ours
@@ -53,7 +54,7 @@ class Session:
         defaults = {"fallback_application_name": application}
         kind = HandlerConnection
         connection = open_session(dsn, settings, kind=kind, defaults=defaults)
-        session = cls(connection)
+        session = cls(connection, dsn)
         try:
             session._check_schema()
         except BaseException:

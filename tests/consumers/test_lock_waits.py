@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy.consumers.late_end import LateEnd
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.support.waiting import eventually
 
@@ -15,6 +16,7 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
 ):
     kind = "async" if make.asynchronous else "sync"
     monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(LateEnd, "timeout", 0.5)  # seconds
     seen = []
 
     def plain(event):

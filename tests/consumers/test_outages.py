@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import pgqpy
+from pgqpy.consumers.late_end import LateEnd
 from pgqpy.errors import ConnectionFailed, ConsumerNotFound, SchemaMissing, SchemaTooNew
 from tests.consumers.harness import CONSUMER, END, QUEUE, SESSIONS, Maker, Queue, installed, private
 from tests.support.crash import kill_server
@@ -198,6 +199,7 @@ def test_a_consumer_unregistered_during_an_outage_does_not_begin_anew(queue, mak
     with pytest.raises(ConsumerNotFound):
         running.join()
     assert client.get_consumer_info(QUEUE) == []
+    assert "could not tell" not in log.text  # there is nothing to tell
 
 
 def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
@@ -209,7 +211,8 @@ def test_what_the_dsn_says_goes_before_our_defaults(queue, make, log):
     assert given["application_name"] == "shop"
 
 
-def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log):
+def test_stop_while_the_server_is_down_ends_run(own_server, asynchronous, log, monkeypatch):
+    monkeypatch.setattr(LateEnd, "timeout", 0.5)  # seconds
     dsn = installed(own_server)
     with pgqpy.connect(dsn) as client:
         Queue(client)
