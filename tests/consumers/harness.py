@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import itertools
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -121,6 +122,7 @@ class Running:
                 asyncio.run(outcome)
         except BaseException as error:  # noqa: BLE001  # reported by join()
             self.error = error
+            traceback.print_exc()  # for a test that waits for something else, in vain
 
     def join(self) -> None:
         """Wait until run() ends, and raise what it raised."""

@@ -248,8 +248,8 @@ def test_a_run_that_ends_in_order_releases_its_token(queue, make, attempt, how):
             raise ValueError("not now")
         running.consumer.stop()
 
-    queue.insert("a", "b")
     running = make.start(handler, on_error="stop")
+    queue.insert("a", "b")
     try:
         running.join()
     except ValueError:

@@ -29,8 +29,9 @@ def clock(monkeypatch):
     return clock
 
 
-def wanted(running):
-    return private(running.consumer, "loop").pace.wanted
+def loop_of(running):
+    """The loop of a session, as soon as there is one."""
+    return eventually(lambda: private(running.consumer, "loop"))
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -39,8 +40,7 @@ def test_a_worker_whose_round_trips_are_slow_wants_ranges_uncut(queue, make, clo
         return ()
 
     running = make.start(handler, shared=True, **settings)
-    eventually(lambda: private(running.consumer, "worked"))
-    loop = private(running.consumer, "loop")
+    loop = loop_of(running)
     send = loop.send
 
     def slow(*calls):
@@ -49,7 +49,7 @@ def test_a_worker_whose_round_trips_are_slow_wants_ranges_uncut(queue, make, clo
 
     loop.send = slow
     queue.insert("a")
-    eventually(lambda: wanted(running) is None)
+    eventually(lambda: loop.pace.wanted is None)
 
 
 @pytest.mark.parametrize("settings", SETTINGS)
@@ -60,4 +60,5 @@ def test_a_worker_wants_half_a_second_of_its_handlers_work(queue, make, clock, s
 
     running = make.start(handler, shared=True, **settings)
     queue.insert("a", "b")
-    eventually(lambda: private(running.consumer, "worked") and wanted(running) == 4)
+    loop = loop_of(running)
+    eventually(lambda: loop.pace.wanted == 4)

@@ -53,8 +53,8 @@ def test_stop_keeps_all_that_was_handled(queue, make):
         if event.data == "4":
             running.consumer.stop()
 
-    queue.insert(*TEN)
     running = make.start(handler, part_size=100)
+    queue.insert(*TEN)
     running.join()
     make.start(handler, part_size=100)
     queue.wait_until_finished()

@@ -200,8 +200,8 @@ def test_stop_leaves_the_batch_unfinished_and_it_is_delivered_again(queue, make)
         seen.append(event.data)
         running.consumer.stop()
 
-    queue.insert("a", "b")
     running = make.start(handler)
+    queue.insert("a", "b")
     running.join()
     assert seen == ["a"]
     assert queue.open_batch() is not None
@@ -215,8 +215,8 @@ def test_stop_in_the_last_event_finishes_the_batch(queue, make):
         if event.data == "b":
             running.consumer.stop()
 
-    queue.insert("a", "b")
     running = make.start(handler)
+    queue.insert("a", "b")
     running.join()
     assert (queue.open_batch(), queue.pending()) == (None, 0)
 

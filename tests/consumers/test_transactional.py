@@ -172,8 +172,8 @@ def test_stop_rolls_the_batch_back_and_it_is_delivered_again(queue, make, effect
         running.consumer.stop()
         yield NOTE, [event.data]
 
-    queue.insert("a", "b")
     running = make.start(handler, transactional=True)
+    queue.insert("a", "b")
     running.join()
     assert effects() == []
     make.start(note, transactional=True)
