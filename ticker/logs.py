@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import structlog
 
+from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
@@ -23,12 +23,6 @@ if TYPE_CHECKING:
     from pgqpy.ticker.settings import TickerSettings
     from pgqpy.ticker.tick import Ticked
 
-LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warning": logging.WARNING,
-    "error": logging.ERROR,
-}
 LOCKED = "55P03"  # lock_not_available
 LOCKED_TIMES = 4  # in a row before it is logged: a rotation locks the queue's row for a moment
 NOTIFY_LIMIT = 0.9  # of the NOTIFY queue; above, pgq.insert_tick sends no notification
@@ -67,17 +61,6 @@ def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
         cache_logger_on_first_use=True,
     )
     return logger
-
-
-def renderers(log_format: str) -> list[Any]:
-    """Return the processors that turn a log entry into a line of text or JSON."""
-    # structlog's default tracebacks, of both formats, print local variables, and so passwords.
-    if log_format == "json":
-        bare = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-        return [structlog.processors.ExceptionRenderer(bare), structlog.processors.JSONRenderer()]
-    colors = sys.stderr.isatty()
-    plain = structlog.dev.plain_traceback
-    return [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=plain)]
 
 
 def clean(_logger: object, _method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:

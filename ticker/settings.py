@@ -8,9 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import NoDecode
-
-from pgqpy.settings import Settings
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -21,12 +19,18 @@ SECONDS = "a number of seconds above 0, and at most 900"
 Seconds = Annotated[float, Field(gt=0, le=900, allow_inf_nan=False, description=SECONDS)]
 
 
-class TickerSettings(Settings):
+class TickerSettings(BaseSettings):
     """Settings of the ticker daemon; each is also an environment variable, as PGQPY_HTTP_PORT.
 
     Every period is in seconds. `dsns` are the databases to serve (PGQPY_DSNS, a JSON list). If
-    `dsns` is empty, the daemon serves the one database that `dsn` names.
+    `dsns` is empty, the daemon serves the one database that `dsn` names: a libpq connection string
+    or URI, or libpq's own PG* variables if it is empty too.
     """
+
+    model_config = SettingsConfigDict(env_prefix="PGQPY_", extra="forbid", frozen=True)
+
+    # Kept out of repr(): it may hold a password, and settings are printed.
+    dsn: str = Field(default="", repr=False)
 
     # NoDecode: a value that is not JSON causes an error with the name of the variable.
     dsns: Annotated[tuple[str, ...], NoDecode] = Field(

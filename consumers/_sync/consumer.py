@@ -27,7 +27,7 @@ from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
 from pgqpy.consumers.waiting import Wakeup
-from pgqpy.settings import Settings
+from pgqpy.settings import default_dsn
 from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Consumer(BaseConsumer):
 
         if self.__stop.is_set:
             return
-        dsn = Settings().dsn if self.dsn is None else self.dsn
+        dsn = default_dsn() if self.dsn is None else self.dsn
         session = Session.open(dsn, f"pgqpy consumer {self.name}", LOCK_TIMEOUT)
         self.__session = session
         try:

@@ -245,7 +245,6 @@ def run(
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
     from pgqpy.cli import consumer_run, consumer_workers
-    from pgqpy.cli.consumer_metrics import serve_metrics
 
     if workers and metrics_port is not None:
         raise click.UsageError(METRICS_OF_WORKERS)
@@ -259,6 +258,11 @@ def run(
         return consumer_workers.supervise(consumer, target, workers, command)
     if supervisor is not None:
         consumer_workers.accept_arguments(supervisor)
+    if metrics_port is None:
+        consumer_run.run(consumer)
+        return 0
+    from pgqpy.cli.consumer_metrics import serve_metrics
+
     with serve_metrics(consumer, metrics_host or "127.0.0.1", metrics_port):
         consumer_run.run(consumer)
     return 0

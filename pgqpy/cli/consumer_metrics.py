@@ -61,10 +61,8 @@ class ConsumerMetrics:
 
 
 @contextmanager
-def serve_metrics(
-    consumer: Consumer | AsyncConsumer, host: str, port: int | None
-) -> Iterator[None]:
-    """Serve /metrics and /healthz during the block; without a `port`, serve nothing."""
+def serve_metrics(consumer: Consumer | AsyncConsumer, host: str, port: int) -> Iterator[None]:
+    """Serve /metrics and /healthz during the block."""
     registry = CollectorRegistry()
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
@@ -75,8 +73,7 @@ def serve_metrics(
         where = web.start()
     except CannotListen as exc:
         raise click.ClickException(str(exc)) from exc
-    if where is not None:
-        logger.info("metrics at http://%s/metrics", where)
+    logger.info("metrics at http://%s/metrics", where)
     try:
         yield
     finally:

@@ -20,8 +20,8 @@ from pgqpy.cli.options import split_settings
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers.settings import SETTINGS, nearest
 from pgqpy.errors import PgqError
+from pgqpy.log_format import LEVELS, renderers
 from pgqpy.texts import describe, traceback_text
-from pgqpy.ticker.logs import LEVELS, renderers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

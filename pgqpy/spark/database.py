@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from psycopg.conninfo import make_conninfo
 
 from pgqpy.errors import InvalidArgument
-
-# The same name as in pgqpy.settings, whose import would cost each Spark process 0.1 s.
-DSN_VARIABLE = "PGQPY_DSN"
+from pgqpy.settings import default_dsn
 
 
 class Database:
@@ -35,4 +31,4 @@ class Database:
         """The connection string, resolved in the process that calls this."""
         if self._service is not None:
             return make_conninfo(service=self._service)
-        return os.environ.get(DSN_VARIABLE, "") if self._dsn is None else self._dsn
+        return default_dsn() if self._dsn is None else self._dsn

@@ -19,7 +19,8 @@ from tests.cli.support import Connect, Spawn
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
-HEAVY = ("rich", "pydantic", "apscheduler", "structlog", "prometheus_client", "tenacity")
+DAEMON = ("pydantic", "apscheduler", "prometheus_client")
+HEAVY = (*DAEMON, "rich", "structlog", "tenacity")
 
 
 def test_ctrl_c_while_it_reads_loads_nothing(
@@ -182,8 +183,16 @@ def test_help_imports_nothing_heavy(args: list[str]) -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("before", [True, False])
+def test_a_consumer_imports_nothing_of_the_daemon() -> None:
+    code = (
+        "import sys\nfrom pgqpy.cli import consumer_run\n"
+        f"print([name for name in {DAEMON} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize(("number", "before"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_ticker_runs_until_a_signal(
     spawn: Spawn, dsn: str, client: pgqpy.Client, number: signal.Signals, before: bool
 ) -> None:
