@@ -13,6 +13,9 @@ LONG ?=
 COMPOSE ?= docker compose
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes import the same modules: where it is forbidden to keep them compiled, each
+# compiles them again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo postgres test test-slow check fix bench smoke compose clean
