@@ -1,15 +1,16 @@
-"""Fixtures: ticker processes, and the loop's statements on the test's database."""
+"""Fixtures: daemons, and the loop's statements on the test's database."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pgqpy.ticker import last_ticks, session
 from pgqpy.ticker.loop import TICK_SETTINGS
 from pgqpy.ticker.statements import Statements
-from tests.ticker.harness import NAMES, Daemon
+from tests.ticker.harness import NAMES, Daemon, DaemonProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,9 +20,22 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def start(spawn: Callable[..., PythonProcess]) -> Callable[..., Daemon]:
-    """Start a daemon: `start(dsn, other_dsn, PGQPY_RETRY_PERIOD="0.1")`."""
-    return lambda *dsns, **env: Daemon(spawn, *dsns, **env)
+def start() -> Iterator[Callable[..., Daemon]]:
+    """Start a daemon in threads: `start(dsn, other_dsn, retry_period=0.1)`; stopped at the end."""
+    with ExitStack() as stack:
+
+        def starter(*dsns: str, **settings: Any) -> Daemon:
+            daemon = Daemon(*dsns, **settings)
+            stack.callback(daemon.stop)
+            return daemon
+
+        yield starter
+
+
+@pytest.fixture
+def start_process(spawn: Callable[..., PythonProcess]) -> Callable[..., DaemonProcess]:
+    """Start a daemon as a process: `start_process(dsn, retry_period=0.1, env={…})`."""
+    return lambda *dsns, **settings: DaemonProcess(spawn, *dsns, **settings)
 
 
 @pytest.fixture

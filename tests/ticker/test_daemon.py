@@ -83,7 +83,7 @@ def test_event_of_a_long_transaction_is_delivered_after_its_commit(
 
 
 def test_retried_event_comes_back(start, dsn, client, queue):
-    daemon = start(dsn, PGQPY_RETRY_PERIOD="0.1")
+    daemon = start(dsn, retry_period=0.1)
     daemon.wait_for("active")
     event = client.insert_event(queue, "t", "1")
     batch = eventually(lambda: client.next_batch(queue, "billing"))
@@ -98,7 +98,7 @@ def test_retried_event_comes_back(start, dsn, client, queue):
 
 def test_rotation_is_done_and_logged(start, dsn, client, queue):
     client.set_queue_config(queue, "rotation_period", "0.001 s")
-    daemon = start(dsn, PGQPY_MAINT_PERIOD="0.1")
+    daemon = start(dsn, maint_period=0.1)
 
     def rotated():
         client.insert_event(queue, "t", "1")
@@ -109,7 +109,7 @@ def test_rotation_is_done_and_logged(start, dsn, client, queue):
 
 
 def test_metrics_have_their_names(start, dsn, client, queue):
-    daemon = start(dsn, PGQPY_GAUGE_PERIOD="0.1")
+    daemon = start(dsn, gauge_period=0.1)
     daemon.wait_for("active")
     client.insert_event(queue, "t", "1")
     eventually(lambda: 'pgq_pending_events{consumer="billing"' in daemon.metrics())
@@ -132,8 +132,8 @@ def test_health_shows_role_and_age(start, dsn):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_stops_it_cleanly(start, dsn, connection, number):
-    daemon = start(dsn)
+def test_signal_stops_it_cleanly(start_process, dsn, connection, number):
+    daemon = start_process(dsn)
     daemon.wait_for("active")
     daemon.process.signal(number)
     assert daemon.process.wait() == 0
@@ -141,27 +141,27 @@ def test_signal_stops_it_cleanly(start, dsn, connection, number):
     eventually(lambda: connection.execute(SESSIONS).fetchone() == (0,))
 
 
-def test_stops_while_the_server_is_down(start):
-    daemon = start("host=/nonexistent")
+def test_stops_while_the_server_is_down(start_process):
+    daemon = start_process("host=/nonexistent")
     daemon.wait_for("reconnecting")
     assert daemon.stop() == 0
 
 
-def test_stops_while_the_server_hangs(start):
+def test_stops_while_the_server_hangs(start_process):
     """A server that takes the connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        daemon = start(f"host=127.0.0.1 port={port} connect_timeout=30")
+        daemon = start_process(f"host=127.0.0.1 port={port} connect_timeout=30")
         with silent.accept()[0]:
             assert daemon.stop() == 0
 
 
-def test_stops_while_a_backend_hangs(start, own_server):
+def test_stops_while_a_backend_hangs(start_process, own_server):
     import psutil
 
     with pgqpy.connect(own_server.dsn()) as client:
         install.install(client.connection)
-        daemon = start(own_server.dsn())
+        daemon = start_process(own_server.dsn())
         daemon.wait_for("active")
         query = "select pid from pg_stat_activity where application_name = 'pgqpy ticker'"
         pids = [pid for (pid,) in client.connection.execute(query).fetchall()]
@@ -176,8 +176,8 @@ def test_stops_while_a_backend_hangs(start, own_server):
                 backend.resume()
 
 
-def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start):
-    daemon = start("host=db password='hunter2")
+def test_wrong_connection_string_is_wrong_usage_and_not_quoted(start_process):
+    daemon = start_process("host=db password='hunter2")
     assert daemon.process.wait() == 2
     (line,) = daemon.process.output().strip().splitlines()
     assert "hunter2" not in line
@@ -234,7 +234,7 @@ def has(host):
 
 @pytest.mark.parametrize("host", list(filter(has, ["127.0.0.1", "::1", "localhost"])))
 def test_health_is_served_at_any_address(start, dsn, host):
-    daemon = start(dsn, PGQPY_HTTP_HOST=host)
+    daemon = start(dsn, http_host=host)
     assert eventually(lambda: daemon.healthz()[0] == 200)
 
 
@@ -245,8 +245,8 @@ def test_address_is_written_as_in_a_url(host, expected):
     assert address(host, 80) == expected
 
 
-def test_password_is_never_printed(start, dsn):
-    daemon = start(f"{dsn} password=hunter2", "host=/nonexistent password=hunter2")
+def test_password_is_never_printed(start_process, dsn):
+    daemon = start_process(f"{dsn} password=hunter2", "host=/nonexistent password=hunter2")
     daemon.wait_for("active")
     daemon.wait_for("reconnecting")
     assert "hunter2" not in daemon.healthz()[1].__repr__() + daemon.metrics()

@@ -22,8 +22,10 @@ def assert_ticking(client, queue="orders"):
     eventually(lambda: ticks(client, queue) > before)
 
 
-def test_standby_takes_over_when_the_active_daemon_is_killed(start, dsn, client, queue):
-    first = start(dsn)
+def test_standby_takes_over_when_the_active_daemon_is_killed(
+    start, start_process, dsn, client, queue
+):
+    first = start_process(dsn)
     first.wait_for("active")
     second = start(dsn)
     second.wait_for("standby")
@@ -45,9 +47,9 @@ def test_standby_holds_no_snapshot(start, dsn, connection):
 
 
 def test_transaction_open_at_a_kill_is_ticked_by_the_next_daemon(
-    start, dsn, client, queue, connect
+    start, start_process, dsn, client, queue, connect
 ):
-    first = start(dsn)
+    first = start_process(dsn)
     first.wait_for("active")
     with connect(autocommit=False) as app:
         (late,) = app.execute("select pgq.insert_event('orders', 't', 'late')").fetchone()
@@ -139,7 +141,7 @@ def test_role_without_rights_is_logged_with_the_missing_role(start, dsn, connect
         daemon.wait_for("reconnecting")
         assert not daemon.said("active")
         assert not daemon.said("session failed")
-        daemon.process.kill()
+        daemon.stop()
     finally:
         connection.execute("drop role pgqpy_test_nobody")
 
@@ -154,9 +156,9 @@ def test_role_pgq_ticker_is_enough(start, dsn, client, connection, queue):
         client.set_queue_config(queue, "rotation_period", "0.001 s")
         daemon = start(
             f"{dsn} user=pgqpy_test_ticker",
-            PGQPY_MAINT_PERIOD="0.1",
-            PGQPY_RETRY_PERIOD="0.1",
-            PGQPY_GAUGE_PERIOD="0.1",
+            maint_period=0.1,
+            retry_period=0.1,
+            gauge_period=0.1,
         )
         daemon.wait_for("active")
         client.unregister_consumer(queue, "billing")
@@ -164,7 +166,7 @@ def test_role_pgq_ticker_is_enough(start, dsn, client, connection, queue):
         eventually(lambda: "pgq_new_events{" in daemon.metrics())
         assert_ticking(client)
         daemon.wait_for("rotated")
-        assert daemon.stop() == 0
+        daemon.stop()
         assert not [line for line in daemon.log() if line["level"] in ("error", "warning")]
     finally:
         connection.execute("drop role pgqpy_test_ticker")
@@ -183,7 +185,7 @@ def test_settings_of_the_role_do_not_break_it(start, dsn, client, connection, qu
         daemon = start(f"{dsn} user=pgqpy_test_odd")
         daemon.wait_for("active")
         assert_ticking(client)
-        assert daemon.stop() == 0
+        daemon.stop()
         assert not daemon.said("connection lost")
     finally:
         connection.execute("drop role pgqpy_test_odd")

@@ -16,7 +16,7 @@ def dsn(server, template):
 
 
 def test_forged_schema_is_refused_until_the_real_one_is_installed(start, dsn, connection):
-    daemon = start(dsn, PGQPY_RETRY_PERIOD="0.1", PGQPY_MAINT_PERIOD="0.1")
+    daemon = start(dsn, retry_period=0.1, maint_period=0.1)
     refused = daemon.wait_for("database refused")["error"]
     assert f"schema pgq belongs to role {FORGER}" in refused
     assert "drop the schema" in refused

@@ -9,7 +9,7 @@ import pytest
 from tests.support.waiting import eventually
 
 STALE = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
-QUICK = {"PGQPY_HEALTH_LIMIT": "1", "PGQPY_DUE_PERIOD": "0.1"}
+QUICK = {"health_limit": 1, "due_period": 0.1}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_standby_without_the_right_to_tick_logs_the_missing_role(
         daemon = start(f"{dsn} user=pgqpy_test_nobody")
         assert "pgq_ticker" in daemon.wait_for("reconnecting")["remedy"]
         assert daemon.healthz()[0] == 503
-        daemon.process.kill()
+        daemon.stop()
     finally:
         connection.execute("drop role pgqpy_test_nobody")
 
@@ -103,7 +103,7 @@ def test_queue_that_is_left_out_counts_as_failing(start, dsn, client, connection
 
 
 def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
-    start, dsn, connect, queue, tmp_path
+    start_process, dsn, connect, queue, tmp_path
 ):
     path = str(tmp_path / "notify")
     holder = connect(autocommit=False)
@@ -113,7 +113,7 @@ def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(path)
             manager.settimeout(30)
-            daemon = start(dsn, NOTIFY_SOCKET=path, **QUICK)
+            daemon = start_process(dsn, env={"NOTIFY_SOCKET": path}, **QUICK)
             heard = b""
             while b"rollback prepared" not in heard:
                 heard = manager.recv(4000)
@@ -135,7 +135,7 @@ def test_lock_of_a_prepared_transaction_is_named(start, dsn, connect, queue):
         failing = daemon.wait_for("queue failing", queue="orders")
         assert "prepared transaction" in failing["error"]
         assert "rollback prepared 'mallory''s'" in failing["error"]
-        daemon.process.kill()
+        daemon.stop()
     finally:
         holder.autocommit = True
         holder.execute("rollback prepared 'mallory''s'")

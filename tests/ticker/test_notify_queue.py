@@ -66,7 +66,7 @@ def test_daemon_ticks_and_warns_while_the_notify_queue_is_full(
     listener = connect(own_server.dsn())
     listener.execute("listen pgq_orders")
     session = sleeper(own_server.dsn())
-    daemon = start(own_server.dsn(), PGQPY_GAUGE_PERIOD="0.1")
+    daemon = start(own_server.dsn(), gauge_period=0.1)
     daemon.wait_for("active")
     eventually(lambda: client.get_queue_info("orders")[0].ev_new == 0)
     fill(client.connection)

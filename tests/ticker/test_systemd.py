@@ -6,12 +6,12 @@ import signal
 import socket
 
 
-def test_service_manager_gets_ready_watchdog_and_stopping(start, dsn, tmp_path):
+def test_service_manager_gets_ready_watchdog_and_stopping(start_process, dsn, tmp_path):
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
         manager.settimeout(30)
-        daemon = start(dsn, NOTIFY_SOCKET=path, WATCHDOG_USEC="200000")
+        daemon = start_process(dsn, env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "200000"})
         ready = until(manager, b"READY=1")[-1]
         assert ready.startswith(b"READY=1\nSTATUS=")
         assert ready.endswith(b": active")
@@ -29,13 +29,15 @@ def until(manager, wanted):
     return heard
 
 
-def test_service_manager_gets_ready_after_a_database_has_answered(start, own_server, tmp_path):
+def test_service_manager_gets_ready_after_a_database_has_answered(
+    start_process, own_server, tmp_path
+):
     own_server.stop()
     path = str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(path)
         manager.settimeout(30)
-        daemon = start(own_server.dsn(), NOTIFY_SOCKET=path)
+        daemon = start_process(own_server.dsn(), env={"NOTIFY_SOCKET": path})
         daemon.wait_for("reconnecting")
         assert manager.recv(2000).startswith(b"STATUS=")
         own_server.start()
