@@ -5,10 +5,10 @@ from __future__ import annotations
 from importlib.resources import files
 
 from pgqpy import connect
+from pgqpy.demo import pgbench
 from pgqpy.demo.abort import ignore_signals, interruptible
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.database import DemoDatabase, embedded_database, existing_database
-from pgqpy.demo.pgbench import SCALE, make_tables
 from pgqpy.demo.scenario import play
 from pgqpy.demo.spark_step import LAKE, write_parquet
 from pgqpy.demo.verdict import Result, judge, judge_parquet
@@ -47,8 +47,9 @@ def run(missing_for_spark: str, dsn: str | None = None, seconds: int = 15, clien
 def _run_steps(
     database: DemoDatabase, view: View, missing_for_spark: str, seconds: int, clients: int
 ) -> Result:
-    make_tables(database)
-    view.say(f"pgbench made its tables: {SCALE} branches, {SCALE * 100_000:,} accounts")
+    pgbench.make_tables(database)
+    scale = pgbench.SCALE
+    view.say(f"pgbench made its tables: {scale} branches, {scale * 100_000:,} accounts")
     with connect(database.dsn) as client:
         client.connection.execute((files("pgqpy.demo") / "tables.sql").read_bytes())
         client.create_queue(QUEUE)

@@ -14,10 +14,11 @@ import pytest
 
 from tests.docs.markdown import blocks, shape
 from tests.docs.transcript import steps
+from tests.support.servers import memory
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.support.processes import PythonProcess
 
@@ -26,62 +27,60 @@ if TYPE_CHECKING:
 TIMEOUT = 110  # seconds; the demo promises to end in less than 120
 PASSED = "verdict: passed, every event was processed exactly once"
 SHORT = ["--seconds", "2", "--clients", "2"]
+# A tenth of the accounts: making a million of them takes as long as all the rest.
+SMALL = """
+from pgqpy.demo import pgbench
+pgbench.SCALE = 1
+from pgqpy.cli import main
+main()
+"""
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder for temporary files that the server's user can reach: pytest's own is private."""
-    with tempfile.TemporaryDirectory(prefix="pgqpy-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="pgqpy-test-", dir=memory()) as folder:
         Path(folder).chmod(0o1777)
         yield Path(folder)
 
 
 @pytest.fixture
 def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
-    """Start a short demo whose temporary files are in `place`; without Spark, unless told so."""
+    """Start a short, small demo whose temporary files are in `place`; by default without Spark."""
 
-    def start(*options: str, spark: bool = False) -> PythonProcess:
+    def start(
+        *options: str, spark: bool = False, program: Sequence[str] = ("-c", SMALL)
+    ) -> PythonProcess:
         # The application's own database is not for a demo, unless --dsn says so.
         env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
         if not spark:
             env["JAVA_HOME"] = "/nowhere"
-        return spawn("-m", "pgqpy", "demo", *SHORT, *options, env=env)
+        return spawn(*program, "demo", *SHORT, *options, env=env)
 
     return start
 
 
-def test_every_event_is_processed_once_and_nothing_is_left_behind_also_without_java(
-    demo: Any, place: Path
-) -> None:
-    process = demo()
-    process.wait_for_output("worker started")
-    children = psutil.Process(process.pid).children(recursive=True)
-    assert process.wait(TIMEOUT) == 0, process.output()
-    output = process.output()
-    assert "worker killed (SIGKILL)" in output
-    assert re.search(r"kills survived +│ +1 │", output)
-    assert output.rstrip().endswith(PASSED)
-    assert list(place.iterdir()) == []
-    assert [child for child in children if child.is_running()] == []
-    (line,) = [line for line in output.splitlines() if "Spark" in line]
-    assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
-    assert "in parquet" not in output
-
-
-def test_spark_finds_every_event_too_and_the_readme_shows_what_is_printed(
+def test_every_event_is_processed_once_nothing_is_left_behind_and_the_readme_shows_it(
     demo: Any, place: Path
 ) -> None:
     (block,) = (block for block in blocks("README.md", "console") if block.note == "demo")
     (step,) = steps(block)
     assert step.command == "make demo"
     assert step.shown.pop() == "make demo: passed"  # make's own line
-    process = demo(spark=True)
+    process = demo(spark=True, program=("-m", "pgqpy"))
+    children = []
+    for moment in ("worker started", "Spark starts"):
+        process.wait_for_output(moment, TIMEOUT)
+        children += psutil.Process(process.pid).children(recursive=True)
     assert process.wait(TIMEOUT) == 0, process.output()
     output = process.output()
+    assert "worker killed (SIGKILL)" in output
+    assert re.search(r"kills survived +│ +1 │", output)
     assert re.search(r"ok +([\d,]+) events in parquet = \1 transactions", output)
     assert "ok    all 10 branch sums in parquet equal pgbench's" in output
     assert output.rstrip().endswith(PASSED)
     assert list(place.iterdir()) == []
+    assert [child for child in children if child.is_running()] == []
     assert without_repetition(shape(output)) == without_repetition(shape("\n".join(step.shown)))
 
 
@@ -130,14 +129,18 @@ def test_a_demo_that_is_killed_takes_its_processes_along(demo: Any, place: Path)
     eventually(lambda: list(place.iterdir()) == [])
 
 
-def test_on_a_server_without_the_schema_it_is_installed_and_removed(
+def test_on_a_server_without_the_schema_it_is_installed_and_removed_also_without_java(
     demo: Any, empty_dsn: str
 ) -> None:
     process = demo("--dsn", empty_dsn)
     assert process.wait(TIMEOUT) == 0, process.output()
-    assert "the schema pgq was missing" in process.output()
-    assert PASSED in process.output()
+    output = process.output()
+    assert "the schema pgq was missing" in output
+    assert output.rstrip().endswith(PASSED)
     assert schemas(empty_dsn) == set()
+    (line,) = [line for line in output.splitlines() if "Spark" in line]
+    assert line.startswith("demo: the Spark step is skipped: Java 17 or later is needed")
+    assert "in parquet" not in output
 
 
 def test_ctrl_c_cleans_the_users_server_too(demo: Any, empty_dsn: str) -> None:

@@ -86,7 +86,7 @@ def private_server(
 
     All have the same system identifier and password: their clusters are copies of one.
     """
-    options: Any = {"settings": settings, "bin_dir": bin_dir, "tcp": tcp, "within": _memory()}
+    options: Any = {"settings": settings, "bin_dir": bin_dir, "tcp": tcp, "within": memory()}
     with ExitStack() as stack:
         with patch.object(embedded, "EmbeddedServer", CopiedServer):  # for this one only
             server = stack.enter_context(embedded_server(**options))
@@ -109,7 +109,7 @@ class CopiedServer(EmbeddedServer):
 @cache
 def _made_cluster(bin_dir: Path, user: str | None) -> Path:
     """Make a cluster that is never started; it is removed when this process ends."""
-    place = Path(tempfile.mkdtemp(prefix="pgqpy-made-", dir=_memory()))
+    place = Path(tempfile.mkdtemp(prefix="pgqpy-made-", dir=memory()))
     atexit.register(embedded.start_guard('rm -rf "$1"', str(place)).communicate)
     if user is not None:
         shutil.chown(place, user, user)
@@ -117,7 +117,7 @@ def _made_cluster(bin_dir: Path, user: str | None) -> Path:
     return place
 
 
-def _memory() -> Path | None:
+def memory() -> Path | None:
     """Return a folder in memory, if there is room."""
     return MEMORY if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM else None
 
