@@ -50,7 +50,7 @@ class Round(NamedTuple):
 
 def run(bench: Bench) -> Section:
     """Measure consumer and producers, each alone and together."""
-    size = bench.pick(smoke=20_000, default=1_000_000, long=10_000_000)
+    size = bench.pick(smoke=5_000, default=1_000_000, long=10_000_000)
     dsn = prepare(bench, size)
     found = []
     with bench.ticker(dsn):
@@ -103,7 +103,7 @@ def prepare(bench: Bench, size: int) -> str:
 def measure(bench: Bench, dsn: str, name: str) -> Round:
     """Run one round."""
     calm = catch_up(dsn, name, behind(dsn))
-    seconds = bench.pick(smoke=3.0, default=8.0, long=30.0)
+    seconds = bench.pick(smoke=1.0, default=8.0, long=30.0)
     with producing(bench, dsn, seconds) as producers:
         alone = producers.result().latencies()
     with child(*BUSY), producing(bench, dsn, seconds) as producers:

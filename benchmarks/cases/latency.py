@@ -65,11 +65,12 @@ def run(bench: Bench) -> Section:
     """Measure every contestant at each rate, durable and not."""
     contestants = ["pgqpy", *(peer for peer in PEERS if bench.has(peer))]
     rates = bench.pick(smoke=RATES[:1], default=RATES, long=RATES)
+    syncs = [True] if bench.length == "smoke" else SYNC
     dsns = {peer: prepare(bench, peer) for peer in contestants}
     found: dict[Setting, list[Round]] = {}
     for number in range(bench.rounds):
         first = number % len(contestants)
-        for sync, rate in product(SYNC, rates):
+        for sync, rate in product(syncs, rates):
             for peer in contestants[first:] + contestants[:first]:
                 setting = Setting(peer, sync, rate)
                 bench.say(f"round {number + 1} of {bench.rounds}, {peer}, {setting_text(setting)}")
@@ -101,7 +102,7 @@ def prepare(bench: Bench, peer: str) -> str:
 def one(bench: Bench, dsn: str, setting: Setting) -> Round:
     """Run one round, with the contestant's processes."""
     durable = bench.dsn_with(dsn, sync=setting.sync)
-    seconds = bench.pick(smoke=2.0, default=3.5, long=20.0)
+    seconds = bench.pick(smoke=1.0, default=3.5, long=20.0)
     load = Load(setting.peer, durable, QUEUE, setting.rate, seconds)
     with ExitStack() as stack:
         cpu: Callable[[], Cpu] = lambda: Cpu(lambda: 0)  # noqa: E731  # there is no ticker

@@ -51,10 +51,10 @@ class Rotated(NamedTuple):
 
 def run(bench: Bench) -> Section:
     """Run the load without rotation, then with it."""
-    seconds = bench.pick(smoke=8, default=60, long=600)
+    seconds = bench.pick(smoke=5, default=60, long=600)
     period = bench.pick(smoke=1, default=5, long=5)
     bench.say("without rotation")
-    calm = load(bench, NEVER, bench.pick(smoke=2, default=15, long=60))
+    calm = load(bench, NEVER, bench.pick(smoke=1, default=15, long=60))
     bench.say(f"a rotation every {period} s, for {seconds} s")
     busy = load(bench, period, seconds)
     wanted = bench.pick(smoke=1, default=seconds // (2 * period), long=seconds // (2 * period))

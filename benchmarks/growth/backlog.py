@@ -25,7 +25,7 @@ SIZES = (10_000, 100_000, 1_000_000)
 
 def run(bench: Bench) -> Sweep:
     """Measure the cost of an event, and the consumer's memory."""
-    sizes = bench.pick(smoke=(2_000, 20_000), default=SIZES, long=(*SIZES, 10_000_000))
+    sizes = bench.pick(smoke=(1_000, 2_000), default=SIZES, long=(*SIZES, 10_000_000))
     points = {size: partial(measure, bench, database(bench, size), size) for size in sizes}
     return take_turns(bench, "Backlog", "events behind", points)
 

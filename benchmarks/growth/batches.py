@@ -25,7 +25,7 @@ EVENTS = 100_000  # of the large ones
 
 def run(bench: Bench) -> Sweep:
     """Measure a cycle of tiny batches, an event of large ones, and the reader's memory."""
-    sizes = bench.pick(smoke=(1, 10, 1000, 10_000), default=SIZES, long=SIZES)
+    sizes = bench.pick(smoke=(1, 10, 1000, 2000), default=SIZES, long=SIZES)
     points = {size: partial(measure, database(bench, size), size) for size in sizes}
     return take_turns(bench, "Events in a batch", "events a batch", points)
 
@@ -38,8 +38,9 @@ def database(bench: Bench, size: int) -> str:
     with pgqpy.connect(dsn) as client:
         client.create_queue(queue)
         client.register_consumer(queue, "keeper")
-    events = bench.pick(smoke=EVENTS // 10, default=EVENTS, long=EVENTS)
-    fill(dsn, queue, [size] * max(1, min(BATCHES, events // size)))
+    batches = bench.pick(smoke=BATCHES // 10, default=BATCHES, long=BATCHES)
+    events = bench.pick(smoke=2000, default=EVENTS, long=EVENTS)
+    fill(dsn, queue, [size] * max(1, min(batches, events // size)))
     return dsn
 
 

@@ -43,7 +43,7 @@ def database(bench: Bench, size: int) -> str:
 
 def measure(bench: Bench, dsn: str, size: int) -> Costs:
     """Deliver the same number of batches, whatever the number of consumers."""
-    batches = bench.pick(smoke=10, default=100, long=500)
+    batches = bench.pick(smoke=5, default=100, long=500)
     with pgqpy.connect(bench.dsn_with(dsn, sync=False)) as client:
         client.tick_queue(QUEUE)
         for name in names(size):

@@ -14,8 +14,10 @@ from benchmarks.cases import bulk, insert
 from benchmarks.figures import Wrong
 from benchmarks.report import Section
 from benchmarks.server import Server
+from tests.support.servers import memory
 
-QUICK = ("insert", "bulk", "consume")
+RATES = ("insert", "bulk", "consume")
+PLOTS = {"latency": 0, "growth": 5, "rotation": 1, "catch_up": 0}
 
 
 @pytest.fixture
@@ -24,15 +26,20 @@ def bench(own_server):
 
 
 def test_a_smoke_writes_the_results_of_its_cases(spawn, tmp_path):
-    arguments = ["--smoke", "--alone", "--results", str(tmp_path), *QUICK]
-    process = spawn("-m", "benchmarks", *arguments)
+    arguments = ["--smoke", "--alone", "--results", str(tmp_path), *RATES, *PLOTS]
+    place = memory()
+    process = spawn("-m", "benchmarks", *arguments, env={"TMPDIR": str(place)} if place else {})
     assert process.wait(timeout=240) == 0, process.output()
     text = (tmp_path / "results.md").read_text()
-    for case in QUICK:
+    sections = {}
+    for case in (*RATES, *PLOTS):
         assert f"## {case}: " in text
-        found = json.loads((tmp_path / "results" / f"{case}.json").read_text())
-        (table, *_) = found["section"]["tables"]
+        sections[case] = json.loads((tmp_path / f"results/{case}.json").read_text())["section"]
+    for case in RATES:
+        (table, *_) = sections[case]["tables"]
         assert all(figure["values"][0] > 0 for _, *row in table["rows"] for figure in row)
+    assert all(sections[case]["targets"] for case in PLOTS)
+    assert {case: len(sections[case]["plots"]) for case in PLOTS} == PLOTS
 
 
 def test_events_that_are_missing_are_wrong(dsn, client):
