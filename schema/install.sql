@@ -145,6 +145,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 -- Workers of shared consumers
 \ir functions/internal/batches/holder_is_dead.sql
 \ir functions/internal/batches/find_dead_worker.sql
+\ir functions/internal/batches/lock_free_range.sql
 \ir functions/internal/batches/take_range.sql
 \ir functions/internal/batches/show_holder.sql
 \ir functions/internal/batches/resume_part.sql
@@ -160,7 +161,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 
 -- Receivers of messages, over shared consumers
 \ir functions/internal/messages/find_shared.sql
-\ir functions/internal/messages/lock_free_range.sql
 \ir functions/internal/messages/lease_slot.sql
 \ir functions/internal/messages/open_next_range.sql
 \ir functions/internal/messages/read_open_events.sql

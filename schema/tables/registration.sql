@@ -6,8 +6,8 @@
 --
 -- A subconsumer is the registration of one worker of a shared consumer, its sub_parent. Its
 -- position is a range that it works on, or nothing. The parent's position is the end of what was
--- handed out. Retried and dead events belong to the parent. Who locks both locks the parent first,
--- then the subconsumers by sub_id.
+-- handed out. Retried and dead events belong to the parent. A session that locks both locks the
+-- parent first, then the subconsumers by sub_id.
 --
 -- sub_mode says how a consumer runs, plain (next_batch) or shared (take_part); null until the first
 -- run, and for subconsumers.

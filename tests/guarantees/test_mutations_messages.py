@@ -70,7 +70,7 @@ MUTATIONS = {
         "",
         beside_workers.test_receivers_go_on_with_the_parts_of_a_cut_range,
     ),
-    "wait for who finishes": Mutation(
+    "wait for a session that finishes events": Mutation(
         "lock_free_range",
         "for no key update skip locked",
         "for no key update",

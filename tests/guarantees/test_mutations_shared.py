@@ -91,10 +91,22 @@ MUTATIONS = {
         "where sub_id = p.sub_id",
         shared.test_two_workers_that_ask_at_once_get_different_ranges,
     ),
-    "wait for who finishes": Mutation(
+    "wait for a session that finishes its batch": Mutation(
+        "lock_free_range",
+        "for no key update skip locked",
+        "for no key update",
+        takeover.test_batch_that_is_being_finished_is_not_taken_over,
+    ),
+    "look at the first dead worker only": Mutation(
+        "lock_free_range",
+        "order by p.sub_id",
+        "order by p.sub_id limit 1",
+        takeover.test_range_that_another_session_locks_does_not_hide_the_next_dead_one,
+    ),
+    "claim without a lock on the dead worker": Mutation(
         "take_part",
-        "where sub_id = d.sub_id for no key update skip locked",
-        "where sub_id = d.sub_id for no key update",
+        "d := pgq.lock_free_range(p.sub_id, i_dead_interval);",
+        "null;",
         takeover.test_batch_that_is_being_finished_is_not_taken_over,
     ),
     "wait for a stopped run of one's own": Mutation(

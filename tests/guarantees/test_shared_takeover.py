@@ -84,6 +84,20 @@ def test_batch_that_is_being_finished_is_not_taken_over(db: Database) -> None:
     assert [one.take(), other.take()] == [None, None]
 
 
+def test_range_that_another_session_locks_does_not_hide_the_next_dead_one(db: Database) -> None:
+    one, other, third = workers(db, "ab", 3)
+    batches = [one.lock().take(), other.lock().take()]
+    for worker in (one, other):
+        worker.session.one("select pg_advisory_unlock_all()::text")
+    one.session.begin()
+    assert one.finish(batches[0]) == 1
+    third.session.run("set lock_timeout = '1s'")
+    assert third.data(third.take()) == ["b"]
+    assert other.finish(batches[1]) == 0
+    one.session.rollback()
+    assert third.drain() == ["b", "a"]
+
+
 def test_released_lock_can_be_taken_again(db: Database) -> None:
     one, other = workers(db, "a")
     one.take()

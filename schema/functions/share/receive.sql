@@ -53,7 +53,7 @@ begin
     p := pgq.find_shared(i_queue_name, i_consumer_name);
     update pgq.registration set sub_mode = 'shared' where sub_id = p.sub_id and sub_mode is null;
     for i in 1..100 loop
-        d := pgq.lock_free_range(p.sub_id);
+        d := pgq.lock_free_range(p.sub_id, null);
         if d.sub_id is null then
             d := pgq.open_next_range(p.sub_id);
             exit when d.sub_id is null;

@@ -80,9 +80,7 @@ begin
         elsif not v_locked then
             d := pgq.find_dead_worker(p.sub_id, i_dead_interval);
         elsif d.sub_id is not null then
-            perform from pgq.registration where sub_id = d.sub_id for no key update skip locked;
-            d := case when found
-                    then pgq.find_dead_worker(p.sub_id, i_dead_interval, d.sub_id) end;
+            d := pgq.lock_free_range(p.sub_id, i_dead_interval);
         end if;
         if d.sub_id is null then
             v_next := case when p.pos_cuts is not null then p.pos_next_tick

@@ -1,10 +1,10 @@
--- Locks a subconsumer with a range that nobody holds any more: see holder_is_dead. One that another
--- session has locked is skipped: it may be finishing the range, or be stopped. So each is looked at
--- again after the lock.
--- Parameters: i_parent: the consumer, locked by the caller.
+-- Locks a subconsumer with a range whose holder is dead: see holder_is_dead. A subconsumer that
+-- another session has locked is skipped, and the next one is tried: that session may finish the
+-- range, or be stopped. So each is looked at again after the lock.
+-- Parameters: i_parent: the consumer, locked by the caller. i_dead_interval: see holder_is_dead.
 -- Returns: its position, all null when there is none.
 -- Writes: row lock pgq.registration.
-create or replace function pgq.lock_free_range(i_parent int)
+create or replace function pgq.lock_free_range(i_parent int, i_dead_interval interval)
 returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off as $$
 declare
@@ -15,12 +15,13 @@ begin
         select p.sub_id
           from pgq.current_position p
          where p.sub_parent = i_parent and p.pos_batch is not null
-           and pgq.holder_is_dead(p.sub_id, p.pos_holder, p.pos_until, p.pos_active, null)
+           and pgq.holder_is_dead(
+               p.sub_id, p.pos_holder, p.pos_until, p.pos_active, i_dead_interval)
          order by p.sub_id
     loop
         perform from pgq.registration where sub_id = v_sub for no key update skip locked;
         if found then
-            d := pgq.find_dead_worker(i_parent, null, v_sub);
+            d := pgq.find_dead_worker(i_parent, i_dead_interval, v_sub);
             if d.sub_id is not null then
                 return d;
             end if;
