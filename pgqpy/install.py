@@ -11,6 +11,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row, tuple_row
 
 from pgqpy.client.schema_owner import UNTRUSTED_OWNER, SchemaNotTrusted, not_trusted
+from pgqpy.dependents import foreign_objects
 from pgqpy.errors import InstallRefused, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.manifest import execute_sql, place, preflight_sql, shipped_version
 
@@ -163,7 +164,8 @@ def uninstall(
 
     Without `force` it refuses if there are queues. The four roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
-    if an object outside the schema, such as a view on an event table, depends on it.
+    if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
+    table.
 
     Raises SchemaMissing, InstallRefused.
     """
@@ -177,9 +179,11 @@ def uninstall(
                 raise InstallRefused(str(found.untrusted))
             queues = _check_removable(found, force=force)
             connection.execute(preflight_sql().encode())
-            connection.execute("set local quote_all_identifiers = off")  # for _DEPENDENTS
-            if dependents := _scalar(connection, _DEPENDENTS):
-                msg = f"other objects depend on the schema pgq: {dependents}; drop them first"
+            if others := foreign_objects(connection):
+                msg = (
+                    "other objects are in the schemas pgq and pgq_coop, or depend on them: "
+                    f"{others}; drop them, or move them to another schema"
+                )
                 raise InstallRefused(msg)
             connection.execute("drop schema pgq, pgq_coop cascade")
     except psycopg.errors.OutOfMemory as exc:  # no room for locks: 50 a queue
@@ -262,25 +266,6 @@ _STATUS = """
     -- another role's view or table policy would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
         and relkind = 'r' and relowner = n.nspowner and not relrowsecurity) as names) plain
-"""
-
-# Objects outside the schema that depend on its tables, types or functions. A rule, a default, a
-# constraint or a trigger has no schema of its own: the first part of its address is its table's.
-_DEPENDENTS: LiteralString = """
-    select string_agg(distinct pg_describe_object(d.classid, d.objid, d.objsubid), ', ')
-    from pg_depend d
-    where d.deptype = 'n'
-        and (d.refclassid, d.refobjid) in (
-            select 'pg_class'::regclass, oid from pg_class where relnamespace = 'pgq'::regnamespace
-            union all
-            select 'pg_type'::regclass, oid from pg_type where typnamespace = 'pgq'::regnamespace
-            union all
-            select 'pg_proc'::regclass, oid from pg_proc
-            where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace))
-        and coalesce(
-            (pg_identify_object(d.classid, d.objid, 0)).schema,
-            (pg_identify_object_as_address(d.classid, d.objid, 0)).object_names[1])
-            not in ('pgq', 'pgq_coop')
 """
 
 _FOREIGN_MEMBERS = """

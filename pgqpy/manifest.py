@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -51,6 +52,11 @@ def pieces() -> Iterator[Piece]:
 def server_pieces() -> Iterator[Piece]:
     """Yield the pieces for the server, without psql's own commands."""
     return (piece for piece in pieces() if not piece.text.startswith("\\"))
+
+
+def names_in(folder: str) -> list[str]:
+    """Return the names of the objects whose files are below a folder of ``schema/``."""
+    return [PurePath(each.file).stem for each in pieces() if each.file.startswith(f"{folder}/")]
 
 
 def preflight_sql() -> str:

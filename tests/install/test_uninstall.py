@@ -65,6 +65,13 @@ FOREIGN = {
     "a default": "create table app.t (n bigint default nextval('pgq.event_1_id_seq'))",
     "a key": "create table app.t (q int references pgq.queue)",
 }
+INSIDE = {
+    "a table": "create table {}.mine (id bigint generated always as identity)",
+    "a sequence": "create sequence {}.mine",
+    "a function": "create function {}.mine() returns int language sql as 'select 1'",
+    "a type": "create type {}.mine as enum ('a')",
+    "an operator": "create operator {}.### (function = int4pl, leftarg = int4, rightarg = int4)",
+}
 
 
 def test_uninstall_without_room_for_its_locks_drops_nothing_and_says_what_to_do(
@@ -95,9 +102,33 @@ def test_uninstall_leaves_and_names_what_others_made(admin: Connection, made: st
     install.install(admin)
     assert works(admin)
     admin.execute(f"create schema app; {made}".encode())
-    with pytest.raises(InstallRefused, match=r"other objects depend on the schema pgq: .*app\.t"):
+    with pytest.raises(InstallRefused, match=r"other objects are in the schemas .*app\.t"):
         install.uninstall(admin, force=True)
     admin.execute("select from app.t")
     assert install.status(admin).queues == 1
     admin.execute("drop schema app cascade")
     assert install.uninstall(admin, force=True).queues == 1
+
+
+@pytest.mark.parametrize("space", ["pgq", "pgq_coop"])
+@pytest.mark.parametrize("made", INSIDE.values(), ids=INSIDE.keys())
+def test_uninstall_leaves_and_names_what_the_owner_put_into_its_schemas(
+    admin: Connection, made: str, space: str
+) -> None:
+    install.install(admin)
+    assert works(admin)
+    admin.execute(made.format(space).encode())
+    with pytest.raises(InstallRefused, match=rf"schemas pgq and pgq_coop.*: \w+ {space}\.\S"):
+        install.uninstall(admin, force=True)
+    assert install.status(admin).queues == 1
+
+
+def test_uninstall_leaves_and_names_a_view_on_a_table_of_the_owner_in_pgq_coop(
+    admin: Connection,
+) -> None:
+    install.install(admin)
+    admin.execute("create table pgq_coop.mine (x int); create view app as table pgq_coop.mine")
+    with pytest.raises(InstallRefused, match=r"view app, table pgq_coop\.mine"):
+        install.uninstall(admin)
+    admin.execute("drop table pgq_coop.mine cascade")
+    install.uninstall(admin)
