@@ -16,6 +16,7 @@ from pgqpy.client.dsn import connection_failed
 from pgqpy.client.session_settings import PG_17, PINNED
 from pgqpy.errors import ConnectionFailed
 from pgqpy.spark.connections import connect, with_retries
+from pgqpy.sqlstates import BY_SQLSTATE
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -43,7 +44,7 @@ POOLER = (
 
 
 class ArrowSession:
-    """A read-only session that runs one query at a time; it raises psycopg's errors."""
+    """A read-only session that runs one query at a time; it raises psycopg's errors and pgqpy's."""
 
     def __init__(self, conninfo: str) -> None:
         with _errors_of_psycopg():
@@ -129,12 +130,19 @@ def _database(conninfo: str) -> Any:
 
 @contextmanager
 def _errors_of_psycopg() -> Iterator[None]:
-    """Raise ADBC's errors as psycopg's; those of the server with its message alone."""
+    """Raise ADBC's errors as psycopg's, those of the queue as pgqpy's.
+
+    Psycopg's have the server's message alone, pgqpy's also the hint, which says what to do.
+    """
     try:
         yield
     except adbc.Error as error:
         details: dict[Any, bytes] = dict(error.details or ())
         message = details.get(b"PG_DIAG_MESSAGE_PRIMARY", str(error).encode()).decode()
+        state = error.sqlstate or ""
+        if state.startswith("PQ") and state in BY_SQLSTATE:
+            hint = details.get(b"PG_DIAG_MESSAGE_HINT", b"").decode()
+            raise BY_SQLSTATE[state](f"{message}: {hint}", sqlstate=state) from None
         raise _error_class(error.sqlstate)(message) from None
 
 

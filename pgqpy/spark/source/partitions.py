@@ -29,7 +29,8 @@ class EventPartition(InputPartition):
 
     The query contains the snapshots, so it selects the same events even if the ticks are removed
     between planning and reading. It cannot detect a rotation: for that the reader checks
-    `from_tick`.
+    `from_tick`. Nor does it notice that a failover, a restore or a repair gave the queue other
+    ticks: for that the reader looks for `planned_end`, the end of the range that was planned.
     """
 
     queue: str
@@ -37,6 +38,7 @@ class EventPartition(InputPartition):
     table: str  # parent of the event tables, quoted
     from_tick: int
     to_tick: int
+    planned_end: TickInfo
     query: str
     finder: TickFinder | None = None
 
@@ -107,6 +109,7 @@ def _partition(
         table=queue.table,
         from_tick=start,
         to_tick=end,
+        planned_end=ticks[-1],
         query=sql.SQL(" union all ").join(queries).as_string(None),
         finder=_finder(ticks, start, end) if TICK_ID in schema.names else None,
     )

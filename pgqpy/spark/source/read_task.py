@@ -1,4 +1,4 @@
-"""Reading of a partition in an executor: connect, lock, check for rotation, yield batches."""
+"""Reading of a partition in an executor: connect, lock, check the ticks, yield batches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from psycopg import errors, sql
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pgqpy.errors import QueueNotFound, RangeExpired
+from pgqpy.errors import QueueNotFound, RangeExpired, TickNotFound
 from pgqpy.spark.source.arrow_session import open_with_retries
 from pgqpy.spark.source.conversion import to_spark_batch
 
@@ -29,7 +29,28 @@ logger = logging.getLogger("pgqpy.spark")
 # TRUNCATE ignores snapshots: with the check before the lock, the table could be empty without an
 # error.
 BEGIN = sql.SQL("begin isolation level read committed; lock table {} in access share mode")
-LOW_TICK = sql.SQL("select queue_low_tick from pgq.queue where queue_id = {}")
+
+# The first tick after which no event was truncated, and whether the ticks are others than planned.
+# Compaction may have removed the planned end. Then it kept the last tick of the same second, which
+# sees as much. After a failover to a standby that lagged, or a restore from a backup, the number is
+# that of a later tick, or of none. A repair rewrites the snapshots. In a restored dump that needs a
+# repair, tick_event_sql raises PQ012.
+CHECK = sql.SQL("""
+    select q.queue_low_tick as low_tick,
+           q.queue_low_tick <= {tick} and not coalesce(t.same, false) as changed,
+           case when t.same and q.queue_low_tick <= t.tick_id
+                then pgq.tick_event_sql(q.queue_name, t.tick_id, t.tick_id) end as query
+      from pgq.queue q
+      left join lateral (
+            select tick_id,
+                   case when tick_id = {tick}
+                        then tick_time = {time} and tick_snapshot::text = {snapshot}
+                        else date_trunc('second', tick_time) = date_trunc('second', {time})
+                             and txid_snapshot_xmax(tick_snapshot)
+                                 >= txid_snapshot_xmax({snapshot}::txid_snapshot) end as same
+              from pgq.tick where tick_queue = q.queue_id and tick_id >= {tick}
+             order by tick_id limit 1) t on true
+     where q.queue_id = {queue}""")
 
 
 def read(
@@ -45,6 +66,8 @@ def read(
         QueueNotFound: the queue was dropped.
         RangeExpired: rotation removed events of the partition. Without `fail_on_data_loss`, log a
             warning and read the rest.
+        TickNotFound: the queue has other ticks than those of the plan.
+        DatabaseRestored: the queue was restored from a dump and needs repair_queue.
         ConnectionFailed: the server cannot be reached.
     """
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
@@ -59,15 +82,22 @@ def _lock_and_check(
     session: ArrowSession, partition: EventPartition, *, fail_on_data_loss: bool
 ) -> None:
     """Hold back rotation until the session closes, then check that no event is missing."""
-    low_tick = LOW_TICK.format(partition.queue_id).as_string(None)
+    end = partition.planned_end
+    check = CHECK.format(
+        queue=partition.queue_id, tick=end.tick_id, time=end.tick_time, snapshot=end.tick_snapshot
+    )
     try:
         session.execute(BEGIN.format(sql.SQL(partition.table)).as_string(None))
-        found = [tick for batch in session.batches(low_tick) for tick in batch[0].to_pylist()]
+        rows = [
+            row for batch in session.batches(check.as_string(None)) for row in batch.to_pylist()
+        ]
     except (errors.UndefinedTable, errors.InvalidSchemaName) as error:
         raise _dropped(partition) from error
-    if not found:
+    if not rows:
         raise _dropped(partition)
-    (first,) = found
+    if rows[0]["changed"]:
+        raise _changed(partition)
+    first = rows[0]["low_tick"]
     if first <= partition.from_tick:
         return
     problem = (
@@ -90,4 +120,14 @@ def _dropped(partition: EventPartition) -> QueueNotFound:
         f"queue {partition.queue!r} (option queue) was dropped during the read: "
         "create it again, and start a query with a new checkpointLocation",
         queue=partition.queue,
+    )
+
+
+def _changed(partition: EventPartition) -> TickNotFound:
+    return TickNotFound(
+        f"tick {partition.planned_end.tick_id} of queue {partition.queue!r} is not the one that "
+        "this task was planned with: the server was restored from a backup, a standby that lagged "
+        "took over, or the queue was repaired. Start the query again, so that it is planned anew",
+        queue=partition.queue,
+        tick_id=partition.planned_end.tick_id,
     )

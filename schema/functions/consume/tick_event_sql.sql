@@ -5,7 +5,8 @@
 -- Run the query in the transaction that called this function: it keeps rotation away only so long.
 -- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off. In another
 -- transaction, in READ COMMITTED, first lock the event tables and then check that queue_low_tick is
--- not above i_from_tick, as pgqpy/spark/source/read_task.py does.
+-- not above i_from_tick and that the end tick is still the same, as
+-- pgqpy/spark/source/read_task.py does.
 --
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
 --   only the events of no stage; null: all. See get_tick_stages.
@@ -15,7 +16,8 @@
 -- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     r record;
 begin

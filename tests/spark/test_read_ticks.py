@@ -1,0 +1,69 @@
+"""What a task promises if ticks change after it was planned: its events, or an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.errors import DatabaseRestored, TickNotFound
+from tests.spark.feed import read, rows_of
+
+CHANGED = "is not the one that this task was planned with"
+OLD = "update pgq.tick set tick_time = '2026-01-01 00:00:00.5Z'"
+
+
+@pytest.fixture
+def planned(feed):
+    """A reader and its partitions, from tick 1 to tick 3."""
+    feed.client.register_consumer(feed.queue, "c")
+    feed.insert("a")
+    feed.insert("b")
+    feed.client.connection.execute(OLD)
+    reader = feed.batch(endingTick=3)
+    return reader, reader.partitions()
+
+
+def datas(rows):
+    return sorted(row["ev_data"] for row in rows)
+
+
+def test_a_task_that_straddles_a_repair_is_an_error(feed, planned):
+    assert feed.client.repair_queue(feed.queue) == 2
+    with pytest.raises(TickNotFound, match=CHANGED) as caught:
+        rows_of(*planned)
+    assert (caught.value.queue, caught.value.tick_id) == (feed.queue, 3)
+    assert datas(read(feed.batch())) == ["a", "b"]
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+@pytest.mark.parametrize("ticks_since", [0, 1, 4])
+def test_a_task_that_straddles_a_failover_to_a_standby_that_lagged_is_an_error(
+    feed, planned, ticks_since, compacted
+):
+    """The new server has no tick 3, or gave that number to another tick."""
+    execute = feed.client.connection.execute
+    execute("delete from pgq.tick where tick_id > 2")
+    execute("delete from pgq.event_1 where ev_data = 'b'")
+    execute("select setval(queue_tick_seq::regclass, 2) from pgq.queue")
+    for number in range(ticks_since):
+        feed.insert(f"new {number}")
+    if compacted:
+        execute("select pgq.compact_ticks()")
+    with pytest.raises(TickNotFound, match=CHANGED):
+        rows_of(*planned)
+
+
+def test_a_task_that_straddles_a_restore_which_needs_a_repair_is_an_error(feed, planned):
+    execute = feed.client.connection.execute
+    execute("update pgq.queue set queue_system_id = 1")
+    execute("insert into pgq.event_1_0 (ev_id, ev_txid, ev_type) values (1000, 3, 't')")
+    with pytest.raises(DatabaseRestored, match="pgqpy schema repair"):
+        rows_of(*planned)
+
+
+def test_a_task_whose_last_tick_compaction_removed_reads_its_events(feed, planned):
+    feed.insert("later")
+    execute = feed.client.connection.execute
+    execute(OLD)
+    execute("select pgq.compact_ticks()")
+    assert execute("select tick_id from pgq.tick").fetchall() == [(1,), (4,)]
+    assert datas(rows_of(*planned)) == ["a", "b"]
