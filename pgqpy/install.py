@@ -173,6 +173,7 @@ def uninstall(
     try:
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
+            connection.execute("set local row_security = off")  # a hidden queue would be dropped
             found = status(connection)
             if found.untrusted is not None:
                 connection.execute(preflight_sql().encode())  # raises, and names what is not ours
@@ -263,9 +264,9 @@ _STATUS = """
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
         'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
-    -- another role's view or table policy would run that role's code with the reader's rights
+    -- another role's view would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
-        and relkind = 'r' and relowner = n.nspowner and not relrowsecurity) as names) plain
+        and relkind = 'r' and relowner = n.nspowner) as names) plain
 """
 
 _FOREIGN_MEMBERS = """

@@ -6,6 +6,7 @@
 begin isolation level read committed;
 set local client_min_messages = warning;
 set local search_path = pg_catalog;
+set local row_security = off;
 do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 
 \ir setup/preflight.sql

@@ -70,6 +70,7 @@ def select_at_most(limit: int) -> sql.Composed:
 # The settings that get_batch_events makes for itself; the reasons stand there.
 SETTINGS_AND_QUERY: LiteralString = """
     select pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true),
+           pg_catalog.set_config('row_security', 'off', true),
            pg_catalog.set_config('enable_seqscan', 'off', true),
            pg_catalog.set_config('jit', 'off', true),
            pgq.batch_event_sql(%s::bigint)"""

@@ -14,9 +14,11 @@ ISOLATION = "default_transaction_isolation"
 
 # For a session that runs no SQL but ours. A role that may create in a schema of the search_path
 # could put a function or an operator there that fits our statements better than pg_catalog's, and
-# that would run with our rights. Intervals and dates that come as text are read in one style.
+# that would run with our rights. Intervals and dates that come as text are read in one style. A row
+# that row-level security would hide is an error: a hidden event would be lost.
 PINNED: Mapping[str, str] = {
     "search_path": "pg_catalog, pg_temp",
+    "row_security": "off",
     ISOLATION: "read committed",
     "standard_conforming_strings": "on",
     "DateStyle": "ISO, MDY",

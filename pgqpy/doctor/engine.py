@@ -147,6 +147,24 @@ def judge_public(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("fail", "rights", what, remedy)
 
 
+ROW_SECURITY = """
+    select relname as name from pg_class
+    where relnamespace = to_regnamespace('pgq') and relrowsecurity
+        and relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
+            | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | dead_event | ledger
+            | stage)$'
+    order by 1
+"""
+
+
+def judge_row_security(rows: list[Row]) -> Iterator[Finding]:
+    """Report tables whose rows PostgreSQL may hide from readers."""
+    for row in rows:
+        what = f"row-level security is on for pgq.{row['name']}: calls that read it may fail"
+        remedy = f"alter table pgq.{row['name']} disable row level security"
+        yield Finding("fail", "row security", what, remedy)
+
+
 def _listed(names: list[str]) -> str:
     return ", ".join(names[:3]) + (", …" if names[3:] else "")
 

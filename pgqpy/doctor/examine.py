@@ -62,6 +62,9 @@ def examine(
 
     An open transaction older than `long_transaction` is a failure. The checks change nothing.
     """
+    # First: where it is on, the next query may be refused.
+    row_security = Check("row security", engine.ROW_SECURITY, engine.judge_row_security)
+    yield from _run(connection, row_security)
     found = install.status(connection)
     yield from engine.judge_schema(found)
     if found.state in NOT_CHECKED:

@@ -62,3 +62,19 @@ def test_public_may_call_what_the_owner_added_to_the_schema(
         assert examine()[1]["rights"][0] == "ok"
     finally:
         connection.execute("drop function pgq.own(); drop table pgq.own_table")
+
+
+@pytest.mark.parametrize("table", ["event", "installation", "queue", "dead_event"])
+def test_row_security_is_named(
+    examine: Examine, client: pgqpy.Client, connection: Connection, table: str
+) -> None:
+    client.create_queue("orders")
+    if table == "event":
+        ((table,),) = connection.execute("select queue_data_pfx from pgq.queue").fetchall()
+        table = table.removeprefix("pgq.")
+    connection.execute(f"alter table pgq.{table} enable row level security".encode())
+    code, worst = examine()
+    connection.execute(f"alter table pgq.{table} disable row level security".encode())
+    assert (code, worst["row security"][0]) == (1, "fail")
+    assert f"alter table pgq.{table} disable row level security" in worst["row security"][1]
+    assert "row security" not in examine()[1]

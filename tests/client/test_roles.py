@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from pgqpy import Client
+from pgqpy import Client, calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+ENABLE = b"""
+    do $$ begin
+        execute format('alter table %s enable row level security',
+            (select queue_data_pfx from pgq.queue));
+    end $$"""
 
 
 @pytest.fixture
@@ -79,3 +85,23 @@ def test_ticker_ticks_and_maintains_only(acting: Callable[[str], Client], queue:
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             call()
+
+
+def test_row_security_that_is_switched_on_while_a_batch_is_opened_hides_no_event(
+    acting: Callable[[str], Client], queue: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.insert_events("orders", [("t", str(i)) for i in range(20)])
+    queue.tick_queue("orders")
+    reader = acting("pgq_reader")
+    batch = reader.next_batch("orders", "billing")
+    assert batch is not None
+    assert len(list(reader.get_batch_events(batch))) == 20, "the next read locks no table"
+    declare = calls.read.declare_held
+
+    def declare_later(name: str, query: str) -> Any:
+        queue.connection.execute(ENABLE)
+        return declare(name, query)
+
+    monkeypatch.setattr(calls.read, "declare_held", declare_later)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        list(reader.get_batch_events(batch, fetch_size=10))

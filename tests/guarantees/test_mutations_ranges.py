@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_g1_row_security as row_security
 from tests.guarantees import test_ranges as ranges
 from tests.guarantees import test_ranges_kept as kept
 from tests.guarantees import test_ranges_owner as owner
@@ -22,6 +23,12 @@ LOCK = "perform pgq.lock_event_tables(i_queue_name);"
 FIND = """perform pgq.check_moved(pgq.find_queue(i_queue_name));
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);"""
 MUTATIONS = {
+    "let row-level security hide events": Mutation(
+        "range_sql",
+        "if v_hides then",
+        "if false then",
+        partial(row_security.test_hidden_event_is_an_error, read="batch_event_sql"),
+    ),
     "thin pinned ticks out": Mutation(
         "used_ticks", "|| p.pos_pins", "", kept.test_pinned_ticks_are_not_thinned_out
     ),

@@ -1,4 +1,4 @@
-"""G5 for who reads ranges of ticks: of two who move one subscription one gets an error."""
+"""G5 for readers of tick ranges: of two sessions that move one subscription, one gets an error."""
 
 from __future__ import annotations
 

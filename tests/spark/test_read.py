@@ -22,6 +22,7 @@ END = """
     select {}(pid) from pg_stat_activity
      where application_name like 'pgqpy spark%' and datname = current_database()"""
 
+READER = "-c role=pgq_reader"
 READERS = "select count(*) from pg_stat_activity where application_name = 'pgqpy spark orders'"
 OLD = """
     select count(*) from pg_stat_activity
@@ -105,6 +106,18 @@ def test_rotation_waits_for_who_reads(feed, client):
     feed.rotate()
     with pytest.raises(RangeExpired):
         read(feed.batch(DATA, startingTick="1"))
+
+
+@pytest.mark.parametrize("table", ["pgq.tick", "pgq.event_1"])
+def test_row_security_hides_nothing_from_a_reader(feed, client, table):
+    feed.insert("a")
+    reader = feed.batch(DATA, dsn=psycopg.conninfo.make_conninfo(feed.dsn, options=READER))
+    partitions = reader.partitions()
+    client.connection.execute(f"alter table {table} enable row level security")
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        rows_of(reader, partitions)
+    with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+        reader.partitions()
 
 
 def test_who_stops_reading_leaves_nothing_behind(feed, client):

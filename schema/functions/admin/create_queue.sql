@@ -4,7 +4,8 @@
 -- Raises: PQ009 as check_name; 40001 in REPEATABLE READ, another session was faster.
 -- Writes: advisory lock; insert pgq.queue, pgq.tick; create tables, sequences and functions.
 create or replace function pgq.create_queue(i_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q pgq.queue;
     v_id int;

@@ -14,7 +14,7 @@
 --   create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set client_min_messages = warning as $$
+set row_security = off set client_min_messages = warning as $$
 declare
     q pgq.queue;
     v_kind "char";
@@ -62,7 +62,8 @@ end $$;
 comment on function pgq.drop_queue(text, boolean) is 'Drops a queue; with force its consumers too.';
 
 create or replace function pgq.drop_queue(x_queue_name text)
-returns int language sql strict security definer set search_path = pg_catalog, pg_temp as $$
+returns int language sql strict security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
     select pgq.drop_queue(x_queue_name, false)
 $$;
 comment on function pgq.drop_queue(text) is 'Drops a queue without consumers.';

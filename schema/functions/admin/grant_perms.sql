@@ -6,7 +6,8 @@
 -- Raises: PQ001.
 -- Writes: row lock pgq.queue; revoke, grant.
 create or replace function pgq.grant_perms(x_queue_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q pgq.queue;
     v_load text[] := '{}';

@@ -23,7 +23,8 @@
 -- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
 --   delete pgq.tick; delete pgq.stage; update pgq.position.
 create or replace function pgq.repair_queue(i_queue_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q pgq.queue;
     v_ticks bigint[];

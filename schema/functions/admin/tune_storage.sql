@@ -3,7 +3,8 @@
 -- Returns: 1 done, 0 no such queue, null for null.
 -- Writes: alter table.
 create or replace function pgq.tune_storage(i_queue_name text)
-returns int language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql strict security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_table name;
 begin

@@ -7,7 +7,8 @@
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.advance_subscription(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position;
 begin

@@ -11,11 +11,13 @@
 -- row. The lock comes before the check: after a repair that was in progress, the ticks are others.
 --
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice).
--- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables.
+-- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables;
+--   42501 as range_sql.
 -- Writes: as check_snapshot; as lock_event_tables, at the check and outside READ COMMITTED; the
 --   session's setting pgq.checked_<queue id>.
 create or replace function pgq.batch_event_sql(x_batch_id bigint)
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     b record;
     v_sql text;

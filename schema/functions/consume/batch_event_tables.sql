@@ -3,7 +3,8 @@
 -- Raises: PQ003 Cannot find data for batch; 40001 as check_snapshot.
 -- Writes: as check_snapshot.
 create or replace function pgq.batch_event_tables(x_batch_id bigint)
-returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 begin
     return query
     select format('pgq.%I', pgq.event_table(q.queue_id, n))

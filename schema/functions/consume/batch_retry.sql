@@ -3,7 +3,8 @@
 -- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch.
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     b record;
     v_count int;

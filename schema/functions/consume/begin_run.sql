@@ -21,7 +21,7 @@
 create or replace function pgq.begin_run(
     i_queue_name text, i_consumer_name text, i_holder text, i_opens_late boolean default false,
     out part_size int, out tries int, out died text)
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     p pgq.position;
 begin

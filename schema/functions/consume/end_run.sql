@@ -5,7 +5,8 @@
 -- Raises: PQ002 not a subscriber; 40001 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.end_run(i_queue_name text, i_consumer_name text, i_holder text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position := pgq.lock_subscription(i_queue_name, i_consumer_name);
 begin

@@ -11,7 +11,8 @@
 create or replace function pgq.event_dead(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[],
     x_errors text[] default null, x_tracebacks text[] default null, x_tries int[] default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_count int;
 begin

@@ -9,7 +9,8 @@
 -- Writes: as lock_batch; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_count int;
 begin
@@ -44,7 +45,7 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[])
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set jit = off as $$
+set row_security = off set enable_seqscan = off set jit = off as $$
 declare
     v_sql text := pgq.batch_event_sql(x_batch_id);
     v_txid bigint;
@@ -62,7 +63,8 @@ comment on function pgq.event_retry(bigint, bigint, timestamptz)
 
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_seconds int)
-returns int language sql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language sql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
     select pgq.event_retry(x_batch_id, x_event_id, now() + x_retry_seconds * interval '1 second')
 $$;
 comment on function pgq.event_retry(bigint, bigint, int)

@@ -9,7 +9,8 @@ create or replace function pgq.event_retry_raw(
     x_queue text, x_consumer text, x_retry_after timestamptz, x_ev_id bigint, x_ev_time timestamptz,
     x_ev_retry int, x_ev_type text, x_ev_data text, x_ev_extra1 text, x_ev_extra2 text,
     x_ev_extra3 text, x_ev_extra4 text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     r record;
     v_id bigint := x_ev_id;

@@ -7,7 +7,8 @@
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_batch(x_batch_id bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
 begin

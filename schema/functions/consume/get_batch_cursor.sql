@@ -4,6 +4,7 @@
 -- i_extra_where is raw SQL, so this overload runs with the caller's own rights and reads no more
 -- than the caller may read. The caller's search_path decides what i_extra_where means. All other
 -- names are qualified: else another role's public.format(text, text) would run with these rights.
+-- A condition on a table with row-level security raises 42501: see range_sql.
 --
 -- Parameters: i_quick_limit: how many events to return; 0 or less: none. i_extra_where: an SQL
 --   condition on the event's columns.
@@ -15,7 +16,8 @@ create or replace function pgq.get_batch_cursor(
     out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,
     out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
-returns setof record language plpgsql set enable_seqscan = off set jit = off as $$
+returns setof record language plpgsql set row_security = off set enable_seqscan = off
+set jit = off as $$
 declare
     v_sql text;
 begin

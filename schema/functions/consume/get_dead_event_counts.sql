@@ -9,7 +9,7 @@ create or replace function pgq.get_dead_event_counts(
     i_until timestamptz default null, i_limit int default null, out ev_type text,
     out dead_error text, out dead_events bigint, out last_dead_time timestamptz)
 returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin

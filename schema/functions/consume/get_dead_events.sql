@@ -13,7 +13,7 @@ create or replace function pgq.get_dead_events(
     out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text, out ev_extra3 text,
     out ev_extra4 text)
 returns setof record language plpgsql
-security definer set search_path = pg_catalog, pg_temp
+security definer set search_path = pg_catalog, pg_temp set row_security = off
 set plan_cache_mode = force_custom_plan as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);

@@ -11,7 +11,8 @@
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.pin_range(
     i_queue_name text, i_consumer_name text, i_from_tick bigint, i_to_tick bigint)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position;
     v_pins bigint[];

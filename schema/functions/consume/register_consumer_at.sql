@@ -19,7 +19,8 @@
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
 declare
     q pgq.queue;
     p record;

@@ -10,7 +10,7 @@ create or replace function pgq.revive_dead_events(
     i_type text default null, i_error text default null, i_since timestamptz default null,
     i_until timestamptz default null, i_limit int default null, i_after bigint default null)
 returns setof bigint language plpgsql
-security definer set search_path = pg_catalog, pg_temp as $$
+security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
 declare
     v_rows tid[] := pgq.lock_dead_events(i_queue_name, i_consumer_name, i_event_ids,
         i_type, i_error, i_since, i_until, i_limit, i_after);

@@ -3,16 +3,16 @@
 -- same events whenever it is built.
 --
 -- Run the query in the transaction that called this function: it keeps rotation away only so long.
--- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off. In another
--- transaction, in READ COMMITTED, first lock the event tables and then check that queue_low_tick is
--- not above i_from_tick and that the end tick is still the same, as
+-- Use the settings of get_batch_events: set local enable_seqscan = off, jit = off, row_security =
+-- off. In another transaction, in READ COMMITTED, first lock the event tables and then check that
+-- queue_low_tick is not above i_from_tick and that the end tick is still the same, as
 -- pgqpy/spark/source/read_task.py does.
 --
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
 --   only the events of no stage; null: all. See get_tick_stages.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
 -- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; PQ012
---   as check_moved; 40001 as lock_event_tables, check_snapshot.
+--   as check_moved; 40001 as lock_event_tables, check_snapshot; 42501 as range_sql.
 -- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(
     i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)

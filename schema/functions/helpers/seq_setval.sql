@@ -6,7 +6,8 @@
 --   would overflow.
 -- Writes: setval.
 create or replace function pgq.seq_setval(i_seq_name text, i_new_value bigint)
-returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql strict security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_last bigint;
 begin

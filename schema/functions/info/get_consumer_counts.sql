@@ -7,7 +7,7 @@ create or replace function pgq.get_consumer_counts(
     i_limit int default 10000, out queue_name text, out consumer_name text, out retry_events bigint,
     out dead_events bigint)
 returns setof record language sql stable security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off as $$
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off as $$
     select q.queue_name, c.co_name, retry.events, dead.events
       from pgq.registration r
       join pgq.queue q on q.queue_id = r.sub_queue

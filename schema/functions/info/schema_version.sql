@@ -2,7 +2,8 @@
 -- Raises: PQ014 the tables are there without their rows.
 -- Writes: nothing.
 create or replace function pgq.schema_version()
-returns int language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_version constant int := (select version from pgq.installation);
 begin

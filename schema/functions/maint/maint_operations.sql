@@ -3,7 +3,8 @@
 -- stands for the command. Functions of extra_maint that is_extra_maint refuses now are left out.
 -- Writes: nothing.
 create or replace function pgq.maint_operations(out func_name text, out func_arg text)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
     with due as (
         select queue_name from pgq.queue
          where queue_switch_step2 is not null

@@ -8,7 +8,8 @@
 -- Returns: 0, done (1 would ask for another call, see maint_operations).
 -- Writes: delete pgq.position; as compact_positions.
 create or replace function pgq.maint_positions()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 begin
     if pg_relation_size('pgq.position') > (1 << 20) + 200 * (select count(*) from pgq.registration)
             and current_setting('transaction_isolation') = 'read committed'

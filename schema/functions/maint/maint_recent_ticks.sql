@@ -4,7 +4,8 @@
 -- Raises: nothing; in other isolation levels than READ COMMITTED it does nothing.
 -- Writes: as compact_ticks.
 create or replace function pgq.maint_recent_ticks()
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 begin
     if pg_relation_size('pgq.tick_recent') > 1 << 20
             and current_setting('transaction_isolation') = 'read committed' then

@@ -16,8 +16,8 @@
 --   sequences (so that a ticker sees new events); the session's setting pgq.retries_seen_<file>.
 create or replace function pgq.maint_retry_events()
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off
-set enable_mergejoin = off set jit = off as $$
+set row_security = off set datestyle = 'ISO' set enable_seqscan = off set enable_bitmapscan = off
+set enable_hashjoin = off set enable_mergejoin = off set jit = off as $$
 declare
     c_limit constant int := 10000;  -- of each search
     v_setting constant text := 'pgq.retries_seen_' || pg_relation_filenode('pgq.retry_queue');

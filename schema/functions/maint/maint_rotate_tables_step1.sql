@@ -25,7 +25,7 @@
 -- Writes: ACCESS EXCLUSIVE lock and truncate of one event table; row lock and update pgq.queue.
 create or replace function pgq.maint_rotate_tables_step1(i_queue_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
-set lock_timeout = '50ms' as $$
+set row_security = off set lock_timeout = '50ms' as $$
 declare
     q pgq.queue;
     v_before int;

@@ -1,7 +1,8 @@
 -- The tables of the engine that need VACUUM; none where autovacuum is on.
 -- Writes: nothing.
 create or replace function pgq.maint_tables_to_vacuum()
-returns setof text language sql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof text language sql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
     select 'pgq.' || unnest(array['queue', 'consumer', 'registration', 'position', 'tick',
         'tick_recent', 'retry_queue', 'dead_event', 'ledger', 'stage'])
      where current_setting('autovacuum') <> 'on'

@@ -11,7 +11,8 @@
 --   check_snapshot.
 -- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
 create or replace function pgq.finish_events(x_batch_id bigint, x_event_ids bigint[])
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, true);
     v_open bigint[];

@@ -8,7 +8,8 @@
 -- Writes: as register_consumer, for the consumer; as add_registration; insert pgq.position.
 create or replace function pgq.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     c_name constant text := i_consumer_name || '.' || i_subconsumer_name;
     p record;

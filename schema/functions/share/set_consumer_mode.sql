@@ -7,7 +7,8 @@
 -- Writes: row locks and update pgq.registration.
 create or replace function pgq.set_consumer_mode(
     i_queue_name text, i_consumer_name text, i_mode text)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     r record;
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);

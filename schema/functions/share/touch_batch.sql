@@ -5,7 +5,8 @@
 -- Raises: 40001 as lock_batch.
 -- Writes: as lock_batch; update pgq.position.
 create or replace function pgq.touch_batch(x_batch_id bigint, i_lease interval default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     p pgq.position := pgq.lock_batch(x_batch_id, false);
 begin

@@ -6,7 +6,8 @@
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_batch_handling int)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     r pgq.registration;
     v_batch bigint;

@@ -22,7 +22,8 @@
 create or replace function pgq.commit_stage(
     i_queue_name text, i_writer text, i_epoch bigint, i_stages bigint[], i_events bigint,
     i_fingerprint bigint default null)
-returns int language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q pgq.queue;
     v_new boolean;

@@ -19,7 +19,8 @@
 --   stage of another writer or epoch already; 42501 as check_writer; PQ012 as check_restored.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q pgq.queue;
     v_done boolean;

@@ -4,7 +4,8 @@
 -- Raises, writes: as insert_tick.
 create or replace function pgq.tick_queue(
     i_queue_name text, out tick_id bigint, out tick_snapshot text)
-returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_queue_id int;
 begin

@@ -3,7 +3,8 @@
 -- Raises: PQ001; PQ011 external tick source, or paused; as insert_tick.
 -- Writes: as insert_tick; nothing, not even an xid, when it is not due.
 create or replace function pgq.ticker(i_queue_name text)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     q constant pgq.queue := pgq.find_queue(i_queue_name);
 begin
@@ -33,7 +34,8 @@ comment on function pgq.ticker(text) is 'Ticks a queue if it is due.';
 -- Raises: PQ013 not READ COMMITTED.
 -- Writes: as ticker(text).
 create or replace function pgq.ticker()
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     v_name text;
     v_ticked bigint := 0;
@@ -66,7 +68,8 @@ comment on function pgq.ticker() is 'Ticks every queue that is due.';
 -- Writes: as insert_tick; setval of both sequences.
 create or replace function pgq.ticker(
     i_queue_name text, i_tick_id bigint, i_orig_timestamp timestamptz, i_event_seq bigint)
-returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 declare
     c_most constant bigint := 1::bigint << 62;
     q pgq.queue;

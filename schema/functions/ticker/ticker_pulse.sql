@@ -3,7 +3,8 @@
 -- ticker_activity, which takes twice as long. The text holds a 64-bit hash.
 -- Writes: as try_lock_against_drop; takes no xid.
 create or replace function pgq.ticker_pulse(i_first int, i_last int, i_excluded int[])
-returns text language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
 begin
     return (
         select count(*) || ' ' || coalesce(bit_xor(hashint8extended(

@@ -15,11 +15,16 @@
 -- whatever becomes of the stages. OFFSET 0 makes it one index probe a stage: as a plain join,
 -- planned without statistics, a hundred stages read the whole index.
 --
+-- Row-level security on the event table would hide events from the role that runs the text, and
+-- hidden events are lost. The functions of the engine set row_security = off, with which such a
+-- query is refused. The session that runs the text may not do so: so there is no text.
+--
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
 --   retried events are included; null: none. i_stages: as in tick_event_sql.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
--- Raises: PQ009 a stage was not released in this range: its events would be missing without a word.
+-- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
+--   42501 the event table has row-level security.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[])
@@ -38,9 +43,19 @@ declare
         || case when i_sub_id is null then 'ev_owner is null'
            else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
     v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
+    v_hides boolean;
+    v_staged boolean;
     v_sql text;
 begin
-    if exists (select from pgq.stage where stage_queue = i_queue_id) then
+    select relrowsecurity, exists (select from pgq.stage where stage_queue = i_queue_id)
+      into v_hides, v_staged from pg_class
+     where relname = pgq.event_table(i_queue_id) and relnamespace = 'pgq'::regnamespace;
+    if v_hides then
+        raise exception 'row-level security may hide events of pgq.%', pgq.event_table(i_queue_id)
+            using errcode = '42501', hint = format(
+                'alter table pgq.%I disable row level security', pgq.event_table(i_queue_id));
+    end if;
+    if v_staged then
         select * into v_hidden, v_released, v_released_by
           from pgq.find_range_stages(i_queue_id, v_first, v_end, v_late, i_end, i_stages);
     end if;
