@@ -48,13 +48,19 @@ begin
             hint = format('%s lies before: what is finished stays finished', x_up_to);
     end if;
     v_from := coalesce(x_up_to, p.pos_from);
-    v_done := array(select distinct id from unnest(p.pos_done || x_done) id
-                     where id > v_from or v_from is null order by id limit 1000);
-    v_last := greatest(x_up_to, (select max(id) from unnest(x_done) id));
+    v_last := x_up_to;
+    if x_done is not null or p.pos_done is not null then  -- seldom, and queries of arrays cost time
+        v_done := array(select distinct id from unnest(p.pos_done || x_done) id
+                         where id > v_from or v_from is null order by id limit 1000);
+        v_last := greatest(x_up_to, (select max(id) from unnest(x_done) id));
+    end if;
     if v_last > p.pos_to then
         raise exception 'event % lies beyond batch %', v_last, x_batch_id
             using errcode = 'PQ009', hint = 'name an event of the batch';
-    elsif v_last > (select end_seq from pgq.find_batch(x_batch_id)) then
+    elsif v_last > (select tick_event_seq from pgq.tick
+                     where tick_id = p.pos_next_tick and tick_queue = (
+                           select sub_queue from pgq.registration where sub_id = p.pos_sub)
+                     limit 1) then
         execute format('select exists (select from (%s) e where ev_id >= $1)',
             pgq.batch_event_sql(x_batch_id)) into v_inside using v_last;
         if not v_inside then
