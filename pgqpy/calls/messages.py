@@ -11,6 +11,8 @@ from pgqpy.errors import InvalidArgument
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from typing_extensions import LiteralString
 
     from pgqpy.calls._check import Interval
@@ -52,6 +54,13 @@ def finish_events(batch: int, event_id: int, before: Call[int] | None = None) ->
     return Call("finish_events", sql, params, _is_one, error_data, pgqpy_only=True)
 
 
+def finish_events_many(events: Sequence[tuple[int, int]]) -> Call[set[int]]:
+    """Finish events, each with its batch; return the ids of the batches that are not open."""
+    sql = "select * from pgq.finish_events(%s::bigint[], %s::bigint[])"
+    params = ([batch for batch, _ in events], [event_id for _, event_id in events])
+    return Call("finish_events", sql, params, _ids, pgqpy_only=True)
+
+
 def lease_time(parameter: str, length: Interval) -> timedelta:
     """Refuse a lease that ends before the answer of the server has come."""
     found = check.required_interval(parameter, length)
@@ -66,6 +75,10 @@ def _leased(rows: list[Row]) -> list[tuple[int, int, Event]]:
         (batch, attempt, Event(id_, time.astimezone(timezone.utc), *fields))
         for batch, attempt, id_, time, *fields in rows
     ]
+
+
+def _ids(rows: list[Row]) -> set[int]:
+    return {batch for (batch,) in rows}
 
 
 def _is_one(rows: list[Row]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -96,6 +97,8 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     open_batches = sum(worker["batch"] is not None for worker in row["workers"])
     if open_batches:
         has.append(f"{open_batches} open batch(es) of workers")
+    if row["leases"]:
+        has.append(f"{len(row['leases'])} lease(s) or left over range(s) of receivers")
     if row["runs"] or _live(row["workers"]):
         has.append(f"a session that runs it ({_as_text(row)['runs']})")
     if not has:
@@ -123,8 +126,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     with target.client() as client:
         if queue is not None:
             queries.queue_info(client, queue)  # raises QueueNotFound
-        infos = client.get_consumer_info(queue)
-        rows = queries.without_subconsumers(queries.with_details(client, infos))
+        infos = queries.without_subconsumers(client, client.get_consumer_info(queue))
+        rows = queries.with_details(client, infos)
     show_rows(rows if as_json else map(_as_text, rows), LIST, as_json=as_json)
 
 
@@ -134,10 +137,12 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, retry queue, dead events, workers.
+    """Show one consumer: position, open batch, retry queue, dead events, workers, leases.
 
     A worker's last seen is the age of its last sign of life: when it took its batch, finished a
-    part, or touched a batch that takes long. attempt counts processes that died at its batch.
+    part, or touched a batch that takes long. attempt counts processes that died at its batch. A
+    lease has messages that a receiver has not finished; its attempt counts the leases before that
+    ended. A range that is left over waits for the next receive, as does a lease that has ended.
 
     Example: pgqpy consumer show orders billing
     """
@@ -168,15 +173,41 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
 
 
 def _as_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the fields runs and workers by lines of text."""
-    workers = row["workers"]
+    """Replace the fields runs, workers and leases by lines of text."""
+    workers, leases = row["workers"], row["leases"]
     texts = {f"worker {each['worker']}": _worker_as_text(each) for each in workers}
-    runs = f"{_live(workers)} worker(s)" if _live(workers) else _session_as_text(row["runs"])
-    return {**{key: row[key] for key in row if key != "workers"}, "runs": runs, **texts}
+    texts |= {_lease_name(each): _lease_as_text(each) for each in leases}
+    leased = sum(_is_live(lease) for lease in leases)
+    running = [f"{_live(workers)} worker(s)"] if _live(workers) else []
+    running += [f"{leased} lease(s)"] if leased else []
+    runs = ", ".join(running) or _session_as_text(row["runs"])
+    known = {key: row[key] for key in row if key not in ("workers", "leases")}
+    return {**known, "runs": runs, **texts}
 
 
 def _live(workers: list[dict[str, Any]]) -> int:
     return sum(worker["pid"] is not None for worker in workers)
+
+
+def _is_live(lease: dict[str, Any]) -> bool:
+    return lease["ends_in"] is not None and lease["ends_in"] > timedelta(0)
+
+
+def _lease_name(lease: dict[str, Any]) -> str:
+    return f"{'left over' if lease['ends_in'] is None else 'lease'} {lease['batch']}"
+
+
+def _lease_as_text(lease: dict[str, Any]) -> str:
+    """Describe a lease in one line, or a range that is left over: messages, ticks, attempt, end."""
+    number, ticks = lease["messages"], f"ticks {lease['last_tick']} to {lease['next_tick']}"
+    parts = [ticks if number is None else f"{number} message(s) ({ticks})"]
+    if lease["ends_in"] is not None:
+        parts.append(f"attempt {lease['attempt']}")
+    if _is_live(lease):
+        return ", ".join([*parts, f"ends in {duration(lease['ends_in'])}"])
+    if lease["ends_in"] is not None:
+        parts.append(f"ended {duration(-lease['ends_in'])} ago")
+    return ", ".join([*parts, "goes to the next receive"])
 
 
 def _worker_as_text(worker: dict[str, Any]) -> str:

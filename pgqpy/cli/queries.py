@@ -41,8 +41,30 @@ WORKERS: LiteralString = f"""
         join pgq.consumer parent_name on parent_name.co_id = parent.sub_consumer
         left join ({locks.RUNNING}) r
             on r.queue_name = q.queue_name and r.consumer_name = c.co_name
+    where not starts_with(c.co_name, parent_name.co_name || '.receive-')
     order by 1, 2, length(c.co_name), c.co_name
 """  # noqa: S608  # our own query within our own
+# What receive keeps in subconsumers of its own. A range without a lease is what was left over.
+LEASES: LiteralString = """
+    select q.queue_name, parent_name.co_name as consumer_name, p.pos_batch as batch,
+        p.pos_last_tick as last_tick, p.pos_next_tick as next_tick,
+        cardinality(p.pos_ids) as messages,
+        case when isfinite(p.pos_until) then 1 + coalesce(p.pos_tries, 0) end as attempt,
+        case when isfinite(p.pos_until) then p.pos_until - now() end as ends_in
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+        join pgq.registration parent on parent.sub_id = p.sub_parent
+        join pgq.consumer parent_name on parent_name.co_id = parent.sub_consumer
+    where p.pos_batch is not null and starts_with(c.co_name, parent_name.co_name || '.receive-')
+    order by 1, 2, p.pos_batch
+"""
+SUBCONSUMERS = """
+    select q.queue_name, c.co_name
+    from pgq.registration r join pgq.queue q on q.queue_id = r.sub_queue
+        join pgq.consumer c on c.co_id = r.sub_consumer
+    where r.sub_parent is not null
+"""
 MODES = """
     select q.queue_name, c.co_name as consumer_name, r.sub_mode as mode,
         case when p.pos_part is not null then format(
@@ -84,13 +106,14 @@ def server_time(client: Client) -> datetime:
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, Any]]:
-    """Add to each consumer counts, its modes, the session that runs it, its workers."""
+    """Add to each consumer counts, its modes, the session that runs it, its workers and leases."""
     counts = _counts(client)
     runs = _by_consumer(client.connection, locks.RUNNING)
-    modes, workers = {}, {}
+    modes, workers, leases = {}, {}, {}
     if counts is not None:
         modes = _by_consumer(client.connection, MODES)
         workers = _by_consumer(client.connection, WORKERS)
+        leases = _by_consumer(client.connection, LEASES)
 
     def row(info: ConsumerInfo) -> dict[str, Any]:
         key = (info.queue_name, info.consumer_name)
@@ -99,19 +122,18 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[dict[str, An
         mine = workers.get(key, [])
         session = None if mine else next(iter(runs.get(key, [])), None)
         more = {"retry_events": retry, "dead_events": dead, **known}
-        return {**info._asdict(), **more, "runs": session, "workers": mine}
+        held = {"workers": mine, "leases": leases.get(key, [])}
+        return {**info._asdict(), **more, "runs": session, **held}
 
     return [row(info) for info in infos]
 
 
-def without_subconsumers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out the rows of subconsumers: they are workers in the rows of their consumers."""
-    names = {
-        (row["queue_name"], f"{row['consumer_name']}.{worker['worker']}")
-        for row in rows
-        for worker in row["workers"]
-    }
-    return [row for row in rows if (row["queue_name"], row["consumer_name"]) not in names]
+def without_subconsumers(client: Client, infos: list[ConsumerInfo]) -> list[ConsumerInfo]:
+    """Leave subconsumers out: they are workers and leases of their consumers."""
+    if client.runner.is_extension():
+        return infos
+    names = set(client.connection.execute(SUBCONSUMERS).fetchall())
+    return [info for info in infos if (info.queue_name, info.consumer_name) not in names]
 
 
 def _counts(client: Client) -> dict[tuple[str, str], tuple[int, int]] | None:

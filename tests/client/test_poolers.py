@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.ticker.session import open_session
 from tests.support import poolers
 from tests.support.poolers import pgbouncer
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,3 +156,26 @@ def test_an_application_inserts_and_reads_through_a_pool_in_transaction_mode(
         assert batch is not None
         assert [event.data for event in mine.get_batch_events(batch)] == ["paid"]
         mine.finish_batch(batch)
+
+
+def test_receivers_look_by_themselves_behind_a_pool_in_transaction_mode(
+    transactions: str,
+    dsn: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "pgqpy.client")
+    monkeypatch.setattr("pgqpy.client._sync.messages.POLL_INTERVAL", 0.05)
+    with (
+        pgqpy.connect(transactions, prepare_threshold=None) as client,
+        pgqpy.connect(dsn) as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        received = threads.submit(client.receive, "orders", "billing", wait=60)
+        eventually(lambda: "cannot listen: ConnectionFailed: behind a pooler" in caplog.text)
+        other.insert_event("orders", "t", "paid")
+        other.tick_queue("orders")
+        (message,) = received.result(30)
+        message.done()
+        listening = "select count(*) from pg_stat_activity where query ilike 'listen %'"
+        assert other.connection.execute(listening).fetchone() == (0,)

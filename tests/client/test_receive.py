@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import math
 from typing import Any
 
 import pytest
@@ -137,18 +137,37 @@ async def test_retry_that_fails_in_its_middle_changes_nothing(orders: Any) -> No
     ("arguments", "words"),
     [
         ({"limit": 0}, "limit must be a number of events from 1 to 1000, not 0"),
+        ({"limit": -1}, "limit must be .*, not -1"),
         ({"limit": 1001}, "limit must be .*, not 1001"),
+        ({"limit": 1_000_000}, "limit must be .*, not 1000000"),
+        ({"limit": 2.5}, r"limit must be .*, not 2\.5"),
         ({"limit": True}, "limit must be .*, not True"),
         ({"lease": 0.5}, "lease must be 1 second or more"),
+        ({"lease": 0}, "lease must be 1 second or more"),
+        ({"lease": -1}, "lease must lie between"),
+        ({"lease": math.nan}, "lease must be seconds or a timedelta, not nan"),
+        ({"lease": 1e300}, "lease must lie between"),
         ({"lease": None}, "lease must be seconds or a timedelta"),
         ({"wait": -1}, "wait must lie between"),
+        ({"wait": math.nan}, "wait must be seconds or a timedelta, not nan"),
+        ({"wait": None}, "wait must be seconds or a timedelta, not None"),
     ],
 )
 async def test_arguments_that_make_no_sense_are_refused(
     orders: Any, arguments: dict[str, Any], words: str
 ) -> None:
-    with pytest.raises(errors.InvalidArgument, match=words):
+    with pytest.raises(errors.InvalidArgument, match=words) as caught:
         await receive(orders, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5, -1, math.nan, None])
+async def test_lease_is_not_extended_by_less_than_a_second(orders: Any, seconds: Any) -> None:
+    await filled(orders, "a")
+    (message,) = await receive(orders)
+    with pytest.raises(errors.InvalidArgument, match="seconds must "):
+        await finish(message, "extend", seconds)
+    await finish(message)
 
 
 async def test_plain_consumers_and_missing_queues_are_refused(orders: Any) -> None:
@@ -160,17 +179,11 @@ async def test_plain_consumers_and_missing_queues_are_refused(orders: Any) -> No
         await orders.receive("nothing", "billing")
 
 
-def test_waiting_receiver_is_woken_by_a_tick(queue: pgqpy.Client, dsn: str) -> None:
-    got: list[pgqpy.Message] = []
-    with pgqpy.connect(dsn) as waiting:
-        thread = threading.Thread(
-            target=lambda: got.extend(waiting.receive("orders", "billing", wait=60))
-        )
-        thread.start()
-        queue.insert_event("orders", "new", "a")
-        queue.tick_queue("orders")
-        thread.join(30)
-    assert [message.event.data for message in got] == ["a"]
+async def test_queue_that_is_dropped_ends_the_wait_with_its_error(orders: Any) -> None:
+    assert await receive(orders) == []
+    await orders.drop_queue("orders", force=True)
+    with pytest.raises(errors.ConsumerNotFound, match="'billing' is not registered on"):
+        await receive(orders, wait=60)
 
 
 async def test_waits_of_one_client_leave_it_usable(new_orders: str, dsn: str) -> None:

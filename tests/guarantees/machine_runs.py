@@ -19,6 +19,7 @@ POSITIONS = """
       join pgq.consumer on co_name = consumer_name
       join pgq.current_position on sub_consumer = co_id
       join pgq.queue on queue_id = sub_queue and queue.queue_name = %s
+     where consumer_name !~ '^r(\\.|$)'
 """
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tests.guarantees.model_receivers import Receivers
+
 
 @dataclass(frozen=True)
 class Copy:
@@ -88,6 +90,7 @@ class Model:
     consumers: dict[str, Consumer] = field(default_factory=dict)
     shared: Consumer | None = None  # `s`: its position is the end of what was handed out
     workers: dict[str, Consumer] = field(default_factory=dict)  # `s.1` …: ranges that are open
+    receivers: Receivers | None = None  # of `r`
 
     def tick(self) -> None:
         """Cut here."""
@@ -180,7 +183,8 @@ class Model:
 
     def maint_retry(self) -> int:
         """Put all that was set aside back, in one transaction; return how many."""
-        owners = [*self.consumers.values(), *([] if self.shared is None else [self.shared])]
+        others = [each for each in (self.shared, self.receivers) if each is not None]
+        owners = [*self.consumers.values(), *others]
         back = [copy for consumer in owners for copy in consumer.retries.values()]
         for consumer in owners:
             consumer.retries.clear()

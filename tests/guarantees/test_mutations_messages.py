@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_messages as messages
+from tests.guarantees import test_messages_leases as leases
 from tests.guarantees import test_messages_workers as beside_workers
 from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import RR
@@ -171,6 +172,24 @@ MUTATIONS = {
         "if v_open = '{}' then",
         "if false then",
         messages.test_event_is_finished_once,
+    ),
+    "lock leases in the order of their ids": Mutation(
+        "finish_events",
+        "order by (select pos_sub from pgq.position where pos_batch = e.batch limit 1)",
+        "order by e.batch",
+        leases.test_leases_are_locked_in_the_order_in_which_a_consumer_leaves,
+    ),
+    "tell nobody of lost leases": Mutation(
+        "finish_events",
+        "if pgq.finish_events(l.batch, l.ids) = 0 then",
+        "if pgq.finish_events(l.batch, l.ids) = 2 then",
+        leases.test_leases_that_are_lost_are_named_and_the_others_are_finished,
+    ),
+    "finish what has no batch": Mutation(
+        "finish_events",
+        "(cardinality(x_batch_ids) = cardinality(x_event_ids)) is not true",
+        "false",
+        partial(leases.test_lists_of_different_lengths_are_refused, batches=[1], events=[]),
     ),
     "open leases without bound": Mutation(
         "lease_slot",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls
+from pgqpy.client._async.finisher import AsyncFinisher
 from pgqpy.client._async.runner import AsyncCallRunner
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ class AsyncBase:
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
-        # Of receive: what it registered, the queues it listens to, the notifications that came.
-        self._registered: set[tuple[str, str]] = set()
-        self._listens: set[str] = set()
-        self._notifications = 0
+        self._registered: set[tuple[str, str]] = set()  # queue and consumer, by receive
+        self._finisher = AsyncFinisher(self.runner)
 
     @property
     def connection(self) -> AsyncConnection[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import calls
+from pgqpy.client._sync.finisher import Finisher
 from pgqpy.client._sync.runner import CallRunner
 
 if TYPE_CHECKING:
@@ -37,10 +38,8 @@ class Base:
         self._payload_limit = payload_limit
         self._json_default = json_default
         self._owned = False
-        # Of receive: what it registered, the queues it listens to, the notifications that came.
-        self._registered: set[tuple[str, str]] = set()
-        self._listens: set[str] = set()
-        self._notifications = 0
+        self._registered: set[tuple[str, str]] = set()  # queue and consumer, by receive
+        self._finisher = Finisher(self.runner)
 
     @property
     def connection(self) -> Connection[Any]:

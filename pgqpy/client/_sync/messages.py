@@ -5,25 +5,31 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
+from pgqpy.client.listening import woken_by_ticks
+from pgqpy.client.waiting import Bell
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pgqpy.calls import After, Call, Interval
-    from pgqpy.client._sync.runner import CallRunner
+    from pgqpy.client._sync.finisher import Finisher
     from pgqpy.records import Event, Failure
 
 POLL_INTERVAL = 1.0  # seconds between looks for leases that ended, and for missed notifications
-SLICE = 0.05  # seconds; so long a wait keeps other threads or tasks from the connection
 
 IN_TRANSACTION = (
     "receive takes its lease in a transaction of its own: call it outside of transactions, on a "
     "connection in autocommit; done() may be called inside of one"
+)
+LOST = (
+    "{lost} of {all} messages were taken over by other receivers when their lease ended, events "
+    "{ids}: undo the work on these; the others are done"
 )
 
 
@@ -51,7 +57,8 @@ class Receiving(Base):
             limit: at most so many messages, from 1 to 1,000.
             lease: seconds or a timedelta, 1 second or more; one lease for all these messages.
             wait: for so long a call waits for the first event; 0 returns at once. Meanwhile other
-                threads or tasks may use the client; each of their calls waits up to 0.05 s longer.
+                threads or tasks may use the client. All calls that wait in this process share one
+                more connection to the database, which tells them of ticks.
 
         Raises QueueNotFound, TooManyLeases, WrongMode for a consumer that is plain, and
         ConsumerNotFound if it was unregistered since the first call.
@@ -71,26 +78,36 @@ class Receiving(Base):
             self._registered.add((queue, consumer))
         found = self.runner.run(call)
         if not found and time.monotonic() < end:
-            self._listen(queue)
-            found = self.runner.run(call)
-        while not found and (left := end - time.monotonic()) > 0:
-            self._wait_for_tick(min(left, POLL_INTERVAL))
-            found = self.runner.run(call)
-        return [Message(self.runner, *each) for each in found]
+            bell = Bell()
+            with woken_by_ticks(self.connection, queue, bell.ring):
+                while not found and (left := end - time.monotonic()) > 0:
+                    bell.wait(min(left, POLL_INTERVAL))
+                    found = self.runner.run(call)
+        return [Message(self._finisher, *each) for each in found]
 
-    def _listen(self, queue: str) -> None:
-        if queue not in self._listens:
-            channel = sql.Identifier(f"pgq_{queue}")
-            self.connection.execute(sql.SQL("listen {}").format(channel))
-            self._listens.add(queue)
+    def done(self, messages: Iterable[Message]) -> None:
+        """Finish several messages in one round trip: each as its own `done()` does.
 
-    def _wait_for_tick(self, seconds: float) -> None:
-        """Wait for a notification, in slices: others use the connection in between."""
-        seen, end = self._notifications, time.monotonic() + seconds
-        while seen == self._notifications and (left := end - time.monotonic()) > 0:
-            timeout = min(left, SLICE)
-            for _ in self.connection.notifies(timeout=timeout, stop_after=1):
-                self._notifications += 1  # another receiver of this client ends its wait too
+        Raises BatchLost, with `.event_ids`, if other receivers have some of them: the others are
+        done. Raises EventNotFound if one was finished before: call their own `done()` then.
+        """
+        wanted = list(messages)
+        for message in wanted:
+            message._check_open()  # noqa: SLF001  # of our own class
+        errors = self._finisher.finish([(each.batch_id, each.event.id) for each in wanted])
+        alone = self.runner.alone()
+        failed = []
+        for message, error in zip(wanted, errors, strict=True):
+            message._finished = error is None and alone  # noqa: SLF001  # as above
+            if error is not None:
+                failed.append(error)
+        lost = [error for error in failed if isinstance(error, BatchLost)]
+        if len(lost) < len(failed):
+            raise next(error for error in failed if error not in lost)
+        if lost:
+            ids = [error.event_id for error in lost]
+            text = LOST.format(lost=len(lost), all=len(wanted), ids=", ".join(map(str, ids)))
+            raise BatchLost(text, **{**vars(lost[0]), "event_ids": ids})
 
 
 class Message:
@@ -98,18 +115,19 @@ class Message:
 
     Attributes:
         event: the event: `id`, `type`, `data`, `extra1` …, `json()`.
-        attempt: 1 the first time; one more for each retry of the event, and for each lease that had
-            it and ended.
+        attempt: 1 the first time; one more for each retry of the event, and for each lease since
+            then that had it and ended.
         batch_id: the id of the lease; messages of one `receive` share it.
     """
 
-    __slots__ = ("_finished", "_runner", "attempt", "batch_id", "event")
+    __slots__ = ("_finished", "_finisher", "_runner", "attempt", "batch_id", "event")
 
-    def __init__(self, runner: CallRunner, batch_id: int, attempt: int, event: Event) -> None:
+    def __init__(self, finisher: Finisher, batch_id: int, attempt: int, event: Event) -> None:
         self.event = event
         self.attempt = attempt
         self.batch_id = batch_id
-        self._runner = runner
+        self._finisher = finisher
+        self._runner = finisher.runner
         self._finished = False
 
     def __repr__(self) -> str:
@@ -119,11 +137,16 @@ class Message:
         """Finish the message: nobody gets it again.
 
         When it returns, that is committed; inside a transaction of the client, it commits with it.
+        Calls of several threads or tasks share round trips and commits.
 
         Raises BatchLost if another receiver has the message, and EventNotFound if it was finished
         before. A lease that has ended, but that nobody has taken over, does no harm.
         """
-        self._finish()
+        self._check_open()
+        (error,) = self._finisher.finish([(self.batch_id, self.event.id)])
+        if error is not None:
+            raise error
+        self._finished = self._runner.alone()  # else a rollback may undo it
 
     def retry(self, after: After) -> None:
         """Set the message aside; a receiver gets it again when the time has come.
@@ -131,7 +154,7 @@ class Message:
         `after` is seconds or a timedelta from now, or an aware datetime. Raises as `done`.
         """
         pairs = [(self.event, after)]
-        self._finish(calls.consume.event_retry_many(self.batch_id, pairs))
+        self._finish_after(calls.consume.event_retry_many(self.batch_id, pairs))
 
     def dead(self, reason: str | BaseException | Failure) -> None:
         """Give the message up: keep it as a dead event, with a text or an exception.
@@ -141,7 +164,7 @@ class Message:
         dead = [(self.event, reason)]
         ascii_only = not encodings.holds_everything(self._runner.connection)
         call = calls.dead_events.event_dead(self.batch_id, dead, ascii_only=ascii_only)
-        self._finish(call)
+        self._finish_after(call)
 
     def extend(self, seconds: Interval) -> None:
         """Extend the lease of this message and of those received with it: from now on, so long.
@@ -155,10 +178,13 @@ class Message:
     def _lost(self, function: str) -> BatchLost:
         return BatchLost(batch_id=self.batch_id, event_id=self.event.id, function=function)
 
-    def _finish(self, before: Call[int] | None = None) -> None:
+    def _check_open(self) -> None:
         if self._finished:
             msg = f"event {self.event.id} was finished before: by done(), retry() or dead()"
             raise EventNotFound(msg, batch_id=self.batch_id, event_id=self.event.id)
+
+    def _finish_after(self, before: Call[int]) -> None:
+        self._check_open()
         finish = calls.messages.finish_events(self.batch_id, self.event.id, before)
         try:
             finished = self._runner.run(finish)
@@ -166,4 +192,4 @@ class Message:
             finished = False
         if not finished:
             raise self._lost("finish_events")
-        self._finished = self._runner.alone()  # else a rollback may undo it
+        self._finished = self._runner.alone()

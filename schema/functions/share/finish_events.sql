@@ -43,3 +43,32 @@ begin
 end $$;
 comment on function pgq.finish_events(bigint, bigint[])
     is 'Finishes events that receive leased: 1 done, 0 the lease is not open.';
+
+-- Finishes events of several leases, which one receiver has. The subconsumers are locked in the
+-- order in which unregister_consumer and others lock all of them: else both would wait for ever.
+-- Parameters: batch ids and event ids. The elements with the same index belong to one event.
+-- Returns: the ids of the batches that are not open, with a WARNING each; the others are finished.
+-- Raises: PQ009 arrays of different lengths; as the other form.
+-- Writes: as the other form.
+create or replace function pgq.finish_events(x_batch_ids bigint[], x_event_ids bigint[])
+returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+    l record;
+begin
+    if (cardinality(x_batch_ids) = cardinality(x_event_ids)) is not true then
+        raise exception 'batch ids and event ids differ in number' using errcode = 'PQ009';
+    end if;
+    for l in
+        select e.batch, array_agg(e.id) as ids
+          from unnest(x_batch_ids, x_event_ids) e (batch, id)
+         group by e.batch
+         order by (select pos_sub from pgq.position where pos_batch = e.batch limit 1)
+    loop
+        if pgq.finish_events(l.batch, l.ids) = 0 then
+            return next l.batch;
+        end if;
+    end loop;
+end $$;
+comment on function pgq.finish_events(bigint[], bigint[])
+    is 'Finishes events of several leases; returns the batches that are not open.';

@@ -1,0 +1,67 @@
+"""What waits of threads and of tasks are made of: bells, locks, work that is not broken off."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from asyncio import Lock as AsyncLock
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["AsyncBell", "AsyncLock", "Bell", "Lock", "to_the_end", "to_the_end_async"]
+
+
+class Bell:
+    """A bell that one thread waits for, and any other rings."""
+
+    def __init__(self) -> None:
+        """Make it silent."""
+        self._rung = threading.Event()
+
+    def ring(self) -> None:
+        """End the wait, or the next one."""
+        self._rung.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it rings, or until the seconds pass; then it is silent again."""
+        self._rung.wait(seconds)
+        self._rung.clear()
+
+
+class AsyncBell:
+    """A bell that one task waits for, and any thread rings."""
+
+    def __init__(self) -> None:
+        """Make it silent, in the running event loop."""
+        self._rung = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def ring(self) -> None:
+        """End the wait, or the next one."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._rung.set)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it rings, or until the seconds pass; then it is silent again."""
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._rung.wait(), seconds)
+        self._rung.clear()
+
+
+def to_the_end(work: Callable[[], None]) -> None:
+    """Do the work."""
+    work()
+
+
+async def to_the_end_async(work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work. If the task is cancelled meanwhile, the work is done first."""
+    task = asyncio.ensure_future(work())
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
