@@ -22,7 +22,6 @@ import psycopg
 from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 
-from pgqpy.client._sync.open import open_session
 from pgqpy.client.session_settings import PINNED
 from pgqpy.texts import describe
 
@@ -141,6 +140,8 @@ class _Listener:
             return False
 
     def _connect(self) -> Connection[Any]:
+        from pgqpy.client import open_session  # noqa: PLC0415  # the client imports this module
+
         return open_session(self._dsn, SETTINGS, kind=Connection, any_owner=True)
 
     def _listen(self, connection: Connection[Any]) -> None:

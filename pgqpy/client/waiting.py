@@ -1,18 +1,14 @@
-"""What waits of threads and of tasks are made of: bells, locks, work that is not broken off."""
+"""What waits of threads and of tasks are made of: bells, and work that is not broken off."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from asyncio import Lock as AsyncLock
 from contextlib import suppress
-from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-__all__ = ["AsyncBell", "AsyncLock", "Bell", "Lock", "to_the_end", "to_the_end_async"]
 
 
 class Bell:
@@ -26,7 +22,7 @@ class Bell:
         """End the wait, or the next one."""
         self._rung.set()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float | None = None) -> None:
         """Wait until it rings, or until the seconds pass; then it is silent again."""
         self._rung.wait(seconds)
         self._rung.clear()
@@ -45,7 +41,7 @@ class AsyncBell:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._rung.set)
 
-    async def wait(self, seconds: float) -> None:
+    async def wait(self, seconds: float | None = None) -> None:
         """Wait until it rings, or until the seconds pass; then it is silent again."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._rung.wait(), seconds)

@@ -57,9 +57,9 @@ def test_show_tells_what_is_leased_what_ended_and_what_is_left_over(
     assert re.match(held, live)
     assert re.search(r"1 message\(s\) .*, ended 1 h.* ago, goes to the next receive$", ended)
     assert re.match(r"left over \d+ +ticks 1 to 2, goes to the next receive$", left_over)
-    (again,) = receive(five, 1)
-    assert again.event.data == "c"
-    assert [each["attempt"] for each in leases(run_json)] == [1, None, 2]
+    assert sorted(receive(five, 9)[0].event.data or "" for _ in range(2)) == ["c", "d"]
+    attempts = sorted((each["messages"], each["attempt"]) for each in leases(run_json))
+    assert attempts == [(1, 2), (2, 1), (2, 1)]
 
 
 def test_list_shows_the_consumer_once_and_counts_leases(run: Run, five: pgqpy.Client) -> None:

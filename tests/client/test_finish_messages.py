@@ -156,13 +156,14 @@ async def test_task_that_is_cancelled_breaks_off_no_other(
         with locked(connect(), second):
             with locked(connect(), first):
                 one = asyncio.create_task(first.done())
-                await eventually_async(client._finisher._lock.locked)
+                await eventually_async(lambda: client._finisher._is_led)
                 leader, other = (asyncio.create_task(each.done()) for each in (second, third))
                 await eventually_async(lambda: len(client._finisher._waiting) == 2)
             await asyncio.wait_for(one, 30)
             await asyncio.to_thread(wait_until_blocked, connection, pid)
             leader.cancel()
-            await asyncio.sleep(0)
+            _, pending = await asyncio.wait([leader], timeout=0.1)
+            assert pending
         await asyncio.wait_for(other, 30)
         with pytest.raises(asyncio.CancelledError):
             await leader
@@ -177,14 +178,14 @@ async def test_call_that_is_cancelled_before_its_turn_finishes_nothing(
         first, second, third = await client.receive("orders", "billing", wait=0)
         with locked(connect(), first):
             one = asyncio.create_task(first.done())
-            await eventually_async(client._finisher._lock.locked)
+            await eventually_async(lambda: client._finisher._is_led)
             other = asyncio.create_task(second.done())
             await eventually_async(lambda: len(client._finisher._waiting) == 1)
             other.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await other
         await asyncio.wait_for(one, 30)
-        await third.done()
+        await asyncio.wait_for(third.done(), 30)
         assert connection.execute(OPEN).fetchone() == (1,)
         await second.done()
 

@@ -31,7 +31,7 @@ client = pgqpy.connect(os.environ["PGQPY_DSN"])
 def wait():
     client.receive("orders", "billing", wait=600)
 threading.Thread(target=wait, daemon=True).start()
-while not any(each._channels for each in listening._listeners.values()):
+while not any(each._channels for each in list(listening._listeners.values())):
     pass
 """
 FORKS = (
@@ -69,7 +69,7 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def waits() -> int:
-    return sum(len(each._waits) for each in listening._listeners.values())
+    return sum(len(each._waits) for each in list(listening._listeners.values()))
 
 
 def fill(client: pgqpy.Client, *data: str, queue: str = "orders") -> None:
@@ -146,6 +146,16 @@ def test_connection_of_an_application_is_left_as_it_was(
     assert channels == []
 
 
+def test_each_wait_begins_with_a_look_so_that_no_tick_before_it_is_missed(
+    queue: pgqpy.Client, sessions: Callable[[], list[int]]
+) -> None:
+    for _ in ("while it connects", "while it listens"):
+        woken = threading.Event()
+        with listening.woken_by_ticks(queue.connection, "orders", woken.set):
+            assert woken.wait(10)
+    assert len(sessions()) == 1
+
+
 def test_it_goes_soon_after_the_last_wait_and_comes_again(
     queue: pgqpy.Client, sessions: Callable[[], list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +216,7 @@ def test_receivers_look_by_themselves_while_nothing_listens(
         refused.set()
         raise OSError("no room")
 
-    monkeypatch.setattr(listening, "open_session", refuse)
+    monkeypatch.setattr("pgqpy.client.open_session", refuse)
     monkeypatch.setattr("pgqpy.client._sync.messages.POLL_INTERVAL", 0.05)
     with pgqpy.connect(dsn) as client:
         received = threads.submit(client.receive, "orders", "billing", wait=60)

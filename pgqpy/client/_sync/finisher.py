@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.client.waiting import Lock, to_the_end
+from pgqpy.client.waiting import Bell, to_the_end
 from pgqpy.errors import BatchLost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from pgqpy.client._sync.runner import CallRunner
 
@@ -42,41 +41,71 @@ class _Finish:
         self.end(None if was_open else BatchLost(None, **names))
 
 
+class _Call:
+    """One call of `finish`: it has to wait, or it leads."""
+
+    __slots__ = ("bell", "events", "leads")
+
+    def __init__(self, events: list[_Finish]) -> None:
+        self.events = events
+        self.leads = False
+        self.bell: Bell | None = None  # rung when the events have ended, or when it leads
+
+    def wake(self) -> None:
+        if self.bell is not None:
+            self.bell.ring()
+
+
 class Finisher:
     """Finishes messages of one client: group commit.
 
-    No call waits for others to come. The first one sends its statement at once. Those that come
-    while it is on its way wait for it, and the next statement finishes all of them.
+    No call waits for others to come. The first one leads: it sends its statement at once. Those
+    that come while it is on its way wait, and then one of them leads: its statement finishes all of
+    them. To wait for a lock instead would be worse: a call that is done had to wait for the lock
+    behind the next statement.
     """
 
     def __init__(self, runner: CallRunner) -> None:
         self.runner = runner
-        self._waiting: deque[_Finish] = deque()
-        self._lock = Lock()
+        self._mutex = Lock()  # for all below; never held for longer than a moment
+        self._waiting: list[_Call] = []
+        self._is_led = False
 
-    def finish(self, events: Sequence[tuple[int, int]]) -> list[Exception | None]:
+    def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
-        mine = [_Finish(*event) for event in events]
-        self._waiting.extend(mine)
+        call = _Call([_Finish(*event) for event in events])
+        with self._mutex:
+            if self._is_led:
+                call.bell = Bell()
+            else:
+                self._is_led = call.leads = True
+            self._waiting.append(call)
         try:
-            with self._lock:
-                if not all(each.ended for each in mine):  # by the call before
-                    self._finish_waiting(mine)
-        except BaseException:
-            for each in mine:
-                with suppress(
-                    ValueError, IndexError
-                ):  # it has left: it is on its way, or has ended
-                    self._waiting.remove(each)
-            raise
-        return [each.error for each in mine]
+            if call.bell is not None:
+                call.bell.wait()
+            if call.leads:
+                self._lead()
+        finally:
+            self._leave(call)
+        return [each.error for each in call.events]
 
-    def _finish_waiting(self, mine: list[_Finish]) -> None:
-        taken = []
-        while self._waiting:
-            taken.append(self._waiting.popleft())
+    def _leave(self, call: _Call) -> None:
+        """Let the next call lead; one that was broken off while it waited finishes nothing."""
+        with self._mutex:
+            if call in self._waiting:
+                self._waiting.remove(call)
+            if call.leads:
+                self._is_led = bool(self._waiting)
+                for following in self._waiting[:1]:
+                    following.leads = True
+                    following.wake()
+
+    def _lead(self) -> None:
+        with self._mutex:
+            led, self._waiting = self._waiting, []
+        taken = [event for call in led for event in call.events]
         try:
-            if len(taken) > len(mine):  # a task that is cancelled must not break off others
+            if len(led) > 1:  # a task that is cancelled must not break off others
                 to_the_end(partial(self._send, taken))
             else:
                 self._send(taken)
@@ -84,6 +113,8 @@ class Finisher:
             for each in taken:
                 if not each.ended:
                     each.end(OperationalError(BROKEN_OFF))
+            for call in led:
+                call.wake()
 
     def _send(self, taken: list[_Finish]) -> None:
         if len(taken) > 1:
