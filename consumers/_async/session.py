@@ -33,6 +33,14 @@ SETTINGS = {
 }
 
 
+# No row: there is no such queue.
+REGISTERED = """
+    select exists (select from pgq.subscription s join pgq.consumer c on c.co_id = s.sub_consumer
+                    where s.sub_queue = q.queue_id and c.co_name = %s::text)
+      from pgq.queue q where q.queue_name = %s::text
+"""
+
+
 class AsyncSession:
     """A connection in autocommit, its client, and its notifications."""
 
@@ -86,13 +94,17 @@ class AsyncSession:
     async def register(self, queue: str, consumer: str) -> None:
         """Register the consumer unless it is; QueueNotFound if there is no such queue.
 
-        The extension pgq has one SQLSTATE for every error: so the queue is looked up first.
+        register_consumer waits for the lock of a registration that is there: a transactional
+        consumer holds it during its batches, and this process would not learn that it runs. The
+        extension pgq has one SQLSTATE for every error: so the queue is looked up first.
         """
-        query = "select 1 from pgq.queue where queue_name = %s::text"
-        if not await self.runner.run(Call("register_consumer", query, (queue,), bool)):
+        call = Call("register_consumer", REGISTERED, (consumer, queue), list)
+        found = await self.runner.run(call)
+        if not found:
             words = f"{QueueNotFound.words.format(queue=queue)}: {QueueNotFound.what_to_do}"
             raise QueueNotFound(words, queue=queue)
-        await self.client.register_consumer(queue, consumer)
+        if not found[0][0]:
+            await self.client.register_consumer(queue, consumer)
 
     async def listen(self, queue: str) -> None:
         """Ask for a notification at every tick of the queue."""

@@ -46,7 +46,7 @@ class WorkerLock(RunningLock):
             try:
                 super().take(session, stop)
             except ConsumerRunning:
-                pass  # a process that came while our session was lost
+                self.worker = None  # a process that came while our session was lost has it
             else:
                 return
         for number in itertools.count(1):
@@ -83,11 +83,12 @@ class WorkerLock(RunningLock):
         return Call(call.function, call.sql, call.params, decode, call.error_data, pgqpy_only=True)
 
     def _try_worker(self, session: Session, worker: str) -> bool:
-        self.worker, self.consumer = worker, f"{self._parent}.{worker}"
+        self.consumer = f"{self._parent}.{worker}"
         register = share.register_subconsumer(self.queue, self._parent, worker)
         session.runner.run(register)
         subscription = self._subscription(session)
         if not self._try(session, TAKE, subscription):
             return False
         self._taken(session, subscription)
+        self.worker = worker  # only now: a session lost before may have registered nothing
         return True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pgqpy.consumers import _async, _sync
 from tests.consumers.harness import Maker, Queue
 
 if TYPE_CHECKING:
@@ -56,3 +57,10 @@ def effects(
         return [row[0] for row in connection.execute("select data from effect order by no")]
 
     return read
+
+
+@pytest.fixture
+def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse a second process at once: no other one is about to end."""
+    for module in (_async.lock, _sync.lock):
+        monkeypatch.setattr(module, "GRACE", 0.0)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pgqpy.consumers import _async, _sync
 from pgqpy.errors import ConsumerRunning, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, private
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def no_grace(monkeypatch):
-    """Refuse at once: no test here has a process that is about to end."""
-    for module in (_async.lock, _sync.lock):
-        monkeypatch.setattr(module, "GRACE", 0.0)
 
 
 @pytest.mark.usefixtures("no_grace")
