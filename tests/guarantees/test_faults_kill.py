@@ -6,13 +6,12 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from pgqpy.install import install
 from tests.guarantees.history import Findings, check, read_deliveries, read_transactions
 from tests.guarantees.sessions import Database
-from tests.support.crash import kill_backend, kill_server
+from tests.support.crash import ask, kill_backend, kill_server
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -106,17 +105,8 @@ class Load:
         return int(self.query("select count(*) from effect")[0][0])
 
     def query(self, query: str) -> list[tuple]:
-        """Ask on a connection of its own, which a crash does not take along."""
-
-        def answer() -> tuple[list[tuple]] | None:
-            try:
-                with psycopg.connect(self.dsn, autocommit=True) as connection:
-                    return (connection.execute(query.encode()).fetchall(),)
-            except psycopg.OperationalError:
-                return None
-
-        (rows,) = eventually(answer, RECOVERY) or ([],)
-        return rows
+        """Ask the server, whatever happens to it."""
+        return ask(self.dsn, query, timeout=RECOVERY)
 
     def come_to_rest(self) -> None:
         """Stop the producers and wait until everything was delivered and finished."""

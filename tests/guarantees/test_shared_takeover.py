@@ -5,15 +5,38 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from pgqpy.install import install
 from tests.guarantees.sessions import RR, SERIALIZABLE, Database, refused
 from tests.guarantees.workers import AWAY, ENDED, Worker, workers
-from tests.support.gates import wait_until_blocked
+from tests.support.crash import ask, kill_backend, kill_server
+from tests.support.gates import Gate, wait_until_blocked
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pgqpy.testing import EmbeddedServer
+
+HOLD = """
+    create function hold() returns trigger language plpgsql as $$
+    begin {}; return null; end $$;
+    create trigger hold after insert on pgq.position
+        for each row when ({}) execute function hold()
+"""
+
+
+def kill_one_backend(_server: EmbeddedServer, pid: int) -> None:
+    """Kill a backend; the server then crashes and restarts by itself."""
+    kill_backend(pid)
+
+
+def kill_all(server: EmbeddedServer, _pid: int) -> None:
+    """Kill the whole server, and start it again."""
+    kill_server(server)
+    server.start()
 
 
 def test_range_of_a_dead_worker_goes_on_with_what_is_open_of_it(db: Database) -> None:
@@ -189,17 +212,24 @@ def test_released_range_is_taken_at_once_and_counts_as_no_unclean_end(db: Databa
     assert one.session.one(careful, "1", "host:1:x") == 1000, "it held no lock, and did not end"
 
 
+@pytest.mark.parametrize("crash", [kill_one_backend, kill_all])
+@pytest.mark.parametrize("row", ["new.pos_batch is null", "new.pos_batch is not null"])
 def test_takeover_that_a_crash_of_the_server_cuts_off_has_not_happened(
-    own_server: EmbeddedServer,
+    own_server: EmbeddedServer, row: str, crash: Callable[[EmbeddedServer, int], None]
 ) -> None:
+    """It crashes when the dead worker has lost the range, or when the other one has it."""
     with closing(Database(own_server.dsn())) as db:
         install(db.main.connection)
         one, other = workers(db, "ab")
         batch = one.take()
-        other.session.begin()
-        assert other.take() != batch
-        own_server.stop("immediate")
-    own_server.start()
+        gate = Gate(db.open().connection, 1)
+        db.main.run(HOLD.format(gate.wait_sql.replace("select", "perform"), row))
+        taking = other.take_later()
+        crash(own_server, gate.wait_for_arrival())
+        for session in (taking.result, lambda: eventually(lambda: db.main.one("select false"))):
+            with pytest.raises(psycopg.OperationalError):
+                session()
+    assert ask(own_server.dsn(), "select 1")
     with closing(Database(own_server.dsn())) as db:
         assert db.main.data(batch) == ["a"]
         again = Worker(db.open(), "2", "host:2:y")

@@ -1,10 +1,13 @@
-"""Crash a server as a power cut would."""
+"""Crash a server as a power cut would, and ask it questions while it may crash."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
+import psycopg
+
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
@@ -23,3 +26,17 @@ def kill_server(server: EmbeddedServer) -> None:
 def kill_backend(pid: int) -> None:
     """SIGKILL one backend: the server then restarts all the others."""
     psutil.Process(pid).kill()
+
+
+def ask(dsn: str, query: str, *args: Any, timeout: float = 30) -> list[tuple[Any, ...]]:
+    """Ask on a connection of its own, which a crash does not take along; again after a crash."""
+
+    def answer() -> tuple[list[tuple[Any, ...]]] | None:
+        try:
+            with psycopg.connect(dsn, autocommit=True) as connection:
+                return (connection.execute(query.encode(), args or None).fetchall(),)
+        except psycopg.OperationalError:
+            return None
+
+    (rows,) = eventually(answer, timeout) or ([],)
+    return rows
