@@ -209,7 +209,7 @@ MUTATIONS = {
         "begin_run",
         ", x_to => p.pos_to",
         "",
-        partial(parts.test_part_stays_a_part_whatever_its_run_tells, call="ticker_due()"),
+        partial(parts.test_part_stays_a_part_whatever_its_run_tells, function="begin_run"),
     ),
     "finish beyond the part": Mutation(
         "finish_part",

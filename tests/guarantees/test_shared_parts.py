@@ -158,15 +158,15 @@ def test_part_of_a_dead_worker_stays_a_part(db: Database) -> None:
     assert part + rest(other) == DATA
 
 
-@pytest.mark.parametrize("call", ["begin_run('q', 'c.1', 'next')", "widen_run('q', 'c.1', 'next')"])
-def test_part_stays_a_part_whatever_its_run_tells(db: Database, call: str) -> None:
+@pytest.mark.parametrize("function", ["begin_run", "widen_run", "end_run"])
+def test_part_stays_a_part_whatever_its_run_tells(db: Database, function: str) -> None:
     (one,) = large(db, 1)
     batch = take(one)
     part = one.data(batch)
     for number in range(2):
         one.session.one(f"select pgq.begin_run('q', 'c.1', 'run {number}')")
     one.session.one("select pgq.begin_run('q', 'c.1', 'next')")
-    one.session.one(f"select pgq.{call}")
+    one.session.one(f"select pgq.{function}('q', 'c.1', 'next')")
     assert one.data(batch) == part
 
 

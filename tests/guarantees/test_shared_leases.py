@@ -1,0 +1,84 @@
+"""Leases: what calls in the middle of one keep, and what is no lease."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.receivers import add, data, done, end, filled, receive
+from tests.guarantees.sessions import refused
+from tests.guarantees.workers import Worker, workers
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+BEGIN, WIDEN = "begin_run('q', 'c.1', 'next')", "widen_run('q', 'c.1', 'next')"
+END = "end_run('q', 'c.1', 'next')"
+
+
+def run_again(worker: Worker, call: str) -> None:
+    """Let the worker's run tell something: after two unclean ends, so that it may widen."""
+    for name in ("one run", "another", "next"):
+        worker.session.one("select pgq.begin_run('q', 'c.1', %s)", name)
+    worker.session.one(f"select pgq.{call}")
+
+
+@pytest.mark.parametrize("call", [BEGIN, WIDEN])
+def test_lease_lasts_whatever_its_run_tells(db: Database, call: str) -> None:
+    one, other = workers(db, "a")
+    batch = one.take(lease="1 minute")
+    run_again(one, call)
+    assert other.take() is None
+    assert one.finish(batch) == 1
+
+
+def test_lease_lasts_when_a_part_is_finished(db: Database) -> None:
+    one, other = workers(db, "")
+    add(db, "ab")
+    batch = one.take(lease="1 minute")
+    first, _ = one.session.events(batch)
+    assert one.session.one("select pgq.finish_part(%s, %s)", batch, first.id) == 1
+    assert other.take() is None
+    assert one.data(batch) == ["b"]
+
+
+@pytest.mark.parametrize("call", [BEGIN, WIDEN, END])
+def test_worker_keeps_to_the_ids_of_a_lease_whatever_its_run_tells(db: Database, call: str) -> None:
+    filled(db, "abcd")
+    worker = Worker(db.open(), "1", "host:1:x").lock()
+    leased = receive(db.main, 3)
+    assert done(db.main, leased[1]) == 1
+    end(db, leased)
+    batches = [worker.take()]
+    while worker.data(batches[-1]) != ["a", "c"]:
+        assert worker.finish(batches[-1]) == 1
+        batches.append(worker.take())
+    run_again(worker, call)
+    assert worker.data(batches[-1]) == ["a", "c"]
+
+
+def test_event_of_a_worker_is_no_message(db: Database) -> None:
+    (one,) = workers(db, "", 1)
+    add(db, "ab")
+    batch = one.take()
+    first, _ = one.session.events(batch)
+    with refused("PQ009"):
+        one.session.one("select pgq.finish_events(%s, array[%s]::bigint[])", batch, first.id)
+    assert one.data(batch) == ["a", "b"]
+
+
+def test_event_and_its_retried_copy_are_one_message(db: Database) -> None:
+    filled(db, "ab")
+    first, _ = leased = receive(db.main)
+    retry = "select pgq.event_retry(%s, array[%s], array[%s], '{0}')"
+    assert db.main.one(retry, first.batch, first.id, first.txid) == 1
+    assert done(db.main, *leased) == 1
+    assert db.main.one("select pgq.maint_retry_events()") == 1
+    db.main.tick()
+    start = db.main.one("select min(tick_id) from pgq.tick")
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", start)
+    leased = receive(db.main)
+    assert [(each.data, each.attempt) for each in leased] == [("a", 2), ("b", 1)]
+    assert done(db.main, *leased) == 1
+    assert data(receive(db.main)) == []
