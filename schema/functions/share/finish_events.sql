@@ -52,7 +52,7 @@ comment on function pgq.finish_events(bigint, bigint[])
 -- Writes: as the other form.
 create or replace function pgq.finish_events(x_batch_ids bigint[], x_event_ids bigint[])
 returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off as $$
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
     l record;
 begin
