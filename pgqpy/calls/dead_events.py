@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
@@ -50,13 +50,24 @@ class Wanted(NamedTuple):
     limit: int | None
 
 
+class Filters(TypedDict, total=False):
+    """What chooses dead events: the client's `get_dead_events` describes it."""
+
+    type: str | None
+    error: str | None
+    since: datetime | None
+    until: datetime | None
+    limit: int | None
+
+
 def matching(
-    event_ids: Iterable[int] | None,
-    type: str | None,
-    error: str | None,
-    since: datetime | None,
-    until: datetime | None,
-    limit: int | None,
+    event_ids: Iterable[int] | None = None,
+    *,
+    type: str | None = None,
+    error: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    limit: int | None = None,
 ) -> Wanted:
     """Check what chooses dead events."""
     return Wanted(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ from pgqpy.texts import escaped
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
+
+    from pgqpy.calls.dead_events import Filters
 
     Command = TypeVar("Command", bound=Callable[..., Any])
     Change = Callable[..., list[int]]
@@ -37,15 +39,6 @@ GROUPS = {
     "events": "dead_events",
     "last died": "last_dead_time",
 }
-
-
-class Filters(TypedDict):
-    """The options that choose dead events, as the client takes them."""
-
-    type: str | None
-    error: str | None
-    since: datetime | None
-    until: datetime | None
 
 
 def filter_options(command: Command) -> Command:
@@ -106,11 +99,12 @@ def dead(
     with target.client() as client:
         queries.consumer_info(client, queue, consumer)
         filters = _filters(queries.server_time(client), wanted)
+        filters["limit"] = limit if group else limit + 1
         if group:
-            counts = client.get_dead_event_counts(queue, consumer, limit=limit, **filters)
+            counts = client.get_dead_event_counts(queue, consumer, **filters)
             show_rows([found._asdict() for found in counts], GROUPS, as_json=as_json)
             return
-        events = client.get_dead_events(queue, consumer, limit=limit + 1, **filters)
+        events = client.get_dead_events(queue, consumer, **filters)
     show_rows([found._asdict() for found in events[:limit]], COLUMNS, as_json=as_json)
     if len(events) > limit:
         click.echo(f"only the newest {limit}: --limit shows more, --group counts all", err=True)
@@ -174,7 +168,7 @@ def change_command(name: str, done: str, help: str) -> click.Command:
             now = queries.server_time(client)
             filters = _filters(now, wanted)
             # Not those that die meanwhile: a revived event may be dead again at once.
-            filters["until"] = min(now, filters["until"] or now)
+            filters["until"] = min(now, filters.get("until") or now)
             click.echo(_in_transactions(change, done, queue, consumer, limit, filters))
 
     return click.command(name, help=help)(run)
@@ -188,7 +182,7 @@ def _in_transactions(
     try:
         while limit is None or count < limit:
             wanted = CHUNK if limit is None else min(CHUNK, limit - count)
-            ids = change(queue, consumer, limit=wanted, after=after, **filters)
+            ids = change(queue, consumer, after=after, **{**filters, "limit": wanted})
             count += len(ids)
             if len(ids) < wanted:
                 break

@@ -11,8 +11,10 @@ from pgqpy.client._sync.base import Base
 
 if TYPE_CHECKING:
     from collections import abc
-    from datetime import datetime
 
+    from typing_extensions import Unpack
+
+    from pgqpy.calls.dead_events import Filters
     from pgqpy.records import Batch, DeadEvent, DeadEventCount, Event, Failure
 
 
@@ -41,12 +43,7 @@ class DeadEvents(Base):
         queue: str,
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
-        *,
-        type: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
+        **filters: Unpack[Filters],
     ) -> list[DeadEvent]:
         """List dead events of a consumer, the newest event first.
 
@@ -54,16 +51,17 @@ class DeadEvents(Base):
             queue: the queue.
             consumer: its consumer.
             event_ids: only these events.
-            type: only events of this type; "": those without a type.
-            error: only events that died of an exception of this class (`dead_error`); "": those
-                that died without an exception.
-            since: only events that died at this time or later.
-            until: only events that died before this time.
-            limit: at most this many.
+            **filters: any of
+                type: only events of this type; "": those without a type.
+                error: only events that died of an exception of this class (`dead_error`); "":
+                    those that died without an exception.
+                since: only events that died at this time or later.
+                until: only events that died before this time.
+                limit: at most this many.
 
         Raises ConsumerNotFound.
         """
-        wanted = matching(event_ids, type, error, since, until, limit)
+        wanted = matching(event_ids, **filters)
         return self.runner.run(calls.dead_events.get_dead_events(queue, consumer, wanted))
 
     def get_dead_event_counts(
@@ -71,19 +69,14 @@ class DeadEvents(Base):
         queue: str,
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
-        *,
-        type: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
+        **filters: Unpack[Filters],
     ) -> list[DeadEventCount]:
         """Count dead events by type and class of exception, the most frequent first.
 
         The arguments are those of `get_dead_events`; `limit` is for the rows of the result.
         Raises ConsumerNotFound.
         """
-        wanted = matching(event_ids, type, error, since, until, limit)
+        wanted = matching(event_ids, **filters)
         return self.runner.run(
             calls.dead_events.get_dead_event_counts(queue, consumer, wanted)
         )
@@ -94,12 +87,8 @@ class DeadEvents(Base):
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
         *,
-        type: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
         after: int | None = None,
+        **filters: Unpack[Filters],
     ) -> list[int]:
         """Put dead events into the retry queue, for their consumer; return their ids.
 
@@ -108,7 +97,7 @@ class DeadEvents(Base):
         again, `after` its last id, until it returns fewer. Events that another session is
         reviving or deleting are left out. Raises ConsumerNotFound.
         """
-        wanted = matching(event_ids, type, error, since, until, limit)
+        wanted = matching(event_ids, **filters)
         return self.runner.run(
             calls.dead_events.revive_dead_events(queue, consumer, wanted, after)
         )
@@ -119,18 +108,14 @@ class DeadEvents(Base):
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
         *,
-        type: str | None = None,
-        error: str | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
         after: int | None = None,
+        **filters: Unpack[Filters],
     ) -> list[int]:
         """Delete dead events for good; return their ids.
 
         The arguments are those of `revive_dead_events`. Raises ConsumerNotFound.
         """
-        wanted = matching(event_ids, type, error, since, until, limit)
+        wanted = matching(event_ids, **filters)
         return self.runner.run(
             calls.dead_events.delete_dead_events(queue, consumer, wanted, after)
         )
