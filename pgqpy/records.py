@@ -143,6 +143,46 @@ class ConsumerCounts(NamedTuple):
     dead_events: int
 
 
+class WorkerInfo(NamedTuple):
+    """Who works for a consumer, and on what, from `get_worker_info`.
+
+    Attributes:
+        mode: how the consumer runs: plain or shared; None until the first run.
+        worker: the name of a worker of a shared consumer; None: the consumer itself.
+        alive: False: another worker may take the batch over; None: the server cannot know.
+        pid: the session that holds its lock; None without one.
+        holder: the token of the run that has, or had last, the position.
+        finished_to: the batch is finished up to this event id.
+        messages: the leased events that are not finished; None: the batch is no lease.
+        lease_left: until the lease ends, negative if it has; None: no lease.
+        last_seen: since the last sign of life.
+        last_move: since the batch was taken, or a part of it finished.
+        attempt: 1, and one for each process that is known to have died with the batch, or for each
+            lease that ended.
+        part_size: the largest part in careful mode; None: whole batches.
+        tries: how often a process died while it handled only the first open event.
+    """
+
+    queue_name: str
+    consumer_name: str
+    mode: str | None
+    worker: str | None
+    alive: bool | None
+    pid: int | None
+    holder: str | None
+    current_batch: int | None
+    last_tick: int | None
+    next_tick: int | None
+    finished_to: int | None
+    messages: int | None
+    lease_left: timedelta | None
+    last_seen: timedelta
+    last_move: timedelta
+    attempt: int | None
+    part_size: int | None
+    tries: int | None
+
+
 class Failure(NamedTuple):
     """Why an event is dead.
 

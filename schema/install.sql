@@ -202,6 +202,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/get_queue_info.sql
 \ir functions/info/get_consumer_info.sql
 \ir functions/info/get_consumer_counts.sql
+\ir functions/info/get_worker_info.sql
 \ir functions/info/get_tick_info.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, queue_call, records, value
-from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
+from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, WorkerInfo
 
 Setting = str | int | bool | timedelta | None
 """A queue's setting: SQL text, or the Python value that says the same."""
@@ -78,6 +78,19 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
+
+
+_WORKER_INFO = """
+    select queue_name, consumer_name, mode, worker, alive, pid, holder, current_batch, last_tick,
+           next_tick, finished_to, messages, lease_left, last_seen, last_move, attempt, part_size,
+           tries
+      from pgq.get_worker_info(%s::text, %s::text)"""
+
+
+def get_worker_info(queue: str | None, consumer: str | None) -> Call[list[WorkerInfo]]:
+    """Return who works for consumers: of one queue, of one name, or all."""
+    params: Row = (check.maybe_name("queue", queue), check.maybe_name("consumer", consumer))
+    return Call("get_worker_info", _WORKER_INFO, params, records(WorkerInfo), pgqpy_only=True)
 
 
 def schema_version() -> Call[int]:

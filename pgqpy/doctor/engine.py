@@ -114,7 +114,7 @@ PUBLIC = """
         from pg_namespace where nspname in ('pgq', 'pgq_coop')
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
-            proname ~ '^(get_(queue|consumer|tick)_info|get_consumer_counts|schema_version)$',
+            proname ~ '^(get_((queue|consumer|worker|tick)_info|consumer_counts)|schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
         where pronamespace in (to_regnamespace('pgq'), to_regnamespace('pgq_coop')) and prosecdef

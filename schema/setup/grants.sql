@@ -13,8 +13,8 @@ begin
                 array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
        from (values
         ('public', '
-            seq_getval get_queue_info get_consumer_info get_consumer_counts get_tick_info
-            quote_fqname version schema_version'),
+            seq_getval get_queue_info get_consumer_info get_consumer_counts get_worker_info
+            get_tick_info quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom

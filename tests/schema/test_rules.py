@@ -21,6 +21,7 @@ PUBLIC = {
     "get_consumer_info",
     "get_queue_info",
     "get_tick_info",
+    "get_worker_info",
     "quote_fqname",
     "schema_version",
     "seq_getval",

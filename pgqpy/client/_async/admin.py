@@ -9,7 +9,7 @@ from pgqpy.client._async.base import AsyncBase
 
 if TYPE_CHECKING:
     from pgqpy.calls import Setting
-    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo
+    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, WorkerInfo
 
 
 class AsyncManaging(AsyncBase):
@@ -64,6 +64,15 @@ class AsyncManaging(AsyncBase):
         Each number is counted up to `limit`, so a million of them cost little; None: all.
         """
         return await self.runner.run(calls.admin.get_consumer_counts(limit))
+
+    async def get_worker_info(
+        self, queue: str | None = None, consumer: str | None = None
+    ) -> list[WorkerInfo]:
+        """Return who works for each consumer, and on what: of one queue, of one name, or all.
+
+        First the consumer itself, whose `worker` is None, then the workers of a shared one.
+        """
+        return await self.runner.run(calls.admin.get_worker_info(queue, consumer))
 
     async def repair_queue(self, queue: str) -> int:
         """Make a queue usable again after a restore where transaction ids are smaller.
