@@ -33,6 +33,13 @@ PENDING_EVENTS = "pgq_pending_events"
 RETRY_EVENTS = "pgq_retry_events"
 DEAD_EVENTS = "pgq_dead_events"
 NOTIFY_QUEUE = "pgq_notify_queue_usage"
+CAREFUL_WORKERS = "pgq_careful_workers"
+LIVE_WORKERS = "pgq_live_workers"
+DEAD_WORKERS = "pgq_dead_workers"
+OPEN_BATCHES = "pgq_open_batches"
+OLDEST_BATCH = "pgq_oldest_batch_seconds"
+LEASED_MESSAGES = "pgq_leased_messages"
+LAPSED_MESSAGES = "pgq_lapsed_messages"
 
 # Metrics that the duty `gauges` reads: text, and labels after the database.
 GAUGES = {
@@ -44,7 +51,37 @@ GAUGES = {
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10000.", "queue", "consumer"),
+    CAREFUL_WORKERS: ("In careful mode: a process died at work.", "queue", "consumer"),
+    # Of shared consumers:
+    LIVE_WORKERS: ("Workers with a session, or a lease that has not ended.", "queue", "consumer"),
+    DEAD_WORKERS: ("Dead, and nobody has taken the batch over.", "queue", "consumer"),
+    OPEN_BATCHES: ("Batches of workers and leases of receivers.", "queue", "consumer"),
+    OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
+    LEASED_MESSAGES: ("Messages that receivers have.", "queue", "consumer"),
+    LAPSED_MESSAGES: ("Messages whose lease has ended, for the next one.", "queue", "consumer"),
 }
+OF_SHARED = (  # in the order of WORKERS
+    LIVE_WORKERS,
+    DEAD_WORKERS,
+    OPEN_BATCHES,
+    OLDEST_BATCH,
+    LEASED_MESSAGES,
+    LAPSED_MESSAGES,
+)
+# Leases of receive, and ranges that are free, are of no worker: their holder is 'receive' or null.
+WORKERS = """
+    select queue_name, consumer_name, mode = 'shared' as shared,
+        count(*) filter (where part_size is not null) as careful,
+        count(*) filter (where worker is not null and alive
+            and holder is distinct from 'receive') as live,
+        count(*) filter (where not alive and holder <> 'receive') as dead,
+        count(current_batch) as open,
+        coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)), 0)
+            ::float8 as oldest,
+        coalesce(sum(messages) filter (where alive and holder = 'receive'), 0) as leased,
+        coalesce(sum(messages) filter (where not alive), 0) as lapsed
+    from pgq.get_worker_info() group by 1, 2, 3
+"""
 
 
 def read_gauges(client: Client) -> Reading:
@@ -54,6 +91,7 @@ def read_gauges(client: Client) -> Reading:
     # Without counts it is a worker of a shared consumer, or was registered in between.
     consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
     usage = client.connection.execute("select pg_notification_queue_usage()").fetchone()
+    workers = client.connection.execute(WORKERS).fetchall()
     return {
         TICKER_LAG: {(info.queue_name,): seconds(info.ticker_lag) for info in queues},
         NEW_EVENTS: {(info.queue_name,): info.ev_new or 0 for info in queues},
@@ -63,6 +101,11 @@ def read_gauges(client: Client) -> Reading:
         PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},
         RETRY_EVENTS: {names: counts[names].retry_events for names in consumers},
         DEAD_EVENTS: {names: counts[names].dead_events for names in consumers},
+        CAREFUL_WORKERS: {row[:2]: row[3] for row in workers},
+        **{
+            name: {row[:2]: row[place] for row in workers if row[2]}
+            for place, name in enumerate(OF_SHARED, 4)
+        },
     }
 
 

@@ -1,0 +1,117 @@
+"""The metrics of workers, of leases and of careful mode."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import generate_latest
+
+from pgqpy.ticker.metrics import (
+    CAREFUL_WORKERS,
+    DEAD_WORKERS,
+    LAPSED_MESSAGES,
+    LEASED_MESSAGES,
+    LIVE_WORKERS,
+    OF_SHARED,
+    OLDEST_BATCH,
+    OPEN_BATCHES,
+    TickerMetrics,
+    read_gauges,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    import pgqpy
+
+LOCK = """
+    select pg_advisory_lock(7366514, sub_id) from pgq.registration
+        join pgq.consumer on co_id = sub_consumer where co_name = %s
+"""
+TAKE = "select batch_id from pgq.take_part(%s, 'mails', %s, %s, %s::interval)"
+
+
+def tick_one(client: pgqpy.Client, queue: str) -> None:
+    client.insert_event(queue, "t", "1")
+    client.tick_queue(queue)
+
+
+def test_workers_are_counted_by_what_the_server_knows_of_them(
+    client: pgqpy.Client, queue: str, connect: Callable[..., psycopg.Connection[Any]]
+) -> None:
+    run = client.connection.execute
+    for worker in ("idle", "busy", "dead", "leased", "ended"):
+        run("select pgq.register_subconsumer(%s, 'mails', %s)", [queue, worker])
+    for worker in ("idle", "busy"):
+        connect().execute(LOCK, [f"mails.{worker}"])
+    for worker, lease in (
+        ("busy", None),
+        ("leased", "1 hour"),
+        ("ended", "1 hour"),
+        ("dead", None),
+    ):
+        tick_one(client, queue)
+        assert run(TAKE, [queue, worker, f"run of {worker}", lease]).fetchone() != (None,)
+    run("update pgq.position set pos_until = now() where pos_holder = 'run of ended'")
+    run("update pgq.position set pos_moved = pos_moved - interval '1 min'")
+    reading = read_gauges(client)
+    shown = {name: reading[name] for name in OF_SHARED}
+    oldest = shown.pop(OLDEST_BATCH)[queue, "mails"]
+    assert 60 <= oldest < 3600
+    assert shown == {
+        LIVE_WORKERS: {(queue, "mails"): 3},
+        DEAD_WORKERS: {(queue, "mails"): 2},
+        OPEN_BATCHES: {(queue, "mails"): 4},
+        LEASED_MESSAGES: {(queue, "mails"): 0},
+        LAPSED_MESSAGES: {(queue, "mails"): 0},
+    }
+
+
+def test_a_batch_that_was_taken_over_is_of_no_dead_worker(client: pgqpy.Client, queue: str) -> None:
+    run = client.connection.execute
+    for worker in ("1", "2"):
+        run("select pgq.register_subconsumer(%s, 'mails', %s)", [queue, worker])
+    tick_one(client, queue)
+    seen = []
+    for worker in ("1", "2"):
+        run(TAKE, [queue, worker, f"run of {worker}", "1 hour" if worker == "2" else None])
+        reading = read_gauges(client)
+        names = (queue, "mails")
+        seen.append([reading[name][names] for name in (DEAD_WORKERS, CAREFUL_WORKERS)])
+    assert seen == [[1, 0], [0, 1]]
+
+
+def test_messages_are_counted_until_they_are_finished(client: pgqpy.Client, queue: str) -> None:
+    client.set_consumer_mode(queue, "billing", "shared")
+    names = (queue, "billing")
+    assert read_gauges(client)[LEASED_MESSAGES][names] == 0
+    client.insert_events(queue, [("t", str(number)) for number in range(5)])
+    client.tick_queue(queue)
+    first, *_ = client.receive(queue, "billing", limit=3, lease=60)
+    first.done()
+    reading = read_gauges(client)
+    of_messages = (LEASED_MESSAGES, LAPSED_MESSAGES, OPEN_BATCHES, LIVE_WORKERS, DEAD_WORKERS)
+    assert [reading[name][names] for name in of_messages] == [2, 0, 2, 0, 0]
+    client.connection.execute("update pgq.position set pos_until = now() - interval '1 min'")
+    reading = read_gauges(client)
+    assert [reading[name][names] for name in of_messages] == [0, 2, 2, 0, 0]
+
+
+def test_plain_consumers_have_a_metric_of_careful_mode_only(
+    client: pgqpy.Client, queue: str
+) -> None:
+    client.register_consumer(queue, "audit")
+    tick_one(client, queue)
+    client.next_batch(queue, "billing")
+    for run in ("first", "second"):
+        client.connection.execute("select pgq.begin_run(%s, 'billing', %s)", [queue, run])
+    reading = read_gauges(client)
+    assert reading[CAREFUL_WORKERS] == {(queue, "audit"): 0, (queue, "billing"): 1}
+    assert {name: reading[name] for name in OF_SHARED} == {name: {} for name in OF_SHARED}
+    metrics = TickerMetrics()
+    metrics.readings["shop"] = reading
+    shown = generate_latest(metrics.registry).decode()
+    labels = f'{{consumer="billing",database="shop",queue="{queue}"}}'
+    assert f"pgq_careful_workers{labels} 1.0" in shown
