@@ -1,4 +1,4 @@
-"""Checks of consumers: behind, not running, dying, retry events overdue, dead events."""
+"""Checks of consumers: behind, not running, retry events overdue, dead events."""
 
 from __future__ import annotations
 
@@ -20,22 +20,20 @@ QUIET = timedelta(minutes=1)
 GONE = timedelta(minutes=10)
 RETRY_SLACK = timedelta(minutes=1)
 MANY_FAILING = 10  # events that failed five times or more
+HANGS = (
+    "look whether its handler hangs; handler_timeout ends such a process, and part_size keeps the "
+    "progress of a long batch"
+)
 
-# What to run or to unregister: of a worker, its consumer.
-OWNER: LiteralString = """
-    coalesce((
-        select owner.co_name from pgq.registration s
-            join pgq.registration parent on parent.sub_id = s.sub_parent
-            join pgq.consumer own on own.co_id = s.sub_consumer
-            join pgq.consumer owner on owner.co_id = parent.sub_consumer
-        where s.sub_queue = q.queue_id and own.co_name = i.consumer_name), i.consumer_name) as owner
-"""
-CONSUMERS: LiteralString = f"""
-    select i.queue_name, i.consumer_name, {OWNER}, i.lag, i.last_seen, i.pending_events,
-        q.queue_rotation_period as rotation_period, now() - q.queue_switch_time as switched
+# A shared consumer is where its slowest worker is: the workers' own rows are left out.
+CONSUMERS = """
+    select i.queue_name, i.consumer_name, i.lag, i.last_seen, i.pending_events,
+        q.queue_rotation_period as rotation_period
     from pgq.get_consumer_info() i join pgq.queue q on q.queue_name = i.queue_name
-    where i.last_tick is not null order by 1, 2
-"""  # noqa: S608  # our own query within our own
+        join pgq.consumer c on c.co_name = i.consumer_name
+        join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+    where s.sub_parent is null and i.last_tick is not null order by 1, 2
+"""
 
 
 def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
@@ -52,22 +50,23 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
             f"{duration(row['lag'])} behind, {row['pending_events']} pending events, "
             f"last seen {duration(row['last_seen'])} ago"
         )
-        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {row['owner']}"
+        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
         yield Finding("fail", "consumer", what, remedy)
     if not blocking:
         yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
 
 
 # waited: the age of the first tick with events after the position. Positions whose tick does not
-# exist are left to the check "position".
+# exist are left to the check "position". runs: a session, or a lease that has not ended. open: the
+# batches of workers.
 RUNNING: LiteralString = f"""
-    select i.queue_name, i.consumer_name, {OWNER}, i.pending_events, i.last_seen,
-        i.current_batch as batch,
+    select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
+        i.current_batch as batch, w.open,
         (select now() - t.tick_time from pgq.tick t
             where t.tick_queue = q.queue_id and t.tick_id > i.last_tick
                 and t.tick_event_seq > done.tick_event_seq
             order by t.tick_id limit 1) as waited,
-        r.pid is not null as runs,
+        r.pid is not null or w.leases > 0 as runs,
         now() - (select max(p.pos_moved) from pgq.current_position p
             where s.sub_id in (p.sub_id, p.sub_parent)) as last_move
     from pgq.get_consumer_info() i
@@ -77,7 +76,12 @@ RUNNING: LiteralString = f"""
         join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
         left join (select distinct on (1, 2) * from ({locks.RUNNING}) r) r  -- of workers, any
             on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
-    order by 1, 2
+        join (
+            select queue_name, consumer_name, count(*) filter (where lease_left > '0') as leases,
+                count(current_batch) filter (where worker is not null) as open
+            from pgq.get_worker_info() group by 1, 2) w
+            on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
+    where s.sub_parent is null order by 1, 2
 """  # noqa: S608  # our own query within our own
 
 
@@ -92,6 +96,8 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         seen = f"last seen {duration(row['last_seen'])} ago"
         batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
+        if row["open"]:
+            batch = f"{row['open']} batch(es) of its workers are open,"
         what = (
             f"no session runs consumer {consumer} of queue {queue}: "
             f"{row['pending_events']} event(s) wait, "
@@ -99,17 +105,24 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         )
         # A program without the lock looks the same while it processes a long batch.
         level: Level = "fail" if _unattended(row) > GONE else "warn"
-        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {row['owner']}"
+        remedy = (
+            "run it (pgqpy consumer run MODULE:CLASS), or give it up: "
+            f"pgqpy consumer unregister {queue} {consumer}"
+        )
         yield Finding(level, "running", what, remedy)
-    hanging = [row for row in rows if row["runs"] and _unattended(row, "last_move") > GONE]
+    # The check "worker" tells of each worker that has a batch.
+    hanging = [
+        row
+        for row in rows
+        if row["runs"] and not row["open"] and _unattended(row, "last_move") > GONE
+    ]
     for row in hanging:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
             f"consumer {consumer} of queue {queue} runs, but has finished nothing for "
             f"{duration(row['last_move'])}: {row['pending_events']} event(s) wait"
         )
-        remedy = "look whether its handler hangs; for long batches set part_size"
-        yield Finding("warn", "running", what, remedy)
+        yield Finding("warn", "running", what, HANGS)
     if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
         what = f"{count} of {len(rows)} consumer(s) run, no events wait for the others"
@@ -153,31 +166,6 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
                 f"pgqpy consumer show {queue} {consumer} counts both"
             )
             yield Finding("warn", "retry", what, remedy)
-
-
-CAREFUL = """
-    select q.queue_name, c.co_name as consumer_name, p.pos_part as part_size, p.pos_tries as tries
-    from pgq.current_position p join pgq.queue q on q.queue_id = p.sub_queue
-        join pgq.consumer c on c.co_id = p.sub_consumer
-    where p.pos_part is not null order by 1, 2
-"""
-
-
-def judge_careful(rows: list[Row]) -> Iterator[Finding]:
-    """Report consumers in careful mode: a process died in the middle of a batch."""
-    for row in rows:
-        queue, consumer = row["queue_name"], row["consumer_name"]
-        what = (
-            f"a process of consumer {consumer} of {queue} died at work: "
-            f"parts of {row['part_size']} event(s) are to find the event that kills"
-        )
-        if row["tries"]:
-            what += f"; it died {row['tries']} time(s) at the event that it is at"
-        remedy = (
-            "see the log, and whether memory is short; many quiet parts end the careful mode, "
-            "and after max_attempts deaths the event is dead"
-        )
-        yield Finding("warn", "careful", what, remedy)
 
 
 DEAD = """

@@ -10,7 +10,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install
-from pgqpy.doctor import blockers, consumers, engine, queues
+from pgqpy.doctor import blockers, consumers, engine, queues, workers
 from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("stage", queues.STAGES, queues.judge_stages),
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
-        Check("careful", consumers.CAREFUL, consumers.judge_careful),
+        Check("worker", workers.WORKERS, workers.judge_workers),
+        Check("careful", workers.CAREFUL, workers.judge_careful),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
         Check("lock", blockers.HELD, blockers.judge_held),

@@ -70,23 +70,6 @@ def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect:
 
 
 @pytest.mark.usefixtures("waiting")
-def test_a_consumer_with_two_workers_counts_once_and_a_dead_worker_is_told(
-    examine: Examine, connect: Connect, connection: Connection
-) -> None:
-    for _ in range(2):  # each worker holds the lock of the consumer, and one of its own
-        connect().execute(LOCK.replace("lock(", "lock_shared("))
-    connection.execute("select pgq.register_subconsumer('orders', 'billing', '7')")
-    age(connection, "16 minutes")
-    assert examine()[1]["running"][1].count("consumer billing of queue orders runs, but") == 1
-    connection.execute("select pgq.take_part('orders', 'billing', '7', 'a run that died')")
-    age(connection, "16 minutes")
-    code, worst = examine()
-    assert (code, worst["running"][0]) == (1, "fail")
-    assert "no session runs consumer billing.7 of queue orders" in worst["running"][1]
-    assert "pgqpy consumer unregister orders billing;" in worst["running"][1].replace("\n", ";")
-
-
-@pytest.mark.usefixtures("waiting")
 def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
     examine: Examine, connect: Connect
 ) -> None:
@@ -94,20 +77,6 @@ def test_a_consumer_that_runs_and_finishes_nothing_is_a_warning(
     code, worst = examine()
     assert (code, worst["running"][0]) == (0, "warn")
     assert "runs, but has finished nothing for 16 min: 3 event(s) wait" in worst["running"][1]
-
-
-@pytest.mark.usefixtures("waiting")
-def test_a_worker_that_only_gives_signs_of_life_is_a_warning(
-    examine: Examine, connect: Connect, connection: Connection
-) -> None:
-    connection.execute("select pgq.register_subconsumer('orders', 'billing', '1')")
-    took = connection.execute("select batch_id from pgq.take_part('orders', 'billing', '1', 'run')")
-    (batch,) = took.fetchone() or (None,)
-    connect().execute(LOCK.replace("lock(", "lock_shared("))
-    age(connection, "16 minutes")
-    connection.execute("select pgq.touch_batch(%s)", [batch])
-    told = "consumer billing.1 of queue orders runs, but has finished nothing for 16 min"
-    assert told in examine()[1]["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")
@@ -165,7 +134,7 @@ def test_the_open_batch_of_a_dead_process_is_named(
     [
         (0, None, None),
         (1, "parts of 1000", "parts of 1000 event(s) are to find"),
-        (4, "parts of 1, died 1 time(s)", "it died 1 time(s) at the event that it is at"),
+        (4, "parts of 1, died 1 time(s)", "it died 1 time(s) at the first event of batch "),
     ],
 )
 def test_a_consumer_whose_process_died_at_work_is_a_warning(
@@ -186,6 +155,8 @@ def test_a_consumer_whose_process_died_at_work_is_a_warning(
     if found is not None:
         assert worst["careful"][0] == "warn"
         assert found in worst["careful"][1]
+        assert ("handled for the 5. time" in worst["careful"][1]) == (deaths == 4)
+        assert "pgqpy event dead orders billing lists it" in worst["careful"][1]
 
 
 @pytest.mark.usefixtures("waiting")
