@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy.cli import queries as lookups
 from pgqpy.cli.options import Target
 from pgqpy.client import connect_as_tool
 
@@ -45,7 +46,7 @@ def queues(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 def consumers(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a consumer of the queue that was named before it."""
     with suppress(Exception), _client(ctx) as client:
-        infos = client.get_consumer_info(ctx.params.get("queue"))
+        infos = lookups.consumers(client, ctx.params.get("queue"))
         return _matches(incomplete, {info.consumer_name for info in infos})
     return []
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgqpy.cli import complete, queries
+from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
-from pgqpy.texts import duration
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -92,15 +90,15 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 
 
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
-    (row,) = queries.with_details(client, [info])
+    (row,) = consumer_details.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
     open_batches = sum(worker["batch"] is not None for worker in row["workers"])
     if open_batches:
         has.append(f"{open_batches} open batch(es) of workers")
     if row["leases"]:
         has.append(f"{len(row['leases'])} lease(s) or left over range(s) of receivers")
-    if row["runs"] or _live(row["workers"]):
-        has.append(f"a session that runs it ({_as_text(row)['runs']})")
+    if running := consumer_details.running(row):
+        has.append(f"a session that runs it ({running})")
     if not has:
         return
     loss = f"consumer {info.consumer_name} of queue {info.queue_name} has {', '.join(has)}"
@@ -126,9 +124,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     with target.client() as client:
         if queue is not None:
             queries.queue_info(client, queue)  # raises QueueNotFound
-        infos = queries.without_subconsumers(client, client.get_consumer_info(queue))
-        rows = queries.with_details(client, infos)
-    show_rows(rows if as_json else map(_as_text, rows), LIST, as_json=as_json)
+        rows = consumer_details.with_details(client, queries.consumers(client, queue))
+    show_rows(rows if as_json else map(consumer_details.as_text, rows), LIST, as_json=as_json)
 
 
 @consumer.command()
@@ -139,17 +136,20 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     """Show one consumer: position, open batch, retry queue, dead events, workers, leases.
 
-    A worker's last seen is the age of its last sign of life: when it took its batch, finished a
-    part, or touched a batch that takes long. attempt counts processes that died at its batch. A
-    lease has messages that a receiver has not finished; its attempt counts the leases before that
+    Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
+    last sign of life, and its session. Another worker may take the batch over when the session has
+    ended, or the lease, or after dead_interval without a sign of life. attempt counts the processes
+    that are known to have died with the batch.
+
+    A lease has messages that a receiver has not finished; its attempt counts the leases before that
     ended. A range that is left over waits for the next receive, as does a lease that has ended.
 
     Example: pgqpy consumer show orders billing
     """
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
-        (row,) = queries.with_details(client, [info])
-    show_row(row if as_json else _as_text(row), as_json=as_json)
+        (row,) = consumer_details.with_details(client, [info])
+    show_row(row if as_json else consumer_details.as_text(row), as_json=as_json)
 
 
 @consumer.command("set-mode")
@@ -170,63 +170,6 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
         changed = client.set_consumer_mode(queue, name, mode)
     message = f"{name} on {queue} is {mode}" if changed else f"{name} on {queue} was {mode} already"
     click.echo(message, err=True)
-
-
-def _as_text(row: dict[str, Any]) -> dict[str, Any]:
-    """Replace the fields runs, workers and leases by lines of text."""
-    workers, leases = row["workers"], row["leases"]
-    texts = {f"worker {each['worker']}": _worker_as_text(each) for each in workers}
-    texts |= {_lease_name(each): _lease_as_text(each) for each in leases}
-    leased = sum(_is_live(lease) for lease in leases)
-    running = [f"{_live(workers)} worker(s)"] if _live(workers) else []
-    running += [f"{leased} lease(s)"] if leased else []
-    runs = ", ".join(running) or _session_as_text(row["runs"])
-    known = {key: row[key] for key in row if key not in ("workers", "leases")}
-    return {**known, "runs": runs, **texts}
-
-
-def _live(workers: list[dict[str, Any]]) -> int:
-    return sum(worker["pid"] is not None for worker in workers)
-
-
-def _is_live(lease: dict[str, Any]) -> bool:
-    return lease["ends_in"] is not None and lease["ends_in"] > timedelta(0)
-
-
-def _lease_name(lease: dict[str, Any]) -> str:
-    return f"{'left over' if lease['ends_in'] is None else 'lease'} {lease['batch']}"
-
-
-def _lease_as_text(lease: dict[str, Any]) -> str:
-    """Describe a lease in one line, or a range that is left over: messages, ticks, attempt, end."""
-    number, ticks = lease["messages"], f"ticks {lease['last_tick']} to {lease['next_tick']}"
-    parts = [ticks if number is None else f"{number} message(s) ({ticks})"]
-    if lease["ends_in"] is not None:
-        parts.append(f"attempt {lease['attempt']}")
-    if _is_live(lease):
-        return ", ".join([*parts, f"ends in {duration(lease['ends_in'])}"])
-    if lease["ends_in"] is not None:
-        parts.append(f"ended {duration(-lease['ends_in'])} ago")
-    return ", ".join([*parts, "goes to the next receive"])
-
-
-def _worker_as_text(worker: dict[str, Any]) -> str:
-    """Describe a worker in one line: batch, ticks, attempt, last seen, session."""
-    parts = ["idle"]
-    if worker["batch"] is not None:
-        ticks = f"ticks {worker['last_tick']} to {worker['next_tick']}"
-        parts = [f"batch {worker['batch']} ({ticks})", f"attempt {worker['attempt']}"]
-    session = worker if worker["pid"] is not None else None
-    seen = f"last seen {duration(worker['last_seen'])} ago"
-    return ", ".join([*parts, seen, f"runs: {_session_as_text(session)}"])
-
-
-def _session_as_text(session: dict[str, Any] | None) -> str:
-    """Describe a session in one line: process, host, application."""
-    if session is None:
-        return "no"
-    known = [session[name] for name in ("host", "application") if session[name]]
-    return ", ".join([f"pid {session['pid']}", *known])
 
 
 @consumer.command()

@@ -79,7 +79,7 @@ def drop(target: Target, name: str, *, force: bool) -> None:
 
 
 def _ask_to_drop(client: Client, name: str) -> bool:
-    consumers = [info.consumer_name for info in client.get_consumer_info(name)]
+    consumers = [info.consumer_name for info in queries.consumers(client, name)]
     if not consumers:
         return False
     names = ", ".join(consumers)
@@ -113,7 +113,7 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
     """
     with target.client() as client:
         row = queries.queue_details(client, name)
-        consumers = [info._asdict() for info in client.get_consumer_info(name)]
+        consumers = [info._asdict() for info in queries.consumers(client, name)]
     if as_json:
         show_row({**row, "consumers": consumers}, as_json=True)
     else:

@@ -20,7 +20,8 @@ create or replace function pgq.get_worker_info(
     out next_tick bigint, out finished_to bigint, out messages int, out lease_left interval,
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
     out tries int)
-returns setof record language sql security definer set search_path = pg_catalog, pg_temp as $$
+returns setof record language sql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
     select pgq.check_snapshot();
     with locked as materialized (
         select objid::bigint as sub_id, min(pid) as pid from pg_locks

@@ -1,0 +1,163 @@
+"""What ``pgqpy consumer list`` and ``show`` tell: counts, mode, sessions, workers and leases."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from pgqpy import locks
+from pgqpy.errors import NotSupported
+from pgqpy.texts import duration
+
+if TYPE_CHECKING:
+    from pgqpy import Client
+    from pgqpy.records import ConsumerInfo, WorkerInfo
+
+    Row = dict[str, Any]
+
+RECEIVER = "receive-"  # begins the names of the subconsumers of receive
+NAMES = (
+    "queue_name",
+    "consumer_name",
+    "mode",
+    "current_batch",
+)  # of get_worker_info; told elsewhere
+
+
+def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
+    """Add to each consumer counts, its mode, the session that runs it, its workers and leases."""
+    try:
+        counts = {row[:2]: row for row in client.get_consumer_counts()}
+        found = client.get_worker_info()
+    except NotSupported:  # by the extension pgq
+        counts, found = {}, []
+    with client.connection.cursor(row_factory=dict_row) as cursor:
+        sessions = cursor.execute(locks.RUNNING).fetchall()
+    known: dict[tuple[str, ...], list[WorkerInfo]] = {}
+    for each in found:
+        known.setdefault(each[:2], []).append(each)
+
+    def row(info: ConsumerInfo) -> Row:
+        names = (info.queue_name, info.consumer_name)
+        _, _, retry, dead = counts.get(names, (*names, None, None))
+        mine = known.get(names, [])
+        own = next((each for each in mine if each.worker is None), None)
+        receivers = [each for each in mine if (each.worker or "").startswith(RECEIVER)]
+        others = [each for each in mine if each.worker is not None and each not in receivers]
+        workers = [_worker(each, sessions) for each in others]
+        leases = [_lease(each) for each in receivers if each.current_batch is not None]
+        of_it = (each for each in sessions if (each["queue_name"], each["consumer_name"]) == names)
+        return {
+            **info._asdict(),
+            "retry_events": retry,
+            "dead_events": dead,
+            "mode": own and own.mode,
+            "careful": own and _careful(own),
+            "runs": None if workers else next(map(_session, of_it), None),
+            "workers": workers,
+            "leases": sorted(leases, key=lambda lease: lease["batch"]),
+        }
+
+    return [row(info) for info in infos]
+
+
+def _careful(each: WorkerInfo) -> str | None:
+    if each.part_size is None:
+        return None
+    died = f", died {each.tries} time(s)" if each.tries else ""
+    return f"parts of {each.part_size}{died}"
+
+
+def _worker(each: WorkerInfo, sessions: list[Row]) -> Row:
+    running = next((session for session in sessions if session["pid"] == each.pid), {})
+    fields = {name: value for name, value in each._asdict().items() if name not in NAMES}
+    session = {"host": running.get("host"), "application": running.get("application")}
+    return {**fields, "batch": each.current_batch, **session}
+
+
+def _lease(each: WorkerInfo) -> Row:
+    return {
+        "batch": each.current_batch,
+        "last_tick": each.last_tick,
+        "next_tick": each.next_tick,
+        "messages": each.messages,
+        "attempt": None if each.lease_left is None else each.attempt,
+        "ends_in": each.lease_left,
+    }
+
+
+def _session(session: Row) -> Row:
+    return {name: session[name] for name in ("pid", "host", "application")}
+
+
+def running(row: Row) -> str | None:
+    """Describe who runs the consumer: so many workers and leases, or a session; None: nobody."""
+    workers = sum(worker["alive"] is True for worker in row["workers"])
+    leases = sum(map(_is_live, row["leases"]))
+    counted = [f"{workers} worker(s)"] * bool(workers) + [f"{leases} lease(s)"] * bool(leases)
+    if counted:
+        return ", ".join(counted)
+    return None if row["runs"] is None else _session_as_text(row["runs"])
+
+
+def as_text(row: Row) -> Row:
+    """Replace the fields runs, workers and leases by lines of text."""
+    texts = {f"worker {each['worker']}": _worker_as_text(each) for each in row["workers"]}
+    texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
+    fields = {name: value for name, value in row.items() if name not in ("workers", "leases")}
+    return {**fields, "runs": running(row) or "no", **texts}
+
+
+def _worker_as_text(worker: Row) -> str:
+    """Describe a worker in one line: batch, attempt, progress, last sign of life, who has it."""
+    seen = f"last seen {duration(worker['last_seen'])} ago"
+    if worker["batch"] is None:
+        return f"idle, {seen}, runs: {_session_as_text(worker)}"
+    batch = f"batch {worker['batch']} (ticks {worker['last_tick']} to {worker['next_tick']})"
+    parts = [batch, f"attempt {worker['attempt']}"]
+    if worker["part_size"] is not None:
+        parts.append(f"parts of {worker['part_size']}")
+    parts += [f"last progress {duration(worker['last_move'])} ago", seen, _holder_as_text(worker)]
+    return ", ".join(parts)
+
+
+def _holder_as_text(worker: Row) -> str:
+    """Say who has the batch, as far as the server knows."""
+    if worker["alive"] is False:
+        process = (worker["holder"] or "").rpartition(":")[0]  # without the random part
+        how = f"died ({process})" if process else "released"
+        return f"{how}: waits to be taken over"
+    if worker["lease_left"] is not None:
+        return f"leased for {duration(worker['lease_left'])} more"
+    return f"runs: {_session_as_text(worker) if worker['alive'] else 'not known'}"
+
+
+def _session_as_text(session: Row) -> str:
+    """Describe a session in one line: process, host, application."""
+    if session["pid"] is None:
+        return "no"
+    known = [session[name] for name in ("host", "application") if session[name]]
+    return ", ".join([f"pid {session['pid']}", *known])
+
+
+def _is_live(lease: Row) -> bool:
+    return lease["ends_in"] is not None and lease["ends_in"] > timedelta(0)
+
+
+def _lease_name(lease: Row) -> str:
+    return f"{'left over' if lease['ends_in'] is None else 'lease'} {lease['batch']}"
+
+
+def _lease_as_text(lease: Row) -> str:
+    """Describe a lease in one line, or a range that is left over: messages, ticks, attempt, end."""
+    number, ticks = lease["messages"], f"ticks {lease['last_tick']} to {lease['next_tick']}"
+    parts = [ticks if number is None else f"{number} message(s) ({ticks})"]
+    if lease["ends_in"] is not None:
+        parts.append(f"attempt {lease['attempt']}")
+    if _is_live(lease):
+        return ", ".join([*parts, f"ends in {duration(lease['ends_in'])}"])
+    if lease["ends_in"] is not None:
+        parts.append(f"ended {duration(-lease['ends_in'])} ago")
+    return ", ".join([*parts, "goes to the next receive"])
