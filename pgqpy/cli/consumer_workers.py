@@ -25,11 +25,13 @@ import click
 from pgqpy.cli.failures import FAILED, USAGE
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
+from pgqpy.errors import NotSupported
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Mapping, Sequence
 
+    from pgqpy import Client
     from pgqpy.cli.options import Target
     from pgqpy.consumers.settings import BaseConsumer
 
@@ -41,6 +43,14 @@ QUIET = 60.0  # seconds; a process that lived so long is restarted as after a fi
 NOT_SHARED = (
     "{number} workers need shared = True in {kind}: only one process at a time can run a consumer "
     "that is not shared"
+)
+WRONG_MODE = (
+    "consumer {name} of queue {queue} is {mode}, and {kind} has shared = {shared}: while nobody "
+    "runs it, pgqpy consumer set-mode {queue} {name} {other} changes it"
+)
+TOO_MANY = (
+    "{number} workers need a connection each, and the server has max_connections = {most} for all: "
+    "start fewer, or raise that"
 )
 ORDERLY = (0, -signal.SIGTERM)  # exit codes after our SIGTERM; the second one: while it starts
 
@@ -176,10 +186,26 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
     with target.client() as client:
         client.register_consumer(consumer.queue, consumer.name)
+        _check_mode(client, consumer)
+        ((most,),) = client.connection.execute("show max_connections")
+    if number >= int(most):
+        raise click.ClickException(TOO_MANY.format(number=number, most=most))
     name = f"consumer {consumer.name} of queue {consumer.queue}: worker process"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
     return asyncio.run(_run_until_signal(Supervisor(command, number, env=env, name=name)))
+
+
+def _check_mode(client: Client, consumer: BaseConsumer) -> None:
+    """Refuse a consumer that runs in the other mode; the extension pgq has none."""
+    queue, name = consumer.queue, consumer.name
+    with suppress(NotSupported):
+        mode = client.get_worker_info(queue, name)[0].mode
+        if mode is None or (mode == "shared") == consumer.shared:
+            return
+        kind, other = type(consumer).__name__, "shared" if consumer.shared else "plain"
+        words = {"queue": queue, "name": name, "mode": mode, "kind": kind, "other": other}
+        raise click.ClickException(WRONG_MODE.format(shared=consumer.shared, **words))
 
 
 async def _run_until_signal(supervisor: Supervisor) -> int:

@@ -8,13 +8,13 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from pgqpy.cli import consumer_workers
 from pgqpy.cli.consumer_workers import Supervisor
-from tests.cli.support import Connect, Module, Run, RunJson, Start, failed_with
+from tests.cli.support import Module, Run, Start, failed_with
 from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
@@ -223,40 +223,6 @@ async def test_a_worker_that_fails_while_it_stops_is_told(
     assert await running == 1
 
 
-def test_list_and_show_tell_what_each_worker_holds(
-    run: Run, run_json: RunJson, client: pgqpy.Client, connect: Connect
-) -> None:
-    client.create_queue("orders")
-    session = connect(application_name="billing app")
-    for worker in ("1", "2"):
-        session.execute("select pgq.register_subconsumer('orders', 'billing', %s)", [worker])
-    client.insert_event("orders", "placed", "one")
-    client.tick_queue("orders")
-    took = session.execute("select batch_id from pgq.take_part('orders', 'billing', '2', 'run')")
-    (batch,) = took.fetchone() or (None,)
-    session.execute(
-        "select pg_advisory_lock(7366514, r.sub_id) from pgq.registration r"
-        " join pgq.consumer c on c.co_id = r.sub_consumer where c.co_name = 'billing.2'"
-    )
-    (listed,) = run_json("consumer", "list")
-    assert (listed["consumer_name"], listed["mode"]) == ("billing", "shared")
-    assert run("consumer", "list").stdout.splitlines()[1].endswith("1 worker(s)")
-    idle, busy = run_json("consumer", "show", "orders", "billing")["workers"]
-    assert (idle["worker"], idle["batch"], idle["attempt"], idle["pid"]) == ("1", None, None, None)
-    assert (busy["worker"], busy["batch"], busy["attempt"]) == ("2", batch, 1)
-    assert (busy["last_tick"], busy["next_tick"]) == (1, 2)
-    assert busy["pid"] == session.info.backend_pid
-    first, second = run("consumer", "show", "orders", "billing").stdout.splitlines()[-2:]
-    assert re.match(r"worker 1 +idle, last seen .* ago, runs: no$", first)
-    held = rf"worker 2 +batch {batch} \(ticks 1 to 2\), attempt 1, last seen .* ago, runs: pid"
-    assert re.match(held, second)
-    refused = run("consumer", "unregister", "orders", "billing")
-    assert failed_with(refused, 1, "1 open batch(es) of workers", "1 worker(s)", "--force")
-    assert failed_with(run("consumer", "set-mode", "orders", "billing", "plain"), 1, "running")
-    assert run("consumer", "unregister", "orders", "billing", "--force").exit_code == 0
-    assert run_json("consumer", "list") == []
-
-
 def test_set_mode_changes_how_a_consumer_runs(run: Run, client: pgqpy.Client) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
@@ -280,3 +246,37 @@ def test_what_cannot_run_is_reported_once(
     run: Run, module: Module, text: str, options: list[str], code: int, words: list[str]
 ) -> None:
     assert failed_with(run("consumer", "run", f"{module(text)}:Billing", *options), code, *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "number", "words"),
+    [
+        (BILLING, None, "1000", ["1000 workers need", "max_connections = ", "start fewer"]),
+        (
+            BILLING,
+            "plain",
+            "2",
+            ["billing of queue orders is plain", "set-mode orders billing shared"],
+        ),
+        (
+            ALONE,
+            "shared",
+            "1",
+            ["is shared, and Billing has shared = False", "billing plain changes"],
+        ),
+    ],
+)
+def test_what_every_worker_would_fail_for_is_reported_once(
+    run: Run,
+    module: Module,
+    client: pgqpy.Client,
+    text: str,
+    mode: Literal["plain", "shared"] | None,
+    number: str,
+    words: list[str],
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.set_consumer_mode("orders", "billing", mode)
+    refused = run("consumer", "run", f"{module(text)}:Billing", "--workers", number)
+    assert failed_with(refused, 1, *words)
