@@ -40,7 +40,7 @@ def _not_taken_over(row: Row) -> Finding:
     if row["messages"] is not None:
         why = f"the lease of {row['messages']} message(s) has ended"
     elif row["holder"] is None:
-        why = f"worker {row['worker']} released it"
+        why = "it was released"
     else:
         why = f"worker {row['worker']} ({_process(row)}) died"
     what = (
