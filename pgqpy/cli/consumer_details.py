@@ -18,12 +18,8 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 RECEIVER = "receive-"  # begins the names of the subconsumers of receive
-NAMES = (
-    "queue_name",
-    "consumer_name",
-    "mode",
-    "current_batch",
-)  # of get_worker_info; told elsewhere
+# What a worker's row leaves out, or names otherwise.
+NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
