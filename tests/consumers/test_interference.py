@@ -48,6 +48,25 @@ def test_a_retry_for_a_lost_batch_is_no_silent_success(queue, client, make, capl
     assert queue.retry_delays() == []
 
 
+def test_a_consumer_that_loses_many_batches_goes_on(queue, client, make, caplog):
+    """A statement that the server skipped behind a failed one is not prepared."""
+    lost: list[str] = []
+
+    def handler(event):
+        if len(lost) < 12:
+            tick = client.get_consumer_info(QUEUE, CONSUMER)[0].last_tick
+            client.register_consumer_at(QUEUE, CONSUMER, tick)
+            lost.append(event.data)
+            raise ValueError("and it fails too")
+
+    running = make.start(handler)
+    queue.insert("a")
+    queue.wait_until_finished()
+    running.stop()
+    assert len(lost) == 12
+    assert queue.retry_delays() == []
+
+
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_consumer_unregistered_while_it_runs_ends_with_an_error(
     queue, client, make, transactional

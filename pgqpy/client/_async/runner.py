@@ -98,9 +98,24 @@ class AsyncCallRunner:
         if len(wanted) == 1:
             await cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
             return
-        async with self.connection.pipeline():
-            for call, cursor in zip(wanted, cursors, strict=True):
-                await cursor.execute(call.sql, call.params, binary=True)
+        try:
+            async with self.connection.pipeline():
+                for call, cursor in zip(wanted, cursors, strict=True):
+                    await cursor.execute(call.sql, call.params, binary=True)
+        except psycopg.Error:
+            await self._forget_prepared()
+            raise
+
+    async def _forget_prepared(self) -> None:
+        """Let psycopg prepare its statements anew, after a pipeline that failed.
+
+        The server skips what follows the failed statement, and psycopg takes it for prepared. A
+        rollback clears the list; the transaction of an application has its own one.
+        """
+        if self.alone():
+            with suppress(psycopg.Error):
+                async with self.connection.transaction(force_rollback=True):
+                    pass
 
     async def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
