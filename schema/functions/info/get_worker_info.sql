@@ -11,6 +11,9 @@
 -- attempt: 1, and one for each process that is known to have died with the range, or each lease
 -- that ended. part_size: the largest part in careful mode. tries: how often a process died while it
 -- handled only the first event after finished_to.
+--
+-- A nested loop would read the list of locks once for each worker: with 900 of them that took 30 ms
+-- instead of 4.
 -- Parameters: null: all.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.get_worker_info(
@@ -21,7 +24,7 @@ create or replace function pgq.get_worker_info(
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
     out tries int)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off as $$
+set row_security = off set enable_nestloop = off as $$
     select pgq.check_snapshot();
     with locked as materialized (
         select objid::bigint as sub_id, min(pid) as pid from pg_locks
