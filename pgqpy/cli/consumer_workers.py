@@ -242,6 +242,7 @@ def stop_with_supervisor() -> int:
         with suppress(ConnectionResetError):  # it died without reading what this process wrote
             while os.read(supervisor, 1):
                 pass
+        logger.warning("the supervisor of the workers has died: stopping")
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="pgqpy-supervisor", daemon=True).start()

@@ -135,6 +135,7 @@ def test_workers_stop_when_their_supervisor_is_killed(
     eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
     process.kill()
     eventually(lambda: not lives(pid))
+    assert "the supervisor of the workers has died: stopping" in process.communicate()[1]
 
 
 def test_handlers_and_programs_that_they_start_read_an_empty_input(
