@@ -7,7 +7,9 @@ import inspect
 import itertools
 import threading
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import psycopg
 
@@ -17,6 +19,7 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     import pgqpy
 
@@ -37,6 +40,19 @@ def installed(server: Any) -> str:
     with psycopg.connect(server.dsn(), autocommit=True) as connection:
         install.install(connection)
     return str(server.dsn())
+
+
+@contextmanager
+def patched(name: str, value: Any) -> Iterator[None]:
+    """Set a constant of a module, such as "lock.GRACE", of both kinds of consumers."""
+    places = [f"pgqpy.consumers.{kind}.{name}" for kind in ("_async", "_sync")]
+    with patch(places[0], value), patch(places[1], value):
+        yield
+
+
+def short_grace() -> AbstractContextManager[None]:
+    """Let a second run be refused at once, where the first one is not about to end."""
+    return patched("lock.GRACE", 0.1)
 
 
 def private(consumer: Any, name: str) -> Any:

@@ -7,7 +7,7 @@ import pytest
 import pgqpy
 from pgqpy.consumers import Consumer
 from pgqpy.errors import ConsumerRunning, QueueNotFound
-from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue, private
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, Queue, private, short_grace
 from tests.support.waiting import eventually
 
 
@@ -127,5 +127,5 @@ def test_a_batch_taken_over_is_left_alone(queue, client, make, caplog, fails):
 def test_a_second_run_is_refused(queue, client, make):
     running = make.start(lambda event: None)
     eventually(lambda: private(running.consumer, "worked"))
-    with pytest.raises(ConsumerRunning):
+    with short_grace(), pytest.raises(ConsumerRunning):
         make.start(lambda event: None).join()

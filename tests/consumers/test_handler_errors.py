@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, patched
 
 
 class Mute(Exception):
@@ -207,9 +207,10 @@ def test_events_that_always_lose_the_connection_are_retried_alone(queue, make, e
         if event.data == "bad":
             yield "select pg_terminate_backend(pg_backend_pid())", None
 
-    make.start(handler, transactional=True, retry_base=1000)
-    queue.insert("a", "bad", "b", "bad")
-    queue.wait_until_finished()
+    with patched("consumer.RECONNECT_BASE", 0.001):
+        make.start(handler, transactional=True, retry_base=1000)
+        queue.insert("a", "bad", "b", "bad")
+        queue.wait_until_finished()
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 2
     assert log.text.count("lost its connection") == 6

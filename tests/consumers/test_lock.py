@@ -21,6 +21,7 @@ from tests.consumers.harness import (
     Queue,
     installed,
     private,
+    short_grace,
 )
 from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
@@ -44,8 +45,8 @@ def test_a_consumer_that_is_registered_anew_does_not_run_twice(queue, client, ma
     client.register_consumer(QUEUE, CONSUMER)
     second = make.start(lambda event: (), **settings)
     eventually(lambda: private(second.consumer, "worked"))
-    may_end.set()
-    with pytest.raises(ConsumerRunning):
+    with short_grace(), pytest.raises(ConsumerRunning):
+        may_end.set()
         first.join()
     queue.insert("b")
     queue.wait_until_finished()
@@ -55,7 +56,7 @@ def test_a_second_run_is_refused_as_long_as_the_first_lives(queue, make, connect
     first = make.start(lambda event: None)
     eventually(lambda: "runs" in log.text)
     ((pid,),) = connection.execute(SESSIONS).fetchall()
-    with pytest.raises(ConsumerRunning) as caught:
+    with short_grace(), pytest.raises(ConsumerRunning) as caught:
         make.start(lambda event: None).join()
     error = caught.value
     assert (error.queue, error.consumer, error.pid) == (QUEUE, CONSUMER, pid)
@@ -87,9 +88,9 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
     thread = threading.Thread(target=thief.execute, args=[take])
     thread.start()
     wait_until_blocked(watcher, thief.info.backend_pid)
-    watcher.execute(END)
-    thread.join()
-    with pytest.raises(ConsumerRunning) as caught:
+    with short_grace(), pytest.raises(ConsumerRunning) as caught:
+        watcher.execute(END)
+        thread.join()
         running.join()
     assert caught.value.pid == thief.info.backend_pid
     assert watcher.execute("select pos_holder from pgq.current_position").fetchall() == [(None,)]
@@ -149,7 +150,7 @@ def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection,
         make.start(lambda event: None).stop()  # registers
         for statement in TAKES[how]:
             stray.execute(statement)
-        with pytest.raises(ConsumerRunning) as caught:
+        with short_grace(), pytest.raises(ConsumerRunning) as caught:
             make.start(lambda event: None).join()
         error = caught.value
         assert error.role == "pgqpy_test_stray"

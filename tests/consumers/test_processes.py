@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from pgqpy.errors import ConsumerRunning
-from tests.consumers.harness import CONSUMER, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, QUEUE, Maker, short_grace
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
@@ -166,7 +166,7 @@ def test_a_second_process_is_refused_and_told_who_runs(queue, start, dsn):
     process = start("print('handled', flush=True)")
     queue.insert("a")
     process.wait_for_output("handled")
-    with pytest.raises(ConsumerRunning):
+    with short_grace(), pytest.raises(ConsumerRunning):
         Maker(dsn, asynchronous=False).start(lambda event: None).join()
     process.kill()
     maker = Maker(dsn, asynchronous=False)
