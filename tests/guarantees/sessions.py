@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
-import pytest
 from psycopg import sql
 
 from tests.support import gates
@@ -28,6 +27,8 @@ HANGS = "-c statement_timeout=60s"  # a test that hangs fails
 @contextmanager
 def refused(*sqlstates: str) -> Iterator[None]:
     """Expect that the database refuses with one of these codes."""
+    import pytest  # not by the processes that a test starts and kills
+
     with pytest.raises(psycopg.Error) as failed:
         yield
     assert failed.value.sqlstate in sqlstates

@@ -28,11 +28,13 @@ def _expect(play: Play, taker: Taker) -> None:
     assert len(whose) == len(set(whose)), "what one transaction gives is in one batch"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_consumers_get_what_was_committed_once_whatever_overlaps(db: Database, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), [(seed, 500) for seed in range(6)])
+def test_consumers_get_what_was_committed_once_whatever_overlaps(
+    db: Database, seed: int, steps: int
+) -> None:
     db.queue(consumers=("c", "slow"))
     play = Play(db, seed, ("c", "slow"))
-    play.run(500)
+    play.run(steps)
     for taker in play.takers:
         _expect(play, taker)
     assert play.given >= 3
@@ -57,11 +59,13 @@ def test_ranges_with_stages_are_the_batches_at_any_time(db: Database, seed: int)
         assert db.main.all(EVENTS, first, last) == sorted(between)
 
 
-@pytest.mark.parametrize("seed", range(9, 12))
-def test_those_who_share_a_range_by_its_stages_read_all_of_it_once(db: Database, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "steps"), [(seed, 300) for seed in range(9, 12)])
+def test_those_who_share_a_range_by_its_stages_read_all_of_it_once(
+    db: Database, seed: int, steps: int
+) -> None:
     db.queue(consumers=("c", "keeper"))
     play = Play(db, seed, ("c",))
-    play.run(300)
+    play.run(steps)
     whole = ticks(db.main)
     for _ in range(10):
         first, last = sorted(play.random.sample(whole, 2))
