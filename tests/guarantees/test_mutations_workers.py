@@ -22,7 +22,6 @@ opened = registration.test_events_of_a_batch_that_the_consumer_has_open_go_to_no
 whole = registration.test_consumer_that_was_shared_once_is_not_read_as_a_whole
 changed = registration.test_mode_that_changes_meanwhile_is_seen
 removed = registration.test_worker_is_not_removed_with_its_range
-looked = registration.test_dead_worker_is_looked_at_again_when_it_is_locked
 named = registration.test_consumer_with_the_name_of_a_worker_is_none
 idle = registration.test_idle_worker_writes_its_token_once_and_a_busy_one_no_mode
 lasts = leases.test_lease_lasts_whatever_its_run_tells
@@ -99,26 +98,23 @@ MUTATIONS = {
         ";",
         partial(removed, call=registration.UNREGISTER),
     ),
-    "take from another consumer's workers": Mutation(
-        "find_dead_worker",
-        "where p.sub_parent = i_parent and",
-        "where p.sub_parent is not null and",
-        registration.test_worker_takes_over_from_workers_of_its_own_consumer_only,
-    ),
-    "look at any dead worker after the lock of one": Mutation(
-        "find_dead_worker", "i_worker is null or p.sub_id = i_worker", "true", looked
-    ),
     "believe the first look at the dead": Mutation(
         "take_part",
-        "then pgq.find_dead_worker(p.sub_id, i_dead_interval, d.sub_id) end",
-        "then d end",
-        looked,
+        "d := pgq.lock_free_range(p.sub_id, i_dead_interval);",
+        "null;",
+        registration.test_dead_worker_is_looked_at_again_when_it_is_locked,
     ),
     "take any consumer for a worker": Mutation(
         "take_part", "and s.sub_parent = p.sub_id", "", named
     ),
     "register what another consumer is": Mutation(
         "register_subconsumer", "elsif r.sub_parent is distinct from p.sub_id", "elsif false", named
+    ),
+    "round the share of many workers down to nothing": Mutation(
+        "take_part",
+        "cardinality(v_cuts) + 1.0",
+        "cardinality(v_cuts) + 1",
+        parts.test_more_workers_than_parts_get_a_part_each_as_long_as_there_are_parts,
     ),
     "lock what is registered": Mutation(
         "register_subconsumer",

@@ -71,6 +71,13 @@ def rest_of(worker: Worker, batch: int | None) -> list[str]:
     return rest(worker)
 
 
+def test_more_workers_than_parts_get_a_part_each_as_long_as_there_are_parts(db: Database) -> None:
+    made = large(db, 5)
+    batches = [take(worker, 14) for worker in made]
+    assert batches[3:] == [None, None]
+    assert [each for batch in batches[:3] for each in made[0].data(batch)] == DATA
+
+
 @pytest.mark.parametrize("wanted", [None, 40, 1000])
 def test_a_small_range_is_not_cut(db: Database, wanted: int | None) -> None:
     (one,) = large(db, 1)

@@ -101,9 +101,9 @@ begin
             else
                 v_cuts := coalesce(p.pos_cuts, pgq.cut_range(p, v_next, i_wanted));
                 if v_cuts is not null then
-                    v_share := ceil((cardinality(v_cuts) + 1)
+                    v_share := ceil((cardinality(v_cuts) + 1.0)
                         / pgq.count_live_workers(p.sub_id, w.sub_id)
-                        / case when i_wanted is null then 1.0 else 2.0 end);
+                        / case when i_wanted is null then 1 else 2 end);
                 end if;
                 if v_share <= cardinality(v_cuts) then
                     perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, v_next, null,
