@@ -69,9 +69,11 @@ OF_SHARED = (  # in the order of WORKERS
     LAPSED_MESSAGES,
 )
 # Leases of receive, and ranges that are free, are of no worker: their holder is 'receive' or null.
+# A subconsumer that no process uses keeps its careful mode for the next one: it does not count.
 WORKERS = """
     select queue_name, consumer_name, mode = 'shared' as shared,
-        count(*) filter (where part_size is not null) as careful,
+        count(*) filter (where part_size is not null
+            and (worker is null or alive or current_batch is not null)) as careful,
         count(*) filter (where worker is not null and alive
             and holder is distinct from 'receive') as live,
         count(*) filter (where not alive and holder <> 'receive') as dead,
