@@ -82,10 +82,12 @@ def _process(row: Row) -> str:
     return f"process {pid} on {host}" if host else "its process"
 
 
-# Of each consumer the worker that is nearest to the event that kills.
+# Of each consumer the worker that is nearest to the event that kills. A subconsumer that no process
+# uses keeps its mode for the next one: it is left out.
 CAREFUL = """
     select distinct on (queue_name, consumer_name) *
-    from pgq.get_worker_info() where part_size is not null
+    from pgq.get_worker_info()
+    where part_size is not null and (worker is null or alive or current_batch is not null)
     order by queue_name, consumer_name, tries desc nulls last, part_size
 """
 

@@ -44,7 +44,7 @@ def work(client: pgqpy.Client, connect: Connect) -> Work:
 
 
 def away(connection: Connection, worker: str, *columns: str, span: str = "16 minutes") -> None:
-    """Move these times of a worker's position into the past, and all ticks but a new one."""
+    """Move these times of a worker ("": its consumer) into the past, and all ticks but one."""
     connection.execute(b"update pgq.tick set tick_time = now() - interval '16 minutes'")
     connection.execute(b"select pgq.tick_queue('orders')")
     sub = """(
@@ -52,7 +52,7 @@ def away(connection: Connection, worker: str, *columns: str, span: str = "16 min
         where co_name = %s)"""
     for column in columns:
         change = f"update pgq.position set {column} = now() - %s::interval where pos_sub = {sub}"
-        connection.execute(change.encode(), [span, f"mails.{worker}"])
+        connection.execute(change.encode(), [span, f"mails.{worker}" if worker else "mails"])
 
 
 def test_workers_at_work_are_fine(examine: Examine, work: Work) -> None:
@@ -70,7 +70,7 @@ def test_events_that_wait_while_no_worker_lives_are_told_once(
     client.insert_event("orders", "type", "two")
     client.tick_queue("orders")
     away(client.connection, "1", ACTIVE, MOVED)
-    client.connection.execute("update pgq.position set pos_active = now() - interval '16 min'")
+    away(client.connection, "", ACTIVE)
     code, worst = examine()
     assert (code, worst["running"][0], "worker" in worst) == (1, "fail", False)
     (line,) = worst["running"][1].splitlines()
@@ -84,7 +84,8 @@ def test_a_worker_without_a_session_runs_while_its_lease_lasts(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:
     work("1", "one", lives=False)
-    away(client.connection, "1", ACTIVE, MOVED)
+    for worker in ("", "1"):
+        away(client.connection, worker, ACTIVE, MOVED)
     client.connection.execute("update pgq.position set pos_until = now() + interval '1 hour'")
     code, worst = examine()
     assert (code, worst["running"][0], "worker" in worst) == (0, "ok", False)
@@ -128,7 +129,8 @@ def test_a_worker_that_finishes_nothing_is_a_warning(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:
     work("1", "one")
-    away(client.connection, "1", MOVED)
+    for worker in ("", "1"):
+        away(client.connection, worker, MOVED)
     code, worst = examine()
     assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
     told = (
