@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
@@ -31,18 +33,29 @@ class ReceiverMachine(SharedQueueMachine):
     receivers: Receivers | None = None
 
     @precondition(lambda self: hasattr(self, "model"))
-    @rule(limit=st.integers(1, 4), new=st.integers(0, 3))
-    def receive(self, limit: int, new: int) -> None:
-        """Lease messages, after some more were inserted."""
+    @rule(
+        limits=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+        new=st.integers(0, 3),
+        ended=st.one_of(st.none(), choices, choices),
+    )
+    def receive(self, limits: list[int], new: int, ended: int | None) -> None:
+        """Lease messages several times, after some more were inserted; leases end in between."""
         if self.receivers is None:
             self.main.one("select pgq.register_consumer(%s, 'r')", self.queue)
             self.receivers = self.model.receivers = Receivers(seen=self.model.ticks[-1])
+            self.rows: dict[int, tuple[Any, ...]] = {}
+        for number in range(new):
+            self.insert(number)
         if new:
-            for number in range(new):
-                self.insert(number)
             self.tick()
         self.receivers.see(self.model.committed[: self.model.ticks[-1]], "r")
-        free = self.receivers.free()
+        for limit in limits:
+            if ended is not None and self.receivers.leases:
+                self.end_lease(ended, extend=False)
+            self._receive(self.receivers, limit)
+
+    def _receive(self, receivers: Receivers, limit: int) -> None:
+        free = receivers.free()
         rows = self.main.all(RECEIVE, self.queue, limit)
         assert min(len(free), 1) <= len(rows) <= limit
         ids = {event_id for _, _, event_id, _, _, _ in rows}
@@ -50,12 +63,12 @@ class ReceiverMachine(SharedQueueMachine):
         if not rows:
             return
         (batch,) = {batch for batch, *_ in rows}
-        assert batch not in (*self.receivers.leases, *self.receivers.lost)
-        self.receivers.receive(batch, ids)
+        assert batch not in (*receivers.leases, *receivers.lost)
+        receivers.receive(batch, ids)
         for _, attempt, event_id, _, _, data in rows:
-            assert data == self.receivers.open[event_id].data
-            assert attempt == self.receivers.attempts.get(event_id, 1)
-        self.rows = {**getattr(self, "rows", {}), **{row[2]: row for row in rows}}
+            assert data == receivers.open[event_id].data
+            assert attempt == receivers.attempts.get(event_id, 1)
+        self.rows |= {row[2]: row for row in rows}
 
     @precondition(lambda self: self.receivers is not None and self.receivers.leases)
     @rule(lease=choices, message=choices, how=st.sampled_from(HOW), end=st.sampled_from(ENDS))
