@@ -16,7 +16,7 @@ from tests.support.databases import (
     queue_template,
     template_database,
 )
-from tests.support.groups import pytest_xdist_make_scheduler
+from tests.support.groups import pytest_collection_modifyitems, pytest_xdist_make_scheduler
 from tests.support.processes import PythonProcess
 from tests.support.servers import SETTINGS, chosen_server, other_programs, private_server
 from tests.support.spark import session, start_spark_quickly
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from pgqpy.testing import EmbeddedServer
     from tests.support.servers import Server
 
-__all__ = ["pytest_xdist_make_scheduler"]  # pytest finds hooks by their names here
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_xdist_make_scheduler",
+]  # pytest finds hooks by their names here
 
 
 def pytest_configure() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import pgqpy
 from tests.cli.support import Module, Run, RunJson, Start, failed_with
+from tests.consumers.harness import short_grace
 from tests.support.waiting import eventually
 
 BILLING = """
@@ -40,8 +41,10 @@ def place_order(client: pgqpy.Client) -> None:
     client.tick_queue("orders")
 
 
-@pytest.mark.parametrize(("base", "kind"), [("Consumer", ""), ("AsyncConsumer", "async ")])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("base", "kind", "number"),
+    [("Consumer", "", signal.SIGTERM), ("AsyncConsumer", "async ", signal.SIGINT)],
+)
 def test_it_processes_events_until_a_signal(
     module: Module,
     start: Start,
@@ -67,7 +70,7 @@ def test_it_processes_events_until_a_signal(
 
 
 def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
-    module: Module, start: Start, client: pgqpy.Client, run_json: RunJson
+    module: Module, start: Start, client: pgqpy.Client, run: Run, run_json: RunJson
 ) -> None:
     client.create_queue("orders")
     place = module(BILLING.format(base="Consumer", kind="")) + ":Billing"
@@ -75,10 +78,10 @@ def test_a_run_is_listed_and_a_second_is_refused_while_it_lives(
     eventually(lambda: client.connection.execute(RUNNING).fetchone() == (1,))
     (listed,) = run_json("consumer", "list")
     assert listed["runs"]["application"] == "pgqpy consumer billing"
-    second = start(place)
-    _, err = second.communicate(timeout=60)
-    assert second.returncode == 1
-    last = err.splitlines()[-1]
+    with short_grace():
+        second = run("consumer", "run", place)
+    assert second.exit_code == 1
+    last = second.stderr.splitlines()[-1]
     assert last.startswith("error: ")
     assert "billing" in last
     assert first.poll() is None

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import pgqpy
-from tests.cli.support import Connect, Spawn
+from tests.cli.support import Connect, Run, Spawn
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -92,8 +92,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (1, b"")
 
 
-@pytest.mark.parametrize("stream", [0, 1, 2])
-@pytest.mark.parametrize("args", [["queue", "list"], ["event", "insert", "orders", "t", "-"]])
+@pytest.mark.parametrize(
+    ("stream", "args"),
+    [
+        (0, ["event", "insert", "orders", "t", "-"]),
+        (1, ["queue", "list"]),
+        (2, ["queue", "list"]),
+    ],
+)
 def test_a_stream_that_the_shell_closed_is_no_error(
     dsn: str, client: pgqpy.Client, args: list[str], stream: int
 ) -> None:
@@ -109,50 +115,39 @@ def test_a_stream_that_the_shell_closed_is_no_error(
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+@pytest.mark.parametrize(
+    ("encoding", "options"), [("latin-1", []), ("latin-1", ["--json"]), ("utf-8", [])]
+)
 def test_a_terminal_that_lacks_letters_gets_them_escaped(
-    dsn: str, client: pgqpy.Client, encoding: str
+    dsn: str, client: pgqpy.Client, encoding: str, options: list[str]
 ) -> None:
     client.create_queue("hüte € 🎩")
-    env = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
-    listed, as_json = (
-        subprocess.run(
-            [sys.executable, "-m", "pgqpy", "queue", "list", *options],
-            env={**os.environ, "PGQPY_DSN": dsn, **env},
-            capture_output=True,
-            check=True,
-        ).stdout.decode(encoding)
-        for options in ([], ["--json"])
-    )
-    (row,) = json.loads(as_json)
-    assert row["queue_name"] == "hüte € 🎩"
-    assert ("hüte € 🎩" if encoding == "utf-8" else "\\u20ac") in listed
+    listed = subprocess.run(
+        [sys.executable, "-m", "pgqpy", "queue", "list", *options],
+        env={**os.environ, "PGQPY_DSN": dsn, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"},
+        capture_output=True,
+        check=True,
+    ).stdout.decode(encoding)
+    if options:
+        assert json.loads(listed)[0]["queue_name"] == "hüte € 🎩"
+    else:
+        assert ("hüte € 🎩" if encoding == "utf-8" else "\\u20ac") in listed
 
 
-def test_data_goes_to_stdout_and_messages_to_stderr(dsn: str, client: pgqpy.Client) -> None:
+def test_data_goes_to_stdout_and_messages_to_stderr(run: Run, client: pgqpy.Client) -> None:
     client.create_queue("orders")
-    done = pgqpy_command(["event", "insert", "orders", "type", "data"], dsn)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
-    done = pgqpy_command(["consumer", "register", "orders", "billing"], dsn)
-    assert (done.returncode, done.stdout) == (0, "")
+    done = run("event", "insert", "orders", "type", "data")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "1\n", "")
+    done = run("consumer", "register", "orders", "billing")
+    assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "registered billing on orders\n"
 
 
-def pgqpy_command(args: list[str], dsn: str = "", **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pgqpy", *args],
-        env={**os.environ, "PGQPY_DSN": dsn, **env},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_the_traceback_is_shown_when_asked_for_but_no_password() -> None:
-    dsn = "host=/nowhere password=hunter2-hunter2"
-    quiet = pgqpy_command(["queue", "list"], dsn)
-    loud = pgqpy_command(["queue", "list"], dsn, PGQPY_DEBUG="1")
-    assert (quiet.returncode, loud.returncode) == (1, 1)
+def test_the_traceback_is_shown_when_asked_for_but_no_password(bare_run: Run) -> None:
+    command = ["--dsn", "host=/nowhere password=hunter2-hunter2", "queue", "list"]
+    quiet = bare_run(*command)
+    loud = bare_run(*command, env={"PGQPY_DEBUG": "1"})
+    assert (quiet.exit_code, loud.exit_code) == (1, 1)
     assert "Traceback" not in quiet.stderr
     assert "Traceback" in loud.stderr
     assert "hunter2" not in quiet.stderr + loud.stderr
@@ -172,13 +167,15 @@ def test_a_session_that_is_ended_by_the_server_is_one_line(
     assert process.output().startswith("error: ")
 
 
-@pytest.mark.parametrize("args", [["--help"], ["--version"], ["queue", "list", "--help"]])
-def test_help_imports_nothing_heavy(args: list[str]) -> None:
-    code = (
-        "import sys\nfrom pgqpy.cli.app import app\n"
-        f"try: app({args})\nexcept SystemExit as end: assert end.code == 0\n"
-        f"print([name for name in {HEAVY} if name in sys.modules])"
-    )
+def test_help_imports_nothing_heavy() -> None:
+    code = f"""if True:
+        import sys
+        from pgqpy.cli.app import app
+        for args in (["--help"], ["--version"], ["queue", "list", "--help"]):
+            try: app(args)
+            except SystemExit as end: assert end.code == 0
+        print([name for name in {HEAVY} if name in sys.modules])
+    """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 
@@ -194,7 +191,7 @@ def test_a_consumer_imports_nothing_of_the_daemon() -> None:
 
 @pytest.mark.parametrize(("number", "before"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_ticker_runs_until_a_signal(
-    spawn: Spawn, dsn: str, client: pgqpy.Client, number: signal.Signals, before: bool
+    spawn: Spawn, dsn: str, run: Run, client: pgqpy.Client, number: signal.Signals, before: bool
 ) -> None:
     client.create_queue("orders")
     option = ["--dsn", dsn]
@@ -202,7 +199,7 @@ def test_ticker_runs_until_a_signal(
     process = spawn("-m", "pgqpy", *command)
     client.insert_event("orders", "type", "data")
     eventually(lambda: client.get_queue_info("orders")[0].ev_new == 0)
-    assert "a ticker runs" in pgqpy_command(["doctor"], dsn).stdout
+    assert "a ticker runs" in run("doctor").stdout
     process.signal(number)
     assert process.wait() == 0
 
@@ -253,11 +250,12 @@ def test_a_terminal_shows_names_in_full(
 
 
 def test_completion_is_clicks_own() -> None:
-    done = pgqpy_command(
-        [],
-        _PYTHON_M_PGQPY_COMPLETE="",
-        _PGQPY_COMPLETE="bash_complete",
-        COMP_WORDS="pgqpy que",
-        COMP_CWORD="1",
+    asked = {"_PGQPY_COMPLETE": "bash_complete", "COMP_WORDS": "pgqpy que", "COMP_CWORD": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pgqpy"],
+        env={**os.environ, "_PYTHON_M_PGQPY_COMPLETE": "", **asked},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "plain,queue\n"

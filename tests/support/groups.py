@@ -1,4 +1,6 @@
-"""Which tests share an xdist process: those that share something that takes seconds to make.
+"""Which tests begin first, and which share an xdist process.
+
+Those of a process share something that takes seconds to make.
 
 xdist has a mark for that (xdist_group), but it renames tests, which pytest 9.2 does not let it.
 """
@@ -17,7 +19,20 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 NEEDS_SPARK = re.compile(r"^def \w+\([^)]*\bspark\b", re.MULTILINE)
+# They take many seconds each. As one of the last tests, each would let the other processes wait.
+LONG = (
+    "tests/demo/",
+    "tests/benchmarks/test_run.py",
+    "tests/docs/",
+    "tests/guarantees/test_faults_kill.py",
+    "tests/guarantees/test_machine.py",
+)
 NEEDS_EXTENSION = re.compile(r"\bdef (\w+)\([^)]*\bextension_dsn\b")  # a test or a fixture
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let long tests begin first; all others stay in their random order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 @pytest.hookimpl(optionalhook=True)
