@@ -44,7 +44,8 @@ class AsyncPlainLoop(AsyncLoop):
         """The events or the batch that handlers are working on, for the log."""
         if self._workers is None:
             return super().in_progress
-        ids = [item.event.id for item in self._workers.running.values()]
+        running = list(self._workers.running.values())  # a copy: another thread asks
+        ids = [item.event.id for item in running]
         return f"{len(ids)} events from {min(ids)} on" if ids else super().in_progress
 
     async def run(self) -> None:

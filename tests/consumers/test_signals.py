@@ -6,15 +6,25 @@ import signal
 import threading
 from contextlib import ExitStack
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pgqpy.consumers import signals
+from pgqpy.consumers._async.plain import AsyncPlainLoop
+from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers.signals import STOP_SIGNALS, stop_on_signals
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def application():
-    """Handlers of the application, which note the signals that reach them."""
+    """Handlers of the application, which note the signals that reach them.
+
+    A consumer that an earlier test left running would get the signals too.
+    """
+    eventually(lambda: signals._handlers._stops == [])
     caught = []
     before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     for number in before:
@@ -49,6 +59,22 @@ def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, 
     runs[1 - first].__exit__(None, None, None)
     signal.raise_signal(signal.SIGTERM)
     assert application == [signal.SIGTERM]
+
+
+@pytest.mark.parametrize("kind", [PlainLoop, AsyncPlainLoop])
+def test_a_handler_of_another_thread_may_end_while_the_signal_asks_what_runs(kind):
+    running: dict[int, Any] = {}
+
+    class Ending:
+        @property
+        def event(self):
+            running.clear()
+            return SimpleNamespace(id=7)
+
+    running.update({1: Ending(), 2: Ending()})
+    loop: Any = kind.__new__(kind)
+    loop._workers = SimpleNamespace(running=running)
+    assert loop.in_progress == "2 events from 7 on"
 
 
 def test_a_signal_also_stops_consumers_in_other_threads(application):
