@@ -84,6 +84,20 @@ def test_a_small_range_is_not_cut(db: Database, wanted: int | None) -> None:
     assert one.data(take(one, wanted)) == DATA
 
 
+def test_part_of_no_event_is_refused(db: Database) -> None:
+    (one,) = large(db, 1)
+    with refused("PQ009"):
+        take(one, 0)
+
+
+def test_fast_worker_gets_all_of_its_share_of_a_cut_range(db: Database) -> None:
+    one, other = large(db)
+    batch = take(one)
+    assert len(one.data(batch)) == 12, "three of ten parts, a fourth"
+    assert len(other.data(take(other, None))) == 16, "four of seven parts, half"
+    assert len(rest_of(one, batch)) == 12, "the other three"
+
+
 def take_once(worker: Worker, wanted: int | None, query: str) -> list[tuple[Any, ...]]:
     """Take a range in a transaction that is rolled back; return what a query finds in it."""
     worker.session.run("set track_functions = 'all'")

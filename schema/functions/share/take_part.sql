@@ -18,8 +18,8 @@
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
---   after the lock needs a new snapshot; PQ020 the consumer is not shared; PQ021 the consumer has a
---   batch open, or another live worker has this subconsumer.
+--   after the lock needs a new snapshot; PQ009 i_wanted below 1; PQ020 the consumer is not shared;
+--   PQ021 the consumer has a batch open, or another live worker has this subconsumer.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position.
 create or replace function pgq.take_part(
@@ -45,6 +45,9 @@ declare
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('take_part');
+    elsif i_wanted < 1 then
+        raise exception 'cannot take % events', i_wanted using errcode = 'PQ009',
+            hint = 'i_wanted is 1 or more, or null for a range of any size';
     end if;
     loop
         v_until := clock_timestamp() + i_lease;

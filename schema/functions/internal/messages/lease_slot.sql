@@ -45,7 +45,7 @@ begin
         r := pgq.add_registration(v_queue, v_prefix || v_count, i_parent);
         exit when r.is_new;
         if r.sub_parent is distinct from i_parent then
-            raise exception 'the name %s is taken', v_prefix || v_count using errcode = 'PQ009',
+            raise exception 'the name % is taken', v_prefix || v_count using errcode = 'PQ009',
                 hint = 'choose another name for the consumer';
         end if;
     end loop;
