@@ -13,8 +13,8 @@
 --   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
 --   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
 --   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
---   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its share
---   of one that is. The others as in next_batch_custom.
+--   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its
+--   share of one that is. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
