@@ -63,7 +63,7 @@ def read_transactions(path: Path) -> list[Transaction]:
     """Read what a producer wrote."""
     transactions = []
     intent = None
-    for line in [*_lines(path), None]:
+    for line in [*read_lines(path), None]:
         if intent is not None:
             ended = line if line is not None and "outcome" in line else UNKNOWN
             times = intent["at"], ended["at"]
@@ -76,10 +76,10 @@ def read_transactions(path: Path) -> list[Transaction]:
 
 def read_deliveries(path: Path) -> list[Delivery]:
     """Read what a consumer wrote; a line that a kill cut short does not count."""
-    return [Delivery(**line) for line in _lines(path)]
+    return [Delivery(**line) for line in read_lines(path)]
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
+def read_lines(path: Path) -> Iterable[dict[str, Any]]:
     for line in path.read_text().splitlines(keepends=True):
         if line.endswith("\n"):
             yield json.loads(line)
@@ -91,7 +91,7 @@ def check(transactions: list[Transaction], deliveries: list[Delivery]) -> Findin
     batches = _same_batches(deliveries, findings)
     _check_chain(batches, findings)
     place = _check_deliveries(batches, findings)
-    _check_events(transactions, place, findings)
+    check_events(transactions, place, findings)
     _check_order(transactions, place, findings)
     return findings
 
@@ -133,7 +133,7 @@ def _check_deliveries(batches: list[Delivery], findings: Findings) -> dict[str, 
     return place
 
 
-def _check_events(
+def check_events(
     transactions: list[Transaction], place: dict[str, int], findings: Findings
 ) -> None:
     for transaction in transactions:
