@@ -223,7 +223,7 @@ def _check_spelling(consumer: BaseConsumer) -> None:
 
 
 def _is_name(value: object) -> bool:
-    return isinstance(value, str) and value != ""
+    return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:

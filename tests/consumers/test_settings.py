@@ -84,6 +84,7 @@ def test_attributes_of_its_own_are_fine():
         ("queue", None),
         ("name", ""),
         ("name", 7),
+        ("name", "a\0b"),
         ("transactional", 1),
         ("shared", 1),
         ("dead_interval", 0.5),

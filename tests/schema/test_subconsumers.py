@@ -40,9 +40,17 @@ def test_a_worker_has_any_name_that_fits(queue, sql, name):
     assert sql("select batch_id from pgq.take_part('q', 'c', %s)", name) == 1
 
 
-@pytest.mark.parametrize("name", ["", None, "x" * 254, "a\nb"])
-def test_a_name_that_does_not_fit_is_refused(queue, sql, name):
-    with pytest.raises(psycopg.Error) as caught:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("", "the subconsumer name is empty"),
+        (None, "Invalid NULL value"),
+        ("x" * 254, "the consumer.subconsumer name has 256 octets, 255 is the limit"),
+        ("a\nb", "the subconsumer name has a control character in it"),
+    ],
+)
+def test_a_name_that_does_not_fit_is_refused(queue, sql, name, message):
+    with pytest.raises(psycopg.Error, match=message) as caught:
         sql("select pgq.register_subconsumer('q', 'c', %s)", name)
     assert caught.value.sqlstate == "PQ009"
 

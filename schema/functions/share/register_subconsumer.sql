@@ -20,7 +20,7 @@ begin
         return 0;
     end if;
     perform pgq.check_name('subconsumer', i_subconsumer_name, 255);
-    perform pgq.check_name('joined', c_name, 255);
+    perform pgq.check_name('consumer.subconsumer', c_name, 255);
     perform pgq.register_consumer(i_queue_name, i_consumer_name);
     p := pgq.add_registration(
         (select queue_id from pgq.queue where queue_name = i_queue_name), i_consumer_name, null);

@@ -41,7 +41,7 @@ begin
     end if;
     loop
         v_count := v_count + 1;
-        perform pgq.check_name('joined', v_prefix || v_count, 255);
+        perform pgq.check_name('consumer.subconsumer', v_prefix || v_count, 255);
         r := pgq.add_registration(v_queue, v_prefix || v_count, i_parent);
         exit when r.is_new;
         if r.sub_parent is distinct from i_parent then
