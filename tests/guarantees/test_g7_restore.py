@@ -14,10 +14,11 @@ from pgqpy.install import install
 from pgqpy.testing import embedded_server
 from tests.guarantees import stages
 from tests.guarantees.sessions import Database, refused
-from tests.support.servers import FAST, other_programs
+from tests.support.servers import FAST, memory, other_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pgqpy.testing import EmbeddedServer
@@ -49,14 +50,16 @@ class Clusters(NamedTuple):
     from_small: Dump
 
 
+def new_cluster() -> AbstractContextManager[EmbeddedServer]:
+    """Run a server with a system identifier of its own."""
+    return embedded_server(settings=FAST, bin_dir=other_programs(), within=memory())
+
+
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
     """Two clusters and a dump of the same story told in each."""
     with ExitStack() as stack:
-        large, small = (
-            stack.enter_context(embedded_server(settings=FAST, bin_dir=other_programs()))
-            for _ in range(2)
-        )
+        large, small = (stack.enter_context(new_cluster()) for _ in range(2))
         large.stop()
         large.run("pg_resetwal", "--epoch", EPOCH, "-D", str(large.data))
         large.start()
@@ -243,7 +246,7 @@ def test_restore_into_the_same_cluster_goes_on_by_itself(clusters: Clusters) -> 
 
 def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Clusters) -> None:
     dump = clusters.from_small
-    with embedded_server(settings=FAST, bin_dir=other_programs()) as fresh:
+    with new_cluster() as fresh:
         roles = fresh.directory / "roles.sql"
         roles.write_text(
             "create role pgq_reader; create role pgq_writer;"

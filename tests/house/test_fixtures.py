@@ -17,7 +17,7 @@ import pytest
 from pgqpy.testing import embedded_server
 from tests.support.crash import kill_server
 from tests.support.gates import shut_gate, wait_until_blocked
-from tests.support.servers import SETTINGS, other_programs, private_server
+from tests.support.servers import SETTINGS, memory, other_programs, private_server
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -119,7 +119,10 @@ def test_programs_in_a_private_folder_are_used_without_opening_it(tmp_path: Path
         shutil.copytree(folder, tmp_path / folder.name, symlinks=True)
     tmp_path.chmod(0o700)
     bin_dir = tmp_path / package.name / "pginstall" / "bin"
-    with embedded_server(bin_dir=bin_dir) as server, psycopg.connect(server.dsn()) as connection:
+    with (
+        embedded_server(bin_dir=bin_dir, within=memory()) as server,
+        psycopg.connect(server.dsn()) as connection,
+    ):
         assert _scalar(connection, "select 1") == 1
         assert "PostgreSQL" in server.run("psql", "--version")
     assert not server.directory.exists()
