@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 
@@ -27,6 +28,7 @@ from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
 
 IDLE = f"{SESSIONS} and state = 'idle' and wait_event = 'ClientRead'"
+HOLDER = "select pos_holder from pgq.current_position"
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 1}])
@@ -93,7 +95,7 @@ def test_who_lost_the_lock_to_another_process_ends_with_an_error(queue, make, co
         thread.join()
         running.join()
     assert caught.value.pid == thief.info.backend_pid
-    assert watcher.execute("select pos_holder from pgq.current_position").fetchall() == [(None,)]
+    assert watcher.execute(HOLDER).fetchall() == [(None,)]
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -168,11 +170,13 @@ def test_a_holder_that_is_no_consumer_is_named(queue, make, connect, connection,
         connection.execute("drop role pgqpy_test_stray")
 
 
-def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, asynchronous, log):
-    """As after a network that went away without a word: the old backend cannot even notice.
+@pytest.fixture
+def stopped(own_server, asynchronous):
+    """A consumer whose session is lost, and the process of it, which the server believes in.
 
-    Stopped in the middle of a statement, it could keep a lock of the server's memory, which every
-    other session needs. So it is stopped while it waits for the next one, which is an hour away.
+    As after a network that went away without a word: the old backend cannot even notice. Stopped in
+    the middle of a statement, it could keep a lock of the server's memory, which every other
+    session needs. So it is stopped while it waits for the next one, which is an hour away.
     """
     dsn = installed(own_server)
     with pgqpy.connect(dsn) as client:
@@ -186,7 +190,21 @@ def test_its_own_session_that_the_server_still_believes_in_is_ended(own_server, 
             fileno=os.dup(private(running.consumer, "session").connection.fileno())
         ) as copy:
             copy.shutdown(socket.SHUT_RDWR)
-        eventually(lambda: "waiting for our lost session" in log.text)
-        os.kill(pid, signal.SIGCONT)
-        eventually(lambda: "runs again" in log.text)
+        yield running, pid, client
+        with suppress(ProcessLookupError):  # it went on, and has ended
+            os.kill(pid, signal.SIGCONT)
         maker.close()
+
+
+def test_its_own_session_that_the_server_still_believes_in_is_ended(stopped, log):
+    _, pid, _ = stopped
+    eventually(lambda: "waiting for our lost session" in log.text)
+    os.kill(pid, signal.SIGCONT)
+    eventually(lambda: "runs again" in log.text)
+
+
+def test_a_stop_while_it_waits_for_its_own_session_is_told(stopped, log):
+    running, _, client = stopped
+    eventually(lambda: "waiting for our lost session" in log.text)
+    running.stop()
+    assert client.connection.execute(HOLDER).fetchall() == [(None,)]
