@@ -75,7 +75,7 @@ def check_result(result: object) -> None:
 
 
 def check_key(key: object) -> None:
-    """Raise TypeError or ValueError for a key that equals no other event's: it keeps no order."""
+    """Raise TypeError or ValueError for a key that can equal no other: it would keep no order."""
     if isinstance(key, (Awaitable, Iterator, AsyncIterator)):
         _discard(key)
         raise TypeError(

@@ -35,7 +35,7 @@ T = TypeVar("T")
 logger = logging.getLogger("pgqpy.consumers")
 
 LEAST_ATTEMPTS = 4  # three unclean ends narrow the parts to one event
-QUIET_PARTS = 34  # 1,000 / 30: then no event is left that a wider part would be suspected for
+QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that a run died in
 LARGEST_PART = 1000  # events, of begin_run
 WHOLE = "process_batch gets whole batches, so nothing finds the event: set part_size"
 
@@ -63,7 +63,7 @@ class AsyncCareful:
 
     @property
     def active(self) -> bool:
-        """Whether the run before it died, and not enough parts went well since."""
+        """Whether an earlier run died, and too few parts went well since."""
         return self._state.part_size is not None
 
     @property
@@ -150,9 +150,9 @@ class AsyncCareful:
 
     @asynccontextmanager
     async def orderly_end(self) -> AsyncIterator[None]:
-        """Tell that the run has ended in order when the block has, if no session could.
+        """After the block, tell that the run has ended in order, unless a session has told it.
 
-        No orderly end: an event may have taken the memory, and SystemExit is the handler's.
+        MemoryError and SystemExit are no orderly ends: an event may be the cause.
         """
         try:
             yield
@@ -174,7 +174,7 @@ class AsyncCareful:
         self._dsn = None
 
     async def _end_late(self) -> None:
-        """Tell it over a new connection, for a few seconds; a second signal does not wait."""
+        """Tell that the run ends, over a new connection; a second signal does not wait for it."""
         dsn, self._dsn = self._dsn, None
         if dsn is None:
             return

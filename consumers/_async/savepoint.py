@@ -26,8 +26,8 @@ def _nothing(_rows: list[tuple[Any, ...]]) -> None:
     return None
 
 
-# The values of SETTINGS. Before PostgreSQL 17 there is no
-# transaction_timeout, and set_config would refuse the name.
+# The values of SETTINGS. Before PostgreSQL 17 there is no transaction_timeout, and set_config
+# would refuse the name.
 NO_TIMEOUTS = """
     pg_catalog.set_config('statement_timeout', '0', true),
     pg_catalog.set_config('lock_timeout', '0', true),

@@ -30,7 +30,7 @@ def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[in
 
 
 def unregister_consumer(queue: str, consumer: str) -> Call[int]:
-    """Remove a consumer with its retried and its dead events: 1 removed, 0 there was none."""
+    """Remove a consumer with its workers; return how many registrations were removed."""
     sql = "select pgq.unregister_consumer(%s::text, %s::text)"
     return consumer_call("unregister_consumer", sql, queue, consumer)
 

@@ -62,7 +62,7 @@ def finish_events_many(events: Sequence[tuple[int, int]]) -> Call[set[int]]:
 
 
 def lease_time(parameter: str, length: Interval) -> timedelta:
-    """Refuse a lease that ends before the answer of the server has come."""
+    """Return the length of a lease; InvalidArgument if it is shorter than MIN_LEASE."""
     found = check.required_interval(parameter, length)
     if found < MIN_LEASE:
         msg = f"{parameter} must be 1 second or more, not {found}: events are handled in it"

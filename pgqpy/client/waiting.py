@@ -1,4 +1,4 @@
-"""What waits of threads and of tasks are made of: bells, and work that is not broken off."""
+"""Bells that end the waits of threads and tasks, and work that a cancelled task completes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class AsyncBell:
 
 
 def to_the_end(work: Callable[[], None]) -> None:
-    """Do the work."""
+    """Do the work. Nothing cancels a thread."""
     work()
 
 

@@ -24,9 +24,9 @@
 -- none, or a client that makes PGQ's own calls. It outlives the batch, so that a run writes it
 -- once. A run that finds the token of another one beside an open batch knows that the process died.
 -- pos_part and pos_tries say what follows from that: the events of a part, and how often the
--- process died while it handled only the first open event. Null: whole batches. pos_died is the
--- run that counted last, of workers: if it shows up again, it had only lost its session, see
--- take_range.
+-- process died while it handled only the first open event. Null: whole batches. pos_died, of
+-- workers only, is the run that was counted as dead last. If it shows up again, it had only lost
+-- its session: see take_range.
 --
 -- pos_last_tick is null only for a subconsumer without a range. So the minimum of pos_last_tick
 -- says how far a queue was consumed: a range moves between subscriptions inside one transaction.

@@ -37,9 +37,10 @@ class AsyncConsuming(AsyncBase):
         return await self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
 
     async def unregister_consumer(self, queue: str, consumer: str) -> int:
-        """Remove a consumer from a queue, with its retried and dead events; 0 if there was none.
+        """Remove a consumer from a queue, with its workers and its retried and dead events.
 
-        PGQ unregister_consumer.
+        Returns how many registrations were removed: 1 plus the number of subconsumers; 0 if there
+        was none. PGQ unregister_consumer.
         """
         return await self.runner.run(calls.consume.unregister_consumer(queue, consumer))
 

@@ -167,9 +167,9 @@ class AsyncMessage:
         await self._finish_after(call)
 
     async def extend(self, seconds: Interval) -> None:
-        """Extend the lease of this message and of those received with it: from now on, so long.
+        """Let the lease of this message, and of those received with it, end so long from now.
 
-        A lease that ends later than that stays as it is. Raises BatchLost.
+        A lease that ends later stays as it is. Raises BatchLost.
         """
         lease = calls.messages.lease_time("seconds", seconds)
         if not await self._runner.run(calls.share.touch_batch(self.batch_id, lease)):

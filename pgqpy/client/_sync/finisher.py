@@ -60,9 +60,9 @@ class Finisher:
     """Finishes messages of one client: group commit.
 
     No call waits for others to come. The first one leads: it sends its statement at once. Those
-    that come while it is on its way wait, and then one of them leads: its statement finishes all of
-    them. To wait for a lock instead would be worse: a call that is done had to wait for the lock
-    behind the next statement.
+    that come meanwhile wait, and then one of them leads: its statement finishes the messages of
+    all. With a lock around each statement, a call whose message is finished would still wait for
+    the lock, behind the next statement.
     """
 
     def __init__(self, runner: CallRunner) -> None:

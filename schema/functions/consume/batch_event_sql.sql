@@ -1,14 +1,14 @@
 -- The query of a batch: the events that its end tick sees and its start tick does not, without
--- those that finish_part finished; of a range that receive leased, only what is
--- leased. Built by range_sql.
+-- those that finish_part finished. Of a lease of receive, only the leased events. Built by
+-- range_sql.
 --
 -- In READ COMMITTED the batch is open while the query is built, so no event of it is gone. A
 -- transaction with an older snapshot may still see a batch as open that another session finished,
 -- and whose tables were truncated since: see lock_event_tables.
 --
--- The first read of a session checks whether the queue came from another cluster, and needs a
--- repair. What passes once passes for good, so the session remembers the version of the queue's
--- row. The lock comes before the check: after a repair that was in progress, the ticks are others.
+-- The first read of a session checks whether the queue came from another cluster and needs a
+-- repair. A queue that passes once passes until its row changes, so the session remembers the
+-- row's version. The lock comes before the check: it waits for a repair, which changes the ticks.
 --
 -- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice).
 -- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables;

@@ -1,9 +1,9 @@
 -- Makes events of an open batch dead: they are kept with the reason, and not delivered again unless
 -- revive_dead_events is called.
--- Parameters: arrays, whose elements with the same index belong to one event. Ids and txids as
---   get_batch_events returned them; reasons; of an exception its class and its traceback; tries:
---   how often a handler had the event, null: once more than it was retried. The last three may be
---   null: then so are their elements.
+-- Parameters: arrays, whose elements with the same index belong to one event. x_event_ids,
+--   x_event_txids: as get_batch_events returned them. x_reasons: texts. x_errors, x_tracebacks: the
+--   class and the traceback of an exception. x_tries: how often a handler had the event; null: once
+--   more than it was retried. The last three arrays may be null: then so are their elements.
 -- Returns: how many events were not dead before.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as
 --   lock_batch.

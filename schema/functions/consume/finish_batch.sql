@@ -1,7 +1,7 @@
--- Finishes a batch: moves the consumer's position to the batch's end, or a subconsumer's to
--- nothing. Called in the transaction
--- that processes the events, it makes each event's effect happen once (G9). The batch is locked
--- first: a session that waited for the lock finds it closed (G5).
+-- Finishes a batch: moves the consumer's position to the batch's end, or leaves a subconsumer
+-- without a range. Called in the transaction that processes the events, it makes each event's
+-- effect happen once (G9). The batch is locked first: a session that waited for the lock finds it
+-- closed (G5).
 --
 -- Returns: 1; or 0 with a WARNING when the batch is not open: finished before, or taken away.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.

@@ -9,8 +9,8 @@
 -- Parameters: i_quick_limit: how many events to return; 0 or less: none. i_extra_where: an SQL
 --   condition on the event's columns.
 -- Returns: rows as get_batch_events; none if an argument but i_extra_where is NULL.
--- Raises: PQ003 batch not found; 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
+-- Writes: as batch_event_sql.
 create or replace function pgq.get_batch_cursor(
     i_batch_id bigint, i_cursor_name text, i_quick_limit int, i_extra_where text, out ev_id bigint,
     out ev_time timestamptz, out ev_txid bigint, out ev_retry int, out ev_type text,

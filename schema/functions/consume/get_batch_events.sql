@@ -5,8 +5,8 @@
 -- are ruled out: else a large table would be read whole for a small batch. That makes a plan look
 -- expensive, and JIT compiles expensive plans, which takes longer than the batch. So JIT is off.
 --
--- Raises: PQ003 batch not found; 40001 as check_snapshot.
--- Writes: as check_snapshot.
+-- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
+-- Writes: as batch_event_sql.
 create or replace function pgq.get_batch_events(
     x_batch_id bigint, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,

@@ -1,7 +1,7 @@
 -- Ends a subscription: deletes its position, its retried and its dead events, and the subconsumers
 -- of a shared consumer. The registrations are locked in the order of pgq.registration, then the
 -- names in the same order, as register_subconsumer does.
--- Returns: how many registrations were removed: 1 and the number of subconsumers; 0 was not
+-- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
 -- Raises: PQ021 it is a subconsumer and has a batch open.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
@@ -42,4 +42,5 @@ begin
     end loop;
     return v_count;
 end $$;
-comment on function pgq.unregister_consumer(text, text) is 'Ends a subscription: 1 done, 0 none.';
+comment on function pgq.unregister_consumer(text, text)
+    is 'Ends a subscription; returns how many registrations were removed.';

@@ -2,7 +2,7 @@
 -- batches. A run calls it when many parts in a row went well.
 -- Returns: the size of parts from now on; null: whole batches. Nothing changes if another run has
 --   begun meanwhile.
--- Raises: PQ002 not a subscriber; 40001 as lock_subscription.
+-- Raises: PQ002 not a subscriber; PQ020, 40001 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.widen_run(i_queue_name text, i_consumer_name text, i_holder text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp

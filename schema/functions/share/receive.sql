@@ -19,10 +19,11 @@
 -- Returns: the batch id of the lease with each event; attempt: 1, and one for each retry of the
 --   event, and for each lease that had it and ended. No rows: nothing to lease, or a hundred ranges
 --   without events came; then the position moved on.
--- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease; PQ013 not READ COMMITTED; PQ020 the
---   consumer is plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
+-- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease, or as lease_slot; PQ012, 42501 as
+--   batch_event_sql; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 the consumer is
+--   plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert
---   pgq.position; as lease_slot.
+--   pgq.position; as lease_slot, batch_event_sql.
 create or replace function pgq.receive(
     i_queue_name text, i_consumer_name text, i_limit int, i_lease interval, out batch_id bigint,
     out attempt int, out ev_id bigint, out ev_time timestamptz, out ev_txid bigint,

@@ -18,8 +18,9 @@
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
---   after the lock needs a new snapshot; PQ009 i_wanted below 1; PQ020 the consumer is not shared;
---   PQ021 the consumer has a batch open, or another live worker has this subconsumer.
+--   after the lock needs a new snapshot; PQ009 i_wanted below 1; PQ015 as find_next_tick; PQ020
+--   the consumer is plain; PQ021 the consumer has a batch open, or another live worker has this
+--   subconsumer; 42501 as cut_range.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position.
 create or replace function pgq.take_part(

@@ -1,6 +1,6 @@
 -- Removes a worker's registration. Its retried and dead events belong to the consumer, and stay.
--- Parameters: i_batch_handling: 0: refuse while it has a batch open; 1: drop the batch. Nobody gets
---   the events that are not finished in it.
+-- Parameters: i_batch_handling: 0: refuse while it has a batch open; 1: drop the batch, so that
+--   nobody gets its unfinished events.
 -- Returns: 1 removed, 0 was not registered.
 -- Raises: PQ021 subconsumer has active batch.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.

@@ -12,6 +12,7 @@
 -- that take longer than that; take_part hands out several at once.
 --
 -- Returns: the last id of each part but the last one; null: the range is small.
+-- Raises: 42501 as range_sql.
 -- Writes: nothing.
 create or replace function pgq.cut_range(p pgq.current_position, i_next_tick bigint, i_wanted int)
 returns bigint[] language plpgsql set enable_seqscan = off set jit = off as $$

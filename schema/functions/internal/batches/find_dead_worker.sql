@@ -1,6 +1,7 @@
 -- A subconsumer whose holder is dead and left a range: see holder_is_dead. It is a look without a
 -- lock; lock_free_range claims.
--- Parameters: i_parent: the consumer. i_worker: look at this subconsumer only; null: at all.
+-- Parameters: i_parent: the consumer. i_worker: look at this subconsumer only; null: at all of
+--   them.
 -- Returns: its position, all null when there is none.
 -- Writes: nothing.
 create or replace function pgq.find_dead_worker(

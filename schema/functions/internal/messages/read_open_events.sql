@@ -1,7 +1,7 @@
 -- The first events of an open batch, for receive. An id that is there twice, as an event and its
 -- retried copy, is one event here: the copy.
 -- Returns: null when there is none.
--- Raises: PQ003 batch not found; PQ012 and 40001 as batch_event_sql.
+-- Raises: PQ003 batch not found; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.read_open_events(x_batch_id bigint, x_limit int)
 returns pgq.event_template[] language plpgsql set enable_seqscan = off set jit = off as $$

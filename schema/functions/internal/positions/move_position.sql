@@ -5,9 +5,9 @@
 -- row since. maint_positions deletes the rows before it too, so this function locks row x_pos_no,
 -- which fails if it is gone.
 -- Parameters: x_pins: the ticks to keep beside the position's own; the pins before are dropped.
---   x_from, x_done: what is finished of the open batch, see finish_part. x_holder, x_part, x_tries:
---   the run that holds the position, and its careful mode, see pgq.position. x_ids: what receive
---   leased. What is not given is null in the new row: name what the move keeps.
+--   x_from, x_done: what is finished of the open batch, see finish_part. The others: the columns
+--   of the same names, see pgq.position. A parameter that is left out is null in the new row: pass
+--   what the move keeps.
 -- Raises: 40001, another session moved this position; roll back and call again.
 -- Writes: insert pgq.position.
 create or replace function pgq.move_position(

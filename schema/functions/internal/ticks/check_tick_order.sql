@@ -16,7 +16,7 @@
 --   cluster.
 -- - An event has the txid of a stage that began a minute or more before it: the stage came with
 --   the dump, and would hide the event.
--- - The last tick sees the caller's transaction: it would see what that inserts next.
+-- - The last tick sees the caller's transaction, and so what this transaction inserts next.
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
