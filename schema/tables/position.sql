@@ -30,10 +30,11 @@
 --
 -- pos_last_tick is null only for a subconsumer without a range. So the minimum of pos_last_tick
 -- says how far a queue was consumed: a range moves between subscriptions inside one transaction.
--- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. pos_active and
--- pos_until are the only columns that are updated in place, by touch_batch: a sign of life is no
--- move, and finish_part compares pos_no. pos_moved is the time of the move, whatever signs of life
--- follow it: a worker whose handler hangs gives them for ever.
+-- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. touch_batch and
+-- resume_part update pos_active and pos_until in place: a sign of life is no move, and finish_part
+-- compares pos_no. Only two more columns are updated in place: pos_holder by resume_part, where it
+-- was null, and pos_batch by repair_queue. pos_moved is the time of the move, whatever signs of
+-- life follow it: a worker whose handler hangs gives them for ever.
 --
 -- A large range may be cut into parts of ids for several workers: see cut_range. pos_to is the last
 -- id of a worker's part; null: the range's end. pos_cuts are the last ids of the parts that are not

@@ -1,7 +1,8 @@
 -- Puts all events of an open batch into the retry queue, in one statement.
 -- Returns: how many events were not in the retry queue before.
--- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch.
--- Writes: as lock_batch; insert pgq.retry_queue.
+-- Raises: PQ003 batch_retry: batch not found; PQ009 a NULL delay; 40001 as lock_batch;
+--   PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.batch_retry(i_batch_id bigint, i_retry_seconds int)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$

@@ -6,8 +6,8 @@
 --   more than it was retried. The last three arrays may be null: then so are their elements.
 -- Returns: how many events were not dead before.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths; 40001 as
---   lock_batch.
--- Writes: as lock_batch; insert pgq.dead_event.
+--   lock_batch; PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert pgq.dead_event.
 create or replace function pgq.event_dead(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_reasons text[],
     x_errors text[] default null, x_tracebacks text[] default null, x_tries int[] default null)

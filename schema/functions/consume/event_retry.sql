@@ -5,8 +5,8 @@
 --   same index belong to one event.
 -- Returns: how many events were not in the retry queue before.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
---   NULL delay; 40001 as lock_batch.
--- Writes: as lock_batch; insert pgq.retry_queue.
+--   NULL delay; 40001 as lock_batch; PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_retry_after interval[])
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -40,8 +40,9 @@ comment on function pgq.event_retry(bigint, bigint[], bigint[], interval[])
 -- Puts one event into the retry queue, in PGQ's form. No index has the event's id, so the call
 -- reads the whole batch. For many events use the form with arrays.
 -- Returns: 1 done, 0 it was there already.
--- Raises: PQ003 batch not found; PQ004 event not found; PQ009 a NULL time; 40001 as lock_batch.
--- Writes: as lock_batch; insert pgq.retry_queue.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 a NULL time; 40001 as lock_batch;
+--   PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert pgq.retry_queue.
 create or replace function pgq.event_retry(
     x_batch_id bigint, x_event_id bigint, x_retry_time timestamptz)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp

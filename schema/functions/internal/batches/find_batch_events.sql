@@ -4,7 +4,7 @@
 -- twice, with two txids: an event and its retried copy.
 -- Returns: rows of pgq.event_template; ev_owner is null.
 -- Raises: PQ003 batch not found; PQ004 an id is not in the batch, or finish_part finished it; PQ009
---   arrays of different lengths; 40001 as batch_event_sql.
+--   arrays of different lengths; PQ012, 40001, 42501 as batch_event_sql.
 -- Writes: as batch_event_sql.
 create or replace function pgq.find_batch_events(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[])
