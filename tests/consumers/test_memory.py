@@ -35,6 +35,9 @@ class Transactional(Counting, Consumer):
     def process_event(self, event, connection):
         self.count()
 
+class Worker(Transactional):
+    shared = True
+
 class Batches(Counting, Consumer):
     def process_batch(self, batch):
         for event in batch:
@@ -63,6 +66,7 @@ print("seen", consumer.seen, "grown", (after - consumer.before) << 10)
         ("Events", 60_000, 1000),
         ("AsyncEvents", 30_000, 2000),
         ("Transactional", 30_000, 2000),
+        ("Worker", 30_000, 2000),
         ("Batches", 30_000, 2000),
         ("Failing", 12_000, 5000),
     ],

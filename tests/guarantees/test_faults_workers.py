@@ -80,6 +80,15 @@ class Busy(NamedTuple):
         return int(self.who.partition(".")[0])
 
 
+def signalled(process: int, number: int) -> bool:
+    """Send a signal, unless the process was killed: the server may not have seen that yet."""
+    try:
+        os.kill(process, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Storm:
     """Workers, a producer and a ticker on one server, and the faults that have happened."""
 
@@ -162,14 +171,12 @@ class Storm:
             busy = self.busy()
             self.stopped.add(busy.process)
             fault = Fault("stop", f"{busy.process}.", time.monotonic())
-            with suppress(ProcessLookupError):  # killed meanwhile
-                os.kill(busy.process, signal.SIGSTOP)
             lost = []
-            with suppress(AssertionError):  # it was stopped after finish_batch, before COMMIT
+            if signalled(busy.process, signal.SIGSTOP):
                 look = partial(self.ask, LOST, busy.sub, busy.batch)
-                lost = eventually(look, LONGEST_STOP, interval=0.5)
-            with suppress(ProcessLookupError):
-                os.kill(busy.process, signal.SIGCONT)
+                with suppress(AssertionError):  # it was stopped after finish_batch, before COMMIT
+                    lost = eventually(look, LONGEST_STOP, interval=0.5)
+                signalled(busy.process, signal.SIGCONT)
             self.stopped.discard(busy.process)
             taken_over = lost == [(None,)]  # finish_batch would have left the holder
             kind = "stop" if taken_over else UNCOUNTED
@@ -186,8 +193,7 @@ class Storm:
 def _kill(storm: Storm) -> Fault | None:
     process = storm.busy().process
     fault = Fault("kill", f"{process}.", time.monotonic())
-    os.kill(process, signal.SIGKILL)
-    return fault
+    return fault if signalled(process, signal.SIGKILL) else None
 
 
 def _terminate(storm: Storm) -> Fault | None:
