@@ -29,7 +29,7 @@ begin
         if r.pos_next_tick is not null
                 or not pgq.holder_is_dead(r.sub_id, '', null, now(), null) then
             raise exception 'the consumer %/% is running', i_queue_name, i_consumer_name
-                using errcode = 'PQ021', detail = coalesce(format('batch %s is open', r.pos_batch),
+                using errcode = 'PQ021', detail = coalesce('batch ' || r.pos_batch || ' is open',
                     case when r.pos_next_tick is not null then 'parts of a range are left' end,
                     format('a session holds the advisory lock (7366514, %s)', r.sub_id)),
                 hint = 'stop it first; a run, or finish_batch, finishes an open batch';
