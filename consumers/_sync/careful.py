@@ -85,7 +85,11 @@ class Careful:
             return
         late = consumer.transactional and consumer.part_size is None
         names = (consumer.queue, consumer.name, self.holder)
-        self._state = _send(session, consume.begin_run(*names, opens_late=late))
+        try:
+            self._state = _send(session, consume.begin_run(*names, opens_late=late))
+        except PgqError:
+            self._dsn = None  # refused: there is no run to end
+            raise
         self._session = session
         if self._state.died is not None:
             session.ready = True

@@ -156,4 +156,4 @@ def _lease_as_text(lease: Row) -> str:
         return ", ".join([*parts, f"ends in {duration(lease['ends_in'])}"])
     if lease["ends_in"] is not None:
         parts.append(f"ended {duration(-lease['ends_in'])} ago")
-    return ", ".join([*parts, "goes to the next receive"])
+    return ", ".join([*parts, "goes to a later receive"])

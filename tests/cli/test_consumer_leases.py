@@ -55,8 +55,8 @@ def test_show_tells_what_is_leased_what_ended_and_what_is_left_over(
     live, ended, left_over = lines(run)
     held = rf"lease {first[0].batch_id} +2 message\(s\) \(ticks 1 to 2\), attempt 1, ends in .* s$"
     assert re.match(held, live)
-    assert re.search(r"1 message\(s\) .*, ended 1 h.* ago, goes to the next receive$", ended)
-    assert re.match(r"left over \d+ +ticks 1 to 2, goes to the next receive$", left_over)
+    assert re.search(r"1 message\(s\) .*, ended 1 h.* ago, goes to a later receive$", ended)
+    assert re.match(r"left over \d+ +ticks 1 to 2, goes to a later receive$", left_over)
     assert sorted(receive(five, 9)[0].event.data or "" for _ in range(2)) == ["c", "d"]
     attempts = sorted((each["messages"], each["attempt"]) for each in leases(run_json))
     assert attempts == [(1, 2), (2, 1), (2, 1)]

@@ -25,7 +25,7 @@ def test_a_worker_is_refused_beside_a_process_that_is_not_shared(queue, make):
         make.start(lambda event: None, shared=True).join()
 
 
-def test_a_consumer_changes_how_it_runs_only_by_a_command(queue, make, client, connection):
+def test_a_consumer_changes_how_it_runs_only_by_a_command(queue, make, client, connection, log):
     seen = []
     shared = make.start(lambda event: seen.append(event.data), shared=True)
     queue.insert("a")
@@ -33,6 +33,7 @@ def test_a_consumer_changes_how_it_runs_only_by_a_command(queue, make, client, c
     shared.stop()
     with pytest.raises(WrongMode, match=r"is shared.*set_consumer_mode"):
         make.start(lambda event: None).join()
+    assert "could not tell" not in log.text, "no run began, so none has an end to tell"
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
     client.set_consumer_mode(QUEUE, CONSUMER, "plain")
     plain = make.start(lambda event: seen.append(event.data))
