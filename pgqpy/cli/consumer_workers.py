@@ -89,16 +89,17 @@ class Supervisor:
         """Let every process stop in order; the second call kills them."""
         again = self._stopping.is_set()
         self._stopping.set()
-        number = len(self._processes)
         if again:
             self._stop_signal = signal.SIGKILL
             self._exit_code = FAILED
+        for process in self._processes:  # before the log, which may wait for its reader
+            _send(process, self._stop_signal)
+        number = len(self._processes)
+        if again:
             logger.warning("%s: killing %d that still run (%s)", self._name, number, reason)
         else:
             text = "%s: stopping %d (%s); again to stop now"
             logger.info(text, self._name, number, reason)
-        for process in self._processes:
-            _send(process, self._stop_signal)
 
     async def _keep_running(self) -> None:
         """Start one process, and start it again whenever it ends."""
@@ -242,8 +243,8 @@ def stop_with_supervisor() -> int:
         with suppress(ConnectionResetError):  # it died without reading what this process wrote
             while os.read(supervisor, 1):
                 pass
+        os.kill(os.getpid(), signal.SIGTERM)  # before the log, which may wait for its reader
         logger.warning("the supervisor of the workers has died: stopping")
-        os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="pgqpy-supervisor", daemon=True).start()
     return supervisor
