@@ -42,9 +42,16 @@ class AsyncBell:
             self._loop.call_soon_threadsafe(self._rung.set)
 
     async def wait(self, seconds: float | None = None) -> None:
-        """Wait until it rings, or until the seconds pass; then it is silent again."""
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._rung.wait(), seconds)
+        """Wait until it rings, or until the seconds pass; then it is silent again.
+
+        No asyncio.wait_for: before Python 3.12 it loses a cancellation that comes with the ring.
+        """
+        timer = None if seconds is None else self._loop.call_later(seconds, self._rung.set)
+        try:
+            await self._rung.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
         self._rung.clear()
 
 
