@@ -28,10 +28,13 @@ from pgqpy.texts import describe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from psycopg import Notify
+
 logger = logging.getLogger("pgqpy.client")
 
 LINGER = 5.0  # seconds that the connection outlives the last wait: the next one often follows soon
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds between two attempts to connect
+Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)  # needs no file of its own
 EXIT_WAIT = 1.0  # seconds that the end of the process waits for the connections to be closed
 
 # A session whose client is dead must end: the server keeps notifications until all have read them.
@@ -142,7 +145,14 @@ class _Listener:
     def _connect(self) -> Connection[Any]:
         from pgqpy.client import open_session  # noqa: PLC0415  # the client imports this module
 
-        return open_session(self._dsn, SETTINGS, kind=Connection, any_owner=True)
+        connection = open_session(self._dsn, SETTINGS, kind=Connection, any_owner=True)
+        connection.add_notify_handler(self._notice)
+        return connection
+
+    def _notice(self, notification: Notify) -> None:
+        """Take what comes while a statement runs."""
+        with _lock:
+            self._wake(notification.channel.encode())
 
     def _listen(self, connection: Connection[Any]) -> None:
         while self._is_needed():
@@ -171,7 +181,7 @@ class _Listener:
 
     def _sleep(self, seconds: float, *files: int) -> None:
         """Wait for the connection, for a poke, or at most some seconds."""
-        with selectors.DefaultSelector() as selector:
+        with Selector() as selector:
             for file in (self._receiver.fileno(), *files):
                 selector.register(file, selectors.EVENT_READ)
             ready = [key.fd for key, _ in selector.select(seconds)]

@@ -48,6 +48,19 @@ threading.Event().wait()
 """
 )
 
+OUT_OF_FILES = (
+    WAITS_AT_EXIT
+    + """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+(listener,) = listening._listeners.values()
+print("no more files")
+while listener._waits:
+    pass
+print("then", "listens" if listener._thread.is_alive() else "has died")
+"""
+)
+
 
 @pytest.fixture(autouse=True)
 def woken_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,3 +268,12 @@ def test_forked_child_keeps_no_session_open_and_waits_with_its_own(
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
+
+
+def test_process_without_room_for_files_goes_on_listening(
+    queue: pgqpy.Client, dsn: str, spawn: Callable[..., Any]
+) -> None:
+    process = spawn("-c", OUT_OF_FILES, env={"PGQPY_DSN": dsn})
+    process.wait_for_output("no more files")
+    fill(queue, "a")
+    assert "then listens" in process.wait_for_output("then")
