@@ -39,10 +39,10 @@ class AsyncWorkerLock(AsyncRunningLock):
 
         A new session of the same process takes the same subconsumer, unless another has it now.
         """
-        own, self.consumer = self.consumer, self._parent
+        self.consumer = self._parent
         await self._wait_for(session, stop, TAKE_SHARED, await self._subscription(session))
-        self.consumer = own
         if self.worker is not None:
+            self.consumer = f"{self._parent}.{self.worker}"
             try:
                 await super().take(session, stop)
             except ConsumerRunning:

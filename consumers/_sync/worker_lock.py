@@ -39,10 +39,10 @@ class WorkerLock(RunningLock):
 
         A new session of the same process takes the same subconsumer, unless another has it now.
         """
-        own, self.consumer = self.consumer, self._parent
+        self.consumer = self._parent
         self._wait_for(session, stop, TAKE_SHARED, self._subscription(session))
-        self.consumer = own
         if self.worker is not None:
+            self.consumer = f"{self._parent}.{self.worker}"
             try:
                 super().take(session, stop)
             except ConsumerRunning:

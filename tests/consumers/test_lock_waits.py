@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from pgqpy.consumers.late_end import LateEnd
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, END, QUEUE
 from tests.support.waiting import eventually
+
+LOCKS = """
+    select co_name, mode from pg_locks
+      join pgq.registration on sub_id = objid::bigint join pgq.consumer on co_id = sub_consumer
+     where locktype = 'advisory' and classid::bigint = 7366514 order by 1
+"""
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True}, {"shared": True}])
@@ -48,6 +54,24 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
     keeper.execute("select from pgq.registration for update")
     queue.insert("c")
     eventually(running.consumer.outage)
+    running.stop()
+
+
+def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(
+    queue, make, connect, connection, log, monkeypatch
+):
+    kind = "async" if make.asynchronous else "sync"
+    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    running = make.start(lambda event: None, shared=True)
+    eventually(lambda: "runs" in log.text)
+    held = connection.execute(LOCKS).fetchall()
+    assert held == [(CONSUMER, "ShareLock"), (f"{CONSUMER}.1", "ExclusiveLock")]
+    with connect() as keeper, keeper.transaction():
+        keeper.execute("lock table pgq.registration in access exclusive mode")
+        connection.execute(END)
+        eventually(lambda: log.text.count("waits for a lock of another session") > 2)
+    eventually(lambda: "runs again" in log.text)
+    assert connection.execute(LOCKS).fetchall() == held
     running.stop()
 
 
