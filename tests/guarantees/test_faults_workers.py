@@ -20,7 +20,7 @@ from tests.guarantees.history import Findings, read_transactions
 from tests.guarantees.history_workers import Fault, check_workers, read_handled
 from tests.guarantees.sessions import Database
 from tests.guarantees.swarm import PROCESSES, THREADS
-from tests.guarantees.test_faults_kill import AT_REST, ROOT, WORKLOAD
+from tests.guarantees.test_faults_kill import AT_REST, ROOT, SETUP, WORKLOAD
 from tests.support.crash import ask, kill_server
 from tests.support.waiting import eventually
 
@@ -113,6 +113,7 @@ class Storm:
         db = Database(self.dsn)
         install(db.main.connection)
         db.queue(consumers=("swarm",))
+        db.main.run(SETUP)
         db.close()
 
     def ask(self, query: str, *args: Any) -> list[tuple]:
