@@ -25,6 +25,10 @@ TICKS_READ = """
     select sum(seq_tup_read + idx_tup_fetch) from pg_stat_xact_user_tables
      where relname in ('tick', 'tick_recent')
 """
+FILL = """
+    select pgq.insert_events('q', array_fill('t'::text, array[40000]),
+        array_fill('d'::text, array[40000]))
+"""
 DATA = [f"{number:02}" for number in range(40)]
 
 
@@ -97,6 +101,20 @@ def test_fast_worker_gets_all_of_its_share_of_a_cut_range(db: Database) -> None:
     assert len(one.data(batch)) == 12, "three of ten parts, a fourth"
     assert len(other.data(take(other, None))) == 16, "four of seven parts, half"
     assert len(rest_of(one, batch)) == 12, "the other three"
+
+
+def test_parts_of_a_range_of_which_a_sample_was_cut_hold_each_event_once(db: Database) -> None:
+    (one,) = workers(db, "", 1)
+    db.main.run(FILL)
+    db.main.tick()
+    sizes, ids = [], []
+    while (batch := take(one, 5000)) is not None:
+        ids += [event.id for event in one.session.events(batch)]
+        sizes.append(len(ids) - sum(sizes))
+        assert one.finish(batch) == 1
+    assert len(sizes) > 3
+    assert max(sizes) < 25_000, "half of the events at first"
+    assert len(ids) == len(set(ids)) == 40_000
 
 
 def take_once(worker: Worker, wanted: int | None, query: str) -> list[tuple[Any, ...]]:
