@@ -107,7 +107,8 @@ def test_parts_of_a_range_of_which_a_sample_was_cut_hold_each_event_once(db: Dat
     (one,) = workers(db, "", 1)
     db.main.run(FILL)
     db.main.tick()
-    sizes, ids = [], []
+    sizes: list[int] = []
+    ids: list[int] = []
     while (batch := take(one, 5000)) is not None:
         ids += [event.id for event in one.session.events(batch)]
         sizes.append(len(ids) - sum(sizes))
