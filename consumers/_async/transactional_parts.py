@@ -47,9 +47,8 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
 
     async def before_transaction(self) -> bool:
         """Read the next part, of the open batch or of the next one; False if there is none."""
-        size = self.careful.part_size or 1
         if self._reader is not None and (
-            self._reader.last or not self._finished or self._reader.size != size
+            self._reader.last or not self._finished or self._reader.size != self.careful.part_size
         ):
             await self._close_reader()
         if self._reader is None:
@@ -57,6 +56,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
             if info is None:
                 return False
             self._position = await self.session.runner.run(consume.position(info))
+            size = self.careful.part_size or 1  # a worker learns it with the batch that it takes
             self._reader = AsyncPartReader(self.session, info, size)
         self.info = self._reader.info
         self._finished = False

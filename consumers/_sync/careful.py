@@ -125,11 +125,16 @@ class Careful:
         stop.wait(delay)
 
     def death_of(self, part: list[Event]) -> ProcessDied | None:
-        """Return the error of a part whose one event killed the process too often."""
+        """Return the error of a part whose one event killed the process too often.
+
+        An event and its retried copy are one event. A larger part tells nothing about any of its
+        events, so its handlers are called.
+        """
         most = self._consumer.max_attempts
         tries = self._state.tries or 0
         given_up = tries > most - LEAST_ATTEMPTS and self._consumer.on_error == "retry"
-        if not (part and self._narrows and given_up):
+        one = len({event.id for event in part}) == 1
+        if not (one and self._narrows and given_up):
             return None
         return ProcessDied(tries, most)
 

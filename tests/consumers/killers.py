@@ -31,6 +31,7 @@ SHAPES: dict[str, Any] = {
     "asyncio": {"concurrency": 4},
     "transactional": {"transactional": True},
     "transactional batches": {"transactional": True, "part_size": 3},
+    "transactional worker": {"transactional": True, "part_size": 5, "shared": True},
 }
 NOTE = "insert into effect (data) values (%s)"
 SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0, "max_attempts": 4}

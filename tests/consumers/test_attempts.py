@@ -53,6 +53,7 @@ def die(queue, client):
         ("asyncio", ["hang"]),
         ("transactional", ["memory"]),
         ("transactional batches", ["sys.exit", "hang"]),
+        ("transactional worker", []),
     ],
 )
 def test_an_event_that_kills_is_dead_at_last_and_all_others_are_handled(

@@ -139,9 +139,10 @@ def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
     assert "died" not in log.text
 
 
+@pytest.mark.parametrize("part_size", [None, 100])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_event_that_killed_its_workers_too_often_is_dead(
-    queue, make, effects, connection, client, log, transactional
+    queue, make, effects, connection, client, log, transactional, part_size
 ):
     """A run that has died left the batch in parts of one event."""
     connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
@@ -154,7 +155,7 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
         seen.append(event.data)
         return ()
 
-    make.start(handler, shared=True, transactional=transactional)
+    make.start(handler, shared=True, transactional=transactional, part_size=part_size)
     eventually(lambda: not taken(connection))
     assert seen == ["b", "c"]
     (dead,) = client.get_dead_events(QUEUE, CONSUMER)
