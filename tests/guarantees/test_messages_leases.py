@@ -1,4 +1,4 @@
-"""Messages of several leases, finished in one call."""
+"""Several leases: finished in one call, and their subconsumers, which nobody waits for."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.guarantees.receivers import data, drain, end, filled, receive
+from tests.guarantees.receivers import add, data, done, drain, end, filled, receive
 from tests.guarantees.sessions import refused
 from tests.support.gates import wait_until_blocked
 
@@ -80,3 +80,23 @@ def test_leases_are_locked_in_the_order_in_which_a_consumer_leaves(db: Database)
         other.one(LOCK + " nowait", first[0].batch)
     administrator.rollback()
     assert waiting.result(timeout=30) == 0
+
+
+def test_subconsumer_that_is_locked_is_skipped_though_one_before_it_was_removed(
+    db: Database,
+) -> None:
+    filled(db, "a")
+    first = receive(db.main)
+    add(db, "b")
+    second = receive(db.main)
+    assert done(db.main, *first) == 1
+    assert db.main.one("select pgq.unregister_subconsumer('q', 'c', 'receive-1', 0)") == 1
+    add(db, "c")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert done(one, *second) == 1
+    other.run("set lock_timeout = '1s'")
+    assert data(receive(other)) == ["c"]
+    one.commit()
+    workers = db.main.all("select worker, messages from pgq.get_worker_info('q', 'c') offset 1")
+    assert workers == [("receive-1", 1), ("receive-2", None)]

@@ -193,9 +193,15 @@ MUTATIONS = {
     ),
     "open leases without bound": Mutation(
         "lease_slot",
-        "if v_count >= 1000 then",
+        "if cardinality(v_names) >= 1000 then",
         "if false then",
         messages.test_leases_are_bounded_and_used_again,
+    ),
+    "number leases by how many there are": Mutation(
+        "lease_slot",
+        "where v_prefix || n <> all (v_names)",
+        "where n > cardinality(v_names)",
+        leases.test_subconsumer_that_is_locked_is_skipped_though_one_before_it_was_removed,
     ),
     "use no lease again": Mutation(
         "lease_slot",
