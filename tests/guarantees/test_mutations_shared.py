@@ -153,7 +153,7 @@ MUTATIONS = {
     ),
     "let two runs have one batch": Mutation(
         "resume_part",
-        "elsif w.pos_holder <> i_holder then",
+        "elsif w.pos_holder is not null and w.pos_holder is distinct from i_holder then",
         "elsif false then",
         takeover.test_range_of_a_subconsumer_goes_to_its_next_run_under_a_new_id,
     ),

@@ -9,6 +9,12 @@ REGISTER = "select pgq_coop.register_subconsumer('q', 'main', %s)"
 UNREGISTER = "select pgq_coop.unregister_subconsumer('q', 'main', %s, %s)"
 NEXT = "select pgq_coop.next_batch('q', 'main', %s)"
 NEXT_OF_DEAD = "select pgq_coop.next_batch('q', 'main', %s, '1 hour')"
+LOCK = """
+    select pg_advisory_lock(7366514, sub_id) from pgq.registration
+      join pgq.consumer on co_id = sub_consumer where co_name = 'main.1'
+"""
+TAKE = "select batch_id from pgq.take_part('q', 'main', '1', 'host:1:x'{})"
+POSITIONS = "select json_agg(p order by sub_id) from pgq.current_position p"
 FINISH = "select pgq_coop.finish_batch(%s)"
 
 
@@ -77,6 +83,36 @@ def test_a_consumer_with_an_open_batch_is_not_shared(queue, sql, ticked):
     assert sql("select pgq.next_batch('q', 'main')") is not None
     with pytest.raises(psycopg.Error, match=r"main consumer has batch open\?"):
         sql(NEXT, "1")
+
+
+@pytest.mark.parametrize(
+    ("name", "lock", "take"),
+    [
+        ("1", True, None),
+        ("1", True, TAKE.format("")),
+        ("1", False, TAKE.format(", '1 minute'")),
+        ("receive-1", False, "select batch_id from pgq.receive('q', 'main', 1, '1 minute')"),
+    ],
+)
+def test_live_worker_keeps_its_name_and_its_batch(queue, sql, ticked, connect, name, lock, take):
+    sql(REGISTER, "1")
+    worker = connect()
+    if lock:
+        worker.execute(LOCK)
+    ticked("a")
+    batch = worker.execute(take).fetchone()[0] if take else None
+    ticked("b")
+    before = sql(POSITIONS)
+    for call in (NEXT, NEXT_OF_DEAD):
+        with pytest.raises(psycopg.Error, match="another worker has this subconsumer") as caught:
+            sql(call, name)
+        assert caught.value.sqlstate == "PQ021"
+    assert sql(POSITIONS) == before
+    worker.execute("select pg_advisory_unlock_all()")
+    sql("update pgq.position set pos_until = now() - interval '1 hour' where pos_until > now()")
+    taken = sql(NEXT, name)
+    assert sql("select ev_data from pgq.get_batch_events(%s)", taken) == "a"
+    assert taken != batch
 
 
 def test_the_version_is_that_of_the_contract(queue, sql):

@@ -1,7 +1,8 @@
 -- Opens a subconsumer's next batch, or returns the one that it has open. It registers what is
 -- missing. Where PGQ's function removes subconsumers that were silent for i_dead_interval, this one
 -- lets those without a batch be, because they may live. A batch that is taken over gets a new id,
--- so that the subconsumer that lost it cannot finish it.
+-- so that the subconsumer that lost it cannot finish it. A subconsumer that a live worker of
+-- take_part or a receiver has is refused: PGQ's calls tell a client by this name only.
 -- Parameters: i_dead_interval: take over the batch of a subconsumer that was silent for so long;
 --   null: never. The others as in pgq.next_batch_custom.
 -- Returns: the batch id; null when there is nothing.

@@ -81,6 +81,8 @@ begin
             prev_tick_id := w.pos_last_tick;
             v_next := w.pos_next_tick;
             exit;
+        elsif i_holder is null and not pgq.holder_is_dead(w.sub_id, '', null, now(), null) then
+            perform pgq.raise_worker_lives(w);  -- else it would go on with the caller's batch
         elsif not v_locked then
             d := pgq.find_dead_worker(p.sub_id, i_dead_interval);
         elsif d.sub_id is not null then

@@ -1,6 +1,7 @@
 -- Gives a worker the range that its subconsumer has open, with a sign of life. If another run held
 -- it, and is dead, the range gets a new batch id, so that the other run cannot finish it later
--- (G5).
+-- (G5). A client of PGQ's own calls has no token (i_holder is null): it is another run too. Of two
+-- such clients only the name is known, and the second one goes on with the batch, as in PGQ.
 -- Returns: the batch; null: it is not open any more.
 -- Raises: PQ021 the other run is alive.
 -- Writes: row lock pgq.registration; update or insert pgq.position.
@@ -16,12 +17,10 @@ begin
     select * into w from pgq.current_position where sub_id = i_worker;
     if w.pos_batch is null then
         return null;
-    elsif w.pos_holder <> i_holder then
+    elsif w.pos_holder is not null and w.pos_holder is distinct from i_holder then
         if not pgq.holder_is_dead(
                 w.sub_id, w.pos_holder, w.pos_until, w.pos_active, i_dead_interval) then
-            raise exception 'another worker has this subconsumer' using errcode = 'PQ021',
-                detail = format('subscription %s, holder %s', w.sub_id, w.pos_holder),
-                hint = 'give each worker a subconsumer of its own';
+            perform pgq.raise_worker_lives(w);
         end if;
         v_batch := nextval('pgq.batch_id_seq');
         perform pgq.take_range(w, w, v_batch, i_holder, i_until);
