@@ -43,6 +43,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/helpers/seq_setval.sql
 \ir functions/internal/info/read_sequence.sql
 \ir functions/internal/info/subtract_ids.sql
+\ir functions/internal/batches/add_tries.sql
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/ticks/system_identifier.sql
 \ir functions/internal/ticks/is_unchecked.sql

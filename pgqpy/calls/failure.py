@@ -1,4 +1,4 @@
-"""Why an event is dead, as text that PostgreSQL can store."""
+"""Why an event is dead, as PostgreSQL can store it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pgqpy.records import Failure
 from pgqpy.texts import LONGEST, class_name, error_text, traceback_text
 
 LONGEST_TRACEBACK = 20_000  # characters
+MOST_TRIES = 2**31 - 1  # an event may come with any number of retries
 LEFT_OUT = "\n  …\n"
 
 
@@ -16,7 +17,7 @@ def failure_of(why: str | BaseException | Failure | None) -> Failure:
     of its handler, becomes text at once.
     """
     if isinstance(why, Failure):
-        return why
+        return why if why.tries is None else why._replace(tries=min(why.tries, MOST_TRIES))
     if isinstance(why, BaseException):
         text = _cut(traceback_text(why), LONGEST_TRACEBACK)
         return Failure(error_text(why), class_name(why), text)

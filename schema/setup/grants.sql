@@ -33,7 +33,7 @@ begin
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
         ('', '
-            add_registration build_insert_event build_insert_group build_insert_leaf
+            add_registration add_tries build_insert_event build_insert_group build_insert_leaf
             build_insert_path build_insert_tree check_insert check_moved check_name
             check_newest_position check_range check_restored check_snapshot check_tick_order
             check_writer compact_positions compact_ticks count_live_workers create_event_table

@@ -228,7 +228,7 @@ MUTATIONS = {
     ),
     "count each retry as the first": Mutation(
         "batch_retry",
-        "least(coalesce(ev_retry, 0), 2147483646) + 1",
+        "pgq.add_tries(ev_retry, 1)",
         "1",
         partial(g3.test_retried_event_says_how_often_it_was_retried, call="batch_retry(%s, 0)"),
     ),

@@ -24,7 +24,7 @@ revived = partial(chosen, change="revive_dead_events")
 listed = dead.test_the_newest_dead_events_are_listed_and_counted_by_type_and_error
 kept = dead.test_dead_event_keeps_what_was_said_of_it_and_how_often_it_was_tried
 MUTATIONS = {
-    "forget the retries": Mutation("event_dead", "coalesce(e.ev_retry, 0) + 1", "1", kept),
+    "forget the retries": Mutation("event_dead", "pgq.add_tries(e.ev_retry, 1)", "1", kept),
     "forget the caller's tries": Mutation(
         "event_dead", "coalesce(u.tries,", "coalesce(null,", kept
     ),

@@ -18,7 +18,7 @@ begin
     select * into b from pgq.find_batch(i_batch_id);
     insert into pgq.retry_queue
     select now() + i_retry_seconds * interval '1 second', b.queue_id, ev_id, ev_time,
-           txid_current(), b.owner, least(coalesce(ev_retry, 0), 2147483646) + 1,
+           txid_current(), b.owner, pgq.add_tries(ev_retry, 1),
            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
       from pgq.get_batch_events(i_batch_id)
     on conflict (ev_owner, ev_id) do nothing;

@@ -30,7 +30,7 @@ begin
            ev_queue, ev_id, ev_time, ev_txid, ev_owner, ev_retry,
            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
     select clock_timestamp(), u.error, coalesce(u.reason, ''), u.traceback,
-           coalesce(u.tries, coalesce(e.ev_retry, 0) + 1),
+           coalesce(u.tries, pgq.add_tries(e.ev_retry, 1)),
            b.queue_id, e.ev_id, e.ev_time, e.ev_txid, b.owner, e.ev_retry,
            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
       from pgq.find_batch(x_batch_id) b

@@ -24,7 +24,7 @@ begin
     end if;
     insert into pgq.retry_queue
     select now() + u.after, b.queue_id, e.ev_id, e.ev_time, txid_current(), b.owner,
-           least(coalesce(e.ev_retry, 0), 2147483646) + 1,
+           pgq.add_tries(e.ev_retry, 1),
            e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3, e.ev_extra4
       from pgq.find_batch(x_batch_id) b
      cross join pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e

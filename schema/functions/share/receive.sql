@@ -67,7 +67,7 @@ begin
                 cardinality(v_events) > i_limit, clock_timestamp() + i_lease);
             attempt := 1 + case when d.pos_ids is null then 0 else coalesce(d.pos_tries, 0) + 1 end;
             return query
-            select batch_id, attempt + coalesce(e.ev_retry, 0), e.ev_id, e.ev_time, e.ev_txid,
+            select batch_id, pgq.add_tries(attempt, e.ev_retry), e.ev_id, e.ev_time, e.ev_txid,
                    e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3,
                    e.ev_extra4
               from unnest(v_events[1:i_limit]) e;

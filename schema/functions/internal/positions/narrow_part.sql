@@ -8,5 +8,5 @@ create or replace function pgq.narrow_part(
     x_part int, x_tries int, out part_size int, out tries int)
 language sql immutable as $$
     select case when x_part is null then 1000 when x_part > 30 then 30 else 1 end,
-           case when x_part = 1 then least(coalesce(x_tries, 0), 2147483646) + 1 end
+           case when x_part = 1 then pgq.add_tries(x_tries, 1) end
 $$;
