@@ -76,6 +76,11 @@ def rest_of(worker: Worker, batch: int | None) -> list[str]:
     return rest(worker)
 
 
+def test_worker_that_wants_any_number_of_events_gets_the_range_uncut(db: Database) -> None:
+    (one,) = large(db, 1)
+    assert one.data(take(one, wanted=2**31 - 1)) == DATA
+
+
 def test_more_workers_than_parts_get_a_part_each_as_long_as_there_are_parts(db: Database) -> None:
     made = large(db, 5)
     batches = [take(worker, 14) for worker in made]

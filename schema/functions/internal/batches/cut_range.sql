@@ -32,7 +32,7 @@ begin
      where tick_queue = p.sub_queue and tick_id = i_next_tick limit 1;
     v_sql := pgq.range_sql(p.sub_queue, s.tick_snapshot, e.tick_snapshot, p.sub_id, null);
     execute format('select count(*) from (select from (%s) e limit %s) bounded',
-        v_sql, i_wanted + 1) into v_count;
+        v_sql, i_wanted::bigint + 1) into v_count;
     if v_count <= i_wanted then
         return null;
     end if;
