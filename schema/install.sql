@@ -155,6 +155,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/cut_range.sql
 \ir functions/internal/batches/count_live_workers.sql
 \ir functions/internal/positions/find_next_tick.sql
+\ir functions/internal/positions/find_shared.sql
 \ir functions/internal/positions/find_subconsumer.sql
 \ir functions/share/register_subconsumer.sql
 \ir functions/share/unregister_subconsumer.sql
@@ -163,7 +164,6 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/share/touch_batch.sql
 
 -- Receivers of messages, over shared consumers
-\ir functions/internal/messages/find_shared.sql
 \ir functions/internal/messages/lease_slot.sql
 \ir functions/internal/messages/open_next_range.sql
 \ir functions/internal/messages/read_open_events.sql

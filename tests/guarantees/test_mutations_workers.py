@@ -30,7 +30,7 @@ copied = leases.test_event_and_its_retried_copy_are_one_message
 KEEPS_LEASE, KEEPS_IDS = "x_until => p.pos_until, ", ", x_ids => p.pos_ids"
 MUTATIONS = {
     "give a batch of the consumer to a worker": Mutation(
-        "take_part",
+        "find_shared",
         "elsif p.pos_batch is not null then",
         "elsif false then",
         partial(opened, taker="worker"),
@@ -55,8 +55,8 @@ MUTATIONS = {
     ),
     "believe the mode of the first look": Mutation(
         "take_part",
-        "elsif p.sub_mode = 'plain' then",
-        "elsif p.sub_mode = 'plain' and not v_locked then",
+        "        p := pgq.find_shared(i_queue_name, i_consumer_name);",
+        "        if not v_locked then p := pgq.find_shared(i_queue_name, i_consumer_name); end if;",
         partial(changed, taker="worker"),
     ),
     "lease by the mode of the first look": Mutation(

@@ -19,8 +19,8 @@
 --   call.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1; PQ015 as find_next_tick; PQ020
---   the consumer is plain; PQ021 the consumer has a batch open, or another live worker has this
---   subconsumer; 42501 as cut_range.
+--   the consumer is plain, or a subconsumer; PQ021 the consumer has a batch open, or another live
+--   worker has this subconsumer; 42501 as cut_range.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position.
 create or replace function pgq.take_part(
@@ -52,11 +52,7 @@ begin
     end if;
     loop
         v_until := clock_timestamp() + i_lease;
-        select s.* into p
-          from pgq.queue q
-          join pgq.consumer c on c.co_name = i_consumer_name
-          join pgq.current_position s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
-         where q.queue_name = i_queue_name;
+        p := pgq.find_shared(i_queue_name, i_consumer_name);
         select s.* into w
           from pgq.consumer c
           join pgq.current_position s on s.sub_queue = p.sub_queue and s.sub_consumer = c.co_id
@@ -66,13 +62,6 @@ begin
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_subconsumer(%L, %L, %L)',
                     i_queue_name, i_consumer_name, i_subconsumer_name);
-        elsif p.sub_mode = 'plain' then
-            perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, p.sub_mode);
-        elsif p.pos_batch is not null then
-            raise exception 'main consumer has batch open?' using errcode = 'PQ021',
-                detail = format('consumer %s/%s, batch %s', i_queue_name, i_consumer_name,
-                    p.pos_batch),
-                hint = 'finish it; then only workers take batches';
         elsif w.pos_batch is not null then
             batch_id := pgq.resume_part(w.sub_id, i_holder, v_until, i_dead_interval);
             if batch_id is null then

@@ -1,4 +1,4 @@
--- The position of a consumer whose events receive may lease.
+-- The position of a consumer whose events workers and receivers may take.
 -- Raises: PQ002 not a subscriber; PQ020 the consumer is plain, or a subconsumer; PQ021 the consumer
 --   has a batch open.
 -- Writes: nothing.
