@@ -131,7 +131,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/event_retry_raw.sql
 \ir functions/consume/event_dead.sql
 \ir functions/internal/dead_events/dead_event_matches.sql
-\ir functions/internal/dead_events/lock_dead_events.sql
+\ir functions/internal/dead_events/take_dead_events.sql
 \ir functions/consume/get_dead_events.sql
 \ir functions/consume/get_dead_event_counts.sql
 \ir functions/consume/revive_dead_events.sql

@@ -66,21 +66,21 @@ MUTATIONS = {
         "dead_event_matches", "i_until is null", "true", deleted
     ),
     "take events of other consumers": Mutation(
-        "lock_dead_events", "d.ev_owner = v_sub", "true", deleted
+        "take_dead_events", "d.ev_owner = v_sub", "true", deleted
     ),
-    "take what was taken before": Mutation("lock_dead_events", "i_after is null", "true", deleted),
-    "take all at once": Mutation("lock_dead_events", "limit i_limit", "", deleted),
+    "take what was taken before": Mutation("take_dead_events", "i_after is null", "true", deleted),
+    "take all at once": Mutation("take_dead_events", "limit i_limit", "", deleted),
     "take the newest": Mutation(
-        "lock_dead_events", "order by d.ev_id", "order by d.ev_id desc", deleted
+        "take_dead_events", "order by d.ev_id", "order by d.ev_id desc", deleted
     ),
     "wait for another session": Mutation(
-        "lock_dead_events", "skip locked", "", divided("delete_dead_events")
+        "take_dead_events", "skip locked", "", divided("delete_dead_events")
     ),
     "revive without a lock": Mutation(
-        "lock_dead_events", "for update skip locked", "", divided("revive_dead_events")
+        "take_dead_events", "for update skip locked", "", divided("revive_dead_events")
     ),
     "revive and keep": Mutation(
-        "revive_dead_events",
+        "take_dead_events",
         "delete from pgq.dead_event where ctid = any (v_rows) returning *",
         "select * from pgq.dead_event where ctid = any (v_rows)",
         revived,

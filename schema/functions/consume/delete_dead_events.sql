@@ -1,22 +1,17 @@
 -- Deletes dead events for good, the oldest event first.
 -- Parameters, returns, raises: as revive_dead_events.
--- Writes: as lock_dead_events; delete pgq.dead_event.
+-- Writes: as take_dead_events.
 create or replace function pgq.delete_dead_events(
     i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
     i_type text default null, i_error text default null, i_since timestamptz default null,
     i_until timestamptz default null, i_limit int default null, i_after bigint default null)
-returns setof bigint language plpgsql
+returns setof bigint language sql
 security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
-declare
-    v_rows tid[] := pgq.lock_dead_events(i_queue_name, i_consumer_name, i_event_ids,
-        i_type, i_error, i_since, i_until, i_limit, i_after);
-begin
-    return query
-    with deleted as (
-        delete from pgq.dead_event where ctid = any (v_rows) returning ev_id
-    )
-    select ev_id from deleted order by 1;
-end $$;
+    select ev_id
+      from pgq.take_dead_events(i_queue_name, i_consumer_name, i_event_ids, i_type, i_error,
+           i_since, i_until, i_limit, i_after)
+     order by 1
+$$;
 comment on function pgq.delete_dead_events(
     text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
     is 'Deletes dead events for good, and returns their ids.';

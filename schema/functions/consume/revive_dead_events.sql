@@ -4,20 +4,17 @@
 --   leaves out events that died meanwhile.
 -- Returns: their ids, in order, without those that another session is reviving or deleting.
 -- Raises: PQ002 not a subscriber.
--- Writes: as lock_dead_events; delete pgq.dead_event; insert pgq.retry_queue.
+-- Writes: as take_dead_events; insert pgq.retry_queue.
 create or replace function pgq.revive_dead_events(
     i_queue_name text, i_consumer_name text, i_event_ids bigint[] default null,
     i_type text default null, i_error text default null, i_since timestamptz default null,
     i_until timestamptz default null, i_limit int default null, i_after bigint default null)
-returns setof bigint language plpgsql
+returns setof bigint language sql
 security definer set search_path = pg_catalog, pg_temp set row_security = off as $$
-declare
-    v_rows tid[] := pgq.lock_dead_events(i_queue_name, i_consumer_name, i_event_ids,
-        i_type, i_error, i_since, i_until, i_limit, i_after);
-begin
-    return query
-    with revived as (
-        delete from pgq.dead_event where ctid = any (v_rows) returning *
+    with revived as materialized (
+        select *
+          from pgq.take_dead_events(i_queue_name, i_consumer_name, i_event_ids, i_type, i_error,
+               i_since, i_until, i_limit, i_after)
     ), queued as (
         insert into pgq.retry_queue
         select now(), ev_queue, ev_id, ev_time, txid_current(), ev_owner, null,
@@ -25,8 +22,8 @@ begin
           from revived
         on conflict (ev_owner, ev_id) do nothing
     )
-    select ev_id from revived order by 1;
-end $$;
+    select ev_id from revived order by 1
+$$;
 comment on function pgq.revive_dead_events(
     text, text, bigint[], text, text, timestamptz, timestamptz, int, bigint)
     is 'Puts dead events back, and returns their ids.';
