@@ -85,10 +85,13 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         return [part, *whole] if self._at_end else [part]
 
     async def batch_finished(self, *, whole: bool = True) -> None:
-        """Count the part."""
+        """Count the part. If that widens the parts, the position moves: read the rest anew."""
         self._finished = True
         self._position = None if self._position is None else self._position + 1
+        widened = self.careful.widened
         await super().batch_finished(whole=whole and self._at_end)
+        if self.careful.widened > widened:
+            await self._close_reader()
 
     @property
     def _at_end(self) -> bool:

@@ -51,6 +51,7 @@ class Careful:
         self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
         self._quiet = 0  # parts in a row that went well
+        self.widened = 0  # times; each moved the position
         # process_batch without part_size wants whole batches.
         self._narrows = handler_name(consumer) == "process_event" or consumer.part_size is not None
 
@@ -152,6 +153,7 @@ class Careful:
         consumer = self._consumer
         widen = consume.widen_run(consumer.queue, self._name, self.holder)
         size = _send(session, widen)
+        self.widened += 1
         self._state, self._quiet = RunState(size, None, None), 0
         parts = "whole batches" if size is None else f"parts of {size}"
         text = "consumer %s of queue %s: nothing has died since, events are handled in %s"

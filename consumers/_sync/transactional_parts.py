@@ -85,10 +85,13 @@ class TransactionalParts(TransactionalLoop):
         return [part, *whole] if self._at_end else [part]
 
     def batch_finished(self, *, whole: bool = True) -> None:
-        """Count the part."""
+        """Count the part. If that widens the parts, the position moves: read the rest anew."""
         self._finished = True
         self._position = None if self._position is None else self._position + 1
+        widened = self.careful.widened
         super().batch_finished(whole=whole and self._at_end)
+        if self.careful.widened > widened:
+            self._close_reader()
 
     @property
     def _at_end(self) -> bool:

@@ -239,6 +239,24 @@ def test_failures_in_a_large_batch_are_written_in_parts(queue, make, effects):
     assert len(queue.retry_delays()) == 25
 
 
+def test_parts_that_grow_after_unclean_ends_are_handled_once(queue, client, make, effects):
+    """34 parts that went well make the parts larger, which moves the consumer's position."""
+    numbers = [str(number) for number in range(40)]
+    queue.insert(*numbers)
+    assert client.next_batch(QUEUE, CONSUMER) is not None
+    for holder in ("host:1:a", "host:1:b"):
+        client.connection.execute("select pgq.begin_run(%s, %s, %s)", (QUEUE, CONSUMER, holder))
+    seen = []
+
+    def handler(event):
+        seen.append(event.data)
+        yield NOTE, [event.data]
+
+    make.start(handler, transactional=True, part_size=1)
+    queue.wait_until_finished()
+    assert seen == effects() == numbers
+
+
 def test_a_row_factory_set_by_a_handler_breaks_nothing(queue, dsn, make, effects):
     from psycopg.rows import dict_row
 
