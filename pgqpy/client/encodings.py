@@ -82,12 +82,17 @@ def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connect
     return InvalidArgument(found.message(whose, remedy), **data)
 
 
-def not_carried(events: EventSet, error: Exception, connection: Connection) -> PgqError:
-    """Return the error for events, or the arguments of their query, that cannot be transferred."""
+def not_carried(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
+    """Return the error for arguments, or for texts of the result, that cannot be transferred.
+
+    UTF-8 carries every result. For another client_encoding only the arguments tell which it is.
+    """
     server = parameter(connection, "server_encoding")
-    if isinstance(error, UnicodeEncodeError) or _first(events.error_data, server):
-        return unstorable(events, error, connection)
-    return WrongEncoding(None, **events.error_data)
+    texts = {str(index): each for index, each in enumerate(call.params)}
+    is_utf8 = parameter(connection, "client_encoding") == "UTF8"
+    if isinstance(error, UnicodeEncodeError) or is_utf8 or _first(texts, server):
+        return unstorable(call, error, connection)
+    return WrongEncoding(None, **call.error_data)
 
 
 class LoadCheck:

@@ -108,12 +108,33 @@ def test_what_the_connection_lacks_is_named_with_its_encoding(
     assert refused.value.parameter == "queue"
 
 
+def test_message_that_the_connection_lacks_is_not_leased_and_its_encoding_is_named(
+    queue: Client, connect: Callable[..., Any]
+) -> None:
+    rider = Client(connect(client_encoding="latin1"))
+    queue.register_consumer("orders", "mails")
+    queue.insert_event("orders", "test", "€")
+    queue.tick_queue("orders")
+    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'") as wrong:
+        rider.receive("orders", "mails", wait=0)
+    assert (wrong.value.queue, wrong.value.consumer) == ("orders", "mails")
+    with pytest.raises(InvalidArgument, match="client_encoding LATIN1 lacks") as refused:
+        rider.receive("€", "mails", wait=0)
+    assert refused.value.parameter == "queue"
+    (message,) = queue.receive("orders", "mails", wait=0)
+    assert (message.event.data, message.attempt) == ("€", 1)
+
+
 def test_a_connection_that_returns_bytes_is_refused_with_what_to_set(
     queue: Client, connect: Callable[..., Any]
 ) -> None:
     rider = Client(connect(client_encoding="sql_ascii"))
-    with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
-        rider.next_batch("orders", "billing")
+    for call in (
+        lambda: rider.next_batch("orders", "billing"),
+        lambda: rider.receive("orders", "c"),
+    ):
+        with pytest.raises(WrongEncoding, match="set client_encoding to 'UTF8'"):
+            call()
     rider.connection.execute("set client_encoding to 'UTF8'")
     assert rider.next_batch("orders", "billing") is None
 
@@ -145,3 +166,20 @@ def test_what_is_no_text_in_a_database_in_sql_ascii_is_named_by_its_event(
         assert (caught.value.event_id,) == row
         assert (caught.value.queue, caught.value.field) == ("orders", "data")
         client.finish_batch(batch)
+
+
+def test_message_that_is_no_text_is_named_and_nothing_is_leased(ascii_dsn: str) -> None:
+    with pgqpy.connect(ascii_dsn) as client, pgqpy.connect(ascii_dsn) as other:
+        client.create_queue("letters")
+        client.register_consumer("letters", "mails")
+        client.insert_event("letters", "test", "€")
+        row = client.connection.execute(NOT_UTF8.replace("orders", "letters")).fetchone()
+        client.tick_queue("letters")
+        for _ in range(2):
+            with pytest.raises(UnreadableEvent, match="'letters': its data is not UTF") as caught:
+                client.receive("letters", "mails", wait=0)
+            assert (caught.value.event_id,) == row
+            assert (caught.value.queue, caught.value.field) == ("letters", "data")
+        (message,) = other.receive("letters", "mails", limit=1, wait=0)
+        assert (message.event.data, message.attempt) == ("€", 1)
+        message.done()

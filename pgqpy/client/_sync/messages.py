@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from psycopg.errors import CharacterNotInRepertoire
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pgqpy.calls import After, Call, Interval
     from pgqpy.client._sync.finisher import Finisher
     from pgqpy.records import Event, Failure
+
+    Leased = tuple[int, int, Event]
 
 POLL_INTERVAL = 1.0  # seconds between looks for leases that ended, and for missed notifications
 
@@ -61,7 +64,8 @@ class Receiving(Base):
                 more connection to the database, which tells them of ticks.
 
         Raises QueueNotFound, TooManyLeases, WrongMode for a consumer that is plain, and
-        ConsumerNotFound if it was unregistered since the first call.
+        ConsumerNotFound if it was unregistered since the first call. Raises WrongEncoding, or
+        UnreadableEvent with the event's id, for texts that are not to be had: nothing is leased.
 
             for message in client.receive("orders", "billing"):
                 print(message.event.json())
@@ -76,14 +80,21 @@ class Receiving(Base):
             self.runner.require_pgqpy("receive")
             self.runner.run(calls.consume.register_consumer(queue, consumer))
             self._registered.add((queue, consumer))
-        found = self.runner.run(call)
+        found = self._lease(call)
         if not found and time.monotonic() < end:
             bell = Bell()
             with woken_by_ticks(self.connection, queue, bell.ring):
                 while not found and (left := end - time.monotonic()) > 0:
                     bell.wait(min(left, POLL_INTERVAL))
-                    found = self.runner.run(call)
+                    found = self._lease(call)
         return [Message(self._finisher, *each) for each in found]
+
+    def _lease(self, call: Call[list[Leased]]) -> list[Leased]:
+        try:
+            return self.runner.run(call)
+        except CharacterNotInRepertoire as exc:
+            events = calls.messages.leased_by(call)
+            raise self.runner.unreadable_lease(events) from exc
 
     def done(self, messages: Iterable[Message]) -> None:
         """Finish several messages in one round trip: each as its own `done()` does.

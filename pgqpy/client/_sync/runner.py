@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg import ClientCursor, Connection, Cursor
 from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
@@ -80,7 +80,7 @@ class CallRunner:
             self._send(wanted, cursors)
             rows = [_rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise encodings.unstorable(_failed(wanted, cursors), exc, self.connection) from exc
+            raise encodings.not_carried(_failed(wanted, cursors), exc, self.connection) from exc
         except psycopg.Error as exc:
             failed = _failed(wanted, cursors)
             data: dict[str, object] = {}
@@ -170,6 +170,24 @@ class CallRunner:
                 for row in cursor.stream(query, events.params, binary=True):
                     found = found or encodings.unreadable(events, row)
         return found or UnreadableEvent(None, **events.error_data)
+
+    def unreadable_lease(self, events: EventSet) -> UnreadableEvent:
+        """Find the event that is not text among those that a call leases, and undo the call.
+
+        All of it is one message to the server. Other threads or tasks use the connection too: no
+        statement of theirs may get into the transaction that is rolled back.
+        """
+        query = "begin; " + encodings.octets(events) + "; rollback"
+        with ClientCursor(self.connection, row_factory=tuple_row) as cursor:
+            try:
+                cursor.execute(query, events.params)
+            except psycopg.Error:
+                self.connection.rollback()
+                raise
+            cursor.nextset()
+            rows = cursor.fetchall()
+        found = (encodings.unreadable(events, row) for row in rows)
+        return next(filter(None, found), UnreadableEvent(None, **events.error_data))
 
     def hold_cursor(self, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
