@@ -34,9 +34,15 @@ class LateEnd:
 
     timeout = 5.0  # seconds; Docker kills a container 10 seconds after SIGTERM
 
-    def __init__(self, dsn: str, application: str, call: Call[bool], done: Wakeup) -> None:
-        """Take where to connect, the name of the session, the call, and what to set at the end."""
+    def __init__(
+        self, dsn: str, application: str, call: Call[bool], done: Wakeup, *, any_session: bool
+    ) -> None:
+        """Take where to connect, the name of the session, the call, and what to set at the end.
+
+        `any_session`: as of open_session.
+        """
         self._dsn = dsn
+        self._any_session = any_session
         self._application = application
         self._call = call
         self._done = done
@@ -69,5 +75,7 @@ class LateEnd:
 
     def _connect_and_call(self) -> None:
         name = {"fallback_application_name": self._application}
-        with open_session(self._dsn, SETTINGS, kind=Connection, defaults=name) as connection:
+        with open_session(
+            self._dsn, SETTINGS, kind=Connection, defaults=name, any_session=self._any_session
+        ) as connection:
             Client(connection).runner.run(self._call)

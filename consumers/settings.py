@@ -30,6 +30,7 @@ class ConsumerSettings(TypedDict, total=False):
     transactional: bool
     shared: bool
     dead_interval: timedelta | float
+    lease: timedelta | float | None
     concurrency: int
     key: str | Callable[[Event], Hashable] | None
     part_size: int | None
@@ -58,6 +59,7 @@ class BaseConsumer:
     transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
     dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
+    lease: timedelta | float | None = None  # a worker's batch is its own so long, without a lock
     concurrency: int = 1  # events that are handled side by side
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
     part_size: int | None = None  # events; progress in a batch is kept after about so many
@@ -141,6 +143,10 @@ def check(consumer: BaseConsumer) -> None:
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
     if consumer.retry_max < consumer.retry_base:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
+    if consumer.lease is not None and not consumer.shared:
+        raise ValueError(
+            f"{type(consumer).__name__}.lease needs shared = True: only workers lease their batches"
+        )
     _check_handler(consumer)
     _check_concurrency(consumer)
     _check_give_up(consumer)
@@ -259,6 +265,10 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "transactional": (lambda value: isinstance(value, bool), "True or False"),
     "shared": (lambda value: isinstance(value, bool), "True or False"),
     "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
+    "lease": (
+        lambda n: n is None or (_is_delay(n) and seconds(n) >= 1),
+        "None, or seconds or a timedelta, 1 second or more",
+    ),
     "concurrency": (
         lambda n: _is_count(n, most=MAX_CONCURRENCY),
         f"a number of events from 1 to {MAX_CONCURRENCY}",

@@ -3,7 +3,7 @@
 A worker gives one whenever it takes a batch or finishes a part. While a handler runs for long, the
 worker's session is in use, or in a transaction. So a thread gives them over a connection of its
 own, which is open only then. A process that is stopped, or that the server cannot reach, gives
-none: after dead_interval its batch is taken over.
+none: after dead_interval its batch is taken over. With a lease, each sign extends it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-SIGNS = 3  # in dead_interval
+SIGNS = 3  # in dead_interval, or in a lease
 
 
 class SignsOfLife:
@@ -43,7 +43,9 @@ class SignsOfLife:
         self._consumer = consumer
         self._dsn = dsn
         self._open_batch = open_batch
-        self._interval = seconds(consumer.dead_interval) / SIGNS  # seconds
+        self._lease = consumer.lease
+        silence = consumer.dead_interval if self._lease is None else self._lease
+        self._interval = seconds(silence) / SIGNS  # seconds
         self._closed = threading.Event()
         self._client: Client | None = None
 
@@ -72,7 +74,7 @@ class SignsOfLife:
         try:
             if self._client is None:
                 self._client = self._connect()
-            self._client.runner.run(share.touch_batch(batch))
+            self._client.runner.run(share.touch_batch(batch, self._lease))
         except (psycopg.Error, PgqError) as error:
             self._disconnect()
             text = "consumer %s of queue %s: no sign of life for batch %d: %s"
@@ -82,7 +84,14 @@ class SignsOfLife:
     def _connect(self) -> Client:
         timeout = {"statement_timeout": f"{1000 * self._interval:.0f}ms", **PINNED}
         name = {"fallback_application_name": f"pgqpy signs of life of {self._consumer.name}"}
-        return Client(open_session(self._dsn, timeout, kind=Connection, defaults=name))
+        connection = open_session(
+            self._dsn,
+            timeout,
+            kind=Connection,
+            defaults=name,
+            any_session=self._lease is not None,
+        )
+        return Client(connection)
 
     def _disconnect(self) -> None:
         if self._client is not None:

@@ -75,12 +75,14 @@ class AsyncCareful:
     async def begin(self, session: AsyncSession, stop: AsyncWakeup, name: str) -> None:
         """Ask how carefully to handle events, in each session before the first one.
 
-        A worker takes batches under a `name` of its own, and asks whenever it takes one.
+        A worker takes batches under a `name` of its own, and asks whenever it takes one. With a
+        lease, only its batches have the token.
         """
         consumer = self._consumer
         if session.extension:
             return
-        self._dsn = session.dsn
+        if consumer.lease is None:
+            self._dsn = session.dsn
         if consumer.shared:
             self._name, self._session = name, session
             return
@@ -99,6 +101,8 @@ class AsyncCareful:
     def took(self, part: Part | None) -> None:
         """Note how carefully a worker is to handle the batch that it took."""
         size, tries = (None, None) if part is None else (part.part_size, part.tries)
+        if part is not None and self._session is not None:
+            self._name, self._dsn = part.batch.consumer, self._session.dsn
         if part is not None and size is not None and not self.active:
             text = "consumer %s of queue %s: batch %d comes from a worker that died%s"
             times = f", for the {tries}. time at the same event" if tries else ""
@@ -192,7 +196,8 @@ class AsyncCareful:
         consumer = self._consumer
         done = AsyncWakeup()
         done.open()
-        late = LateEnd(dsn, f"pgqpy end of consumer {consumer.name}", self._end_call(), done)
+        name, leased = f"pgqpy end of consumer {consumer.name}", consumer.lease is not None
+        late = LateEnd(dsn, name, self._end_call(), done, any_session=leased)
         try:
             late.start()
             await done.wait(late.timeout)

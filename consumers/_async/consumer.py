@@ -11,13 +11,12 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking
 from pgqpy.consumers._async.careful import AsyncCareful
-from pgqpy.consumers._async.lock import AsyncRunningLock
 from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
 from pgqpy.consumers._async.transactional_parts import AsyncTransactionalParts
 from pgqpy.consumers._async.transactional_worker import AsyncTransactionalWorker
-from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
+from pgqpy.consumers._async.worker_lock import kind_of_lock
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
@@ -92,7 +91,7 @@ class AsyncConsumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = AsyncWakeup()
-        self.__lock = self.__make_lock()
+        self.__lock = kind_of_lock(self)(self.queue, self.name)
         self.__session: AsyncSession | None = None
         self.__loop: AsyncLoop | None = None
         self.__careful: AsyncCareful  # of a run
@@ -165,14 +164,10 @@ class AsyncConsumer(BaseConsumer):
         check(self)  # an attribute may have been set since it was made
         self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
         self.__careful = AsyncCareful(self, new_holder())
-        if self.shared != isinstance(self.__lock, AsyncWorkerLock):
-            self.__lock = self.__make_lock()
+        if type(self.__lock) is not kind_of_lock(self):
+            self.__lock = kind_of_lock(self)(self.queue, self.name)
         self.__stop.open()
         forking.protect(self)
-
-    def __make_lock(self) -> AsyncRunningLock:
-        kind = AsyncWorkerLock if self.shared else AsyncRunningLock
-        return kind(self.queue, self.name)
 
     def __end(self) -> None:
         forking.unprotect(self)
@@ -203,7 +198,8 @@ class AsyncConsumer(BaseConsumer):
         if self.__stop.is_set:
             return
         dsn = default_dsn() if self.dsn is None else self.dsn
-        session = await AsyncSession.open(dsn, f"pgqpy consumer {self.name}", LOCK_TIMEOUT)
+        name, leased = f"pgqpy consumer {self.name}", self.lease is not None
+        session = await AsyncSession.open(dsn, name, LOCK_TIMEOUT, any_session=leased)
         self.__session = session
         try:
             await self.__prepare(session)

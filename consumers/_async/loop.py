@@ -112,7 +112,7 @@ class AsyncLoop:
         consumer = self.consumer
         limits = (consumer.min_lag, *self.limits.current)
         if isinstance(self.lock, AsyncWorkerLock):
-            mine = (self.careful, consumer.dead_interval, self.pace.wanted)
+            mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
             return self.lock.take_part(*mine, *limits)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 

@@ -33,11 +33,14 @@ SETTINGS = {
 }
 
 
-# No row: there is no such queue.
+# No row: there is no such queue. Operators are qualified: behind a pooler nothing is pinned.
 REGISTERED = """
-    select exists (select from pgq.subscription s join pgq.consumer c on c.co_id = s.sub_consumer
-                    where s.sub_queue = q.queue_id and c.co_name = %s::text)
-      from pgq.queue q where q.queue_name = %s::text
+    select exists (
+            select from pgq.subscription s
+              join pgq.consumer c on c.co_id operator(pg_catalog.=) s.sub_consumer
+             where s.sub_queue operator(pg_catalog.=) q.queue_id
+               and c.co_name operator(pg_catalog.=) %s::text)
+      from pgq.queue q where q.queue_name operator(pg_catalog.=) %s::text
 """
 
 
@@ -49,6 +52,8 @@ class AsyncSession:
         self.dsn = dsn
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
+        self.pooled = connection.prepare_threshold is None  # other clients use the session too
+        self.runner.holds_cursors = not self.pooled
         self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
         self.ready = False  # a look for a batch has succeeded, so no other session is in the way
@@ -56,12 +61,19 @@ class AsyncSession:
         connection.add_notify_handler(self._note)
 
     @classmethod
-    async def open(cls, dsn: str, application: str, lock_timeout: str = "0") -> AsyncSession:
-        """Connect and set up the session; ConnectionFailed if that fails."""
+    async def open(
+        cls, dsn: str, application: str, lock_timeout: str = "0", *, any_session: bool = False
+    ) -> AsyncSession:
+        """Connect and set up the session; ConnectionFailed if that fails.
+
+        With `any_session` a pooler may share the session: then it keeps none of our settings.
+        """
         settings = SETTINGS | {"lock_timeout": lock_timeout}
         defaults = {"fallback_application_name": application}
         kind = AsyncHandlerConnection
-        connection = await open_session_async(dsn, settings, kind=kind, defaults=defaults)
+        connection = await open_session_async(
+            dsn, settings, kind=kind, defaults=defaults, any_session=any_session
+        )
         session = cls(connection, dsn)
         try:
             await session._check_schema()
@@ -78,7 +90,8 @@ class AsyncSession:
 
     async def restore_settings(self) -> None:
         """Restore the settings of the role and the database: handlers use the connection now."""
-        await self.connection.execute(reset_statements(PINNED).encode())
+        if not self.pooled:
+            await self.connection.execute(reset_statements(PINNED).encode())
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
 
@@ -107,7 +120,9 @@ class AsyncSession:
             await self.client.register_consumer(queue, consumer)
 
     async def listen(self, queue: str) -> None:
-        """Ask for a notification at every tick of the queue."""
+        """Ask for a notification at every tick of the queue, unless a pooler shares the session."""
+        if self.pooled:
+            return
         await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
 
     async def wait(self, seconds: float, stop: AsyncWakeup) -> bool:

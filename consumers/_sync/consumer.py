@@ -11,13 +11,12 @@ from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking
 from pgqpy.consumers._sync.careful import Careful
-from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers._sync.transactional import TransactionalLoop
 from pgqpy.consumers._sync.transactional_parts import TransactionalParts
 from pgqpy.consumers._sync.transactional_worker import TransactionalWorker
-from pgqpy.consumers._sync.worker_lock import WorkerLock
+from pgqpy.consumers._sync.worker_lock import kind_of_lock
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
@@ -92,7 +91,7 @@ class Consumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = Wakeup()
-        self.__lock = self.__make_lock()
+        self.__lock = kind_of_lock(self)(self.queue, self.name)
         self.__session: Session | None = None
         self.__loop: Loop | None = None
         self.__careful: Careful  # of a run
@@ -165,14 +164,10 @@ class Consumer(BaseConsumer):
         check(self)  # an attribute may have been set since it was made
         self.__running, self.__worked, self.__lost, self.__forked = True, False, False, False
         self.__careful = Careful(self, new_holder())
-        if self.shared != isinstance(self.__lock, WorkerLock):
-            self.__lock = self.__make_lock()
+        if type(self.__lock) is not kind_of_lock(self):
+            self.__lock = kind_of_lock(self)(self.queue, self.name)
         self.__stop.open()
         forking.protect(self)
-
-    def __make_lock(self) -> RunningLock:
-        kind = WorkerLock if self.shared else RunningLock
-        return kind(self.queue, self.name)
 
     def __end(self) -> None:
         forking.unprotect(self)
@@ -203,7 +198,8 @@ class Consumer(BaseConsumer):
         if self.__stop.is_set:
             return
         dsn = default_dsn() if self.dsn is None else self.dsn
-        session = Session.open(dsn, f"pgqpy consumer {self.name}", LOCK_TIMEOUT)
+        name, leased = f"pgqpy consumer {self.name}", self.lease is not None
+        session = Session.open(dsn, name, LOCK_TIMEOUT, any_session=leased)
         self.__session = session
         try:
             self.__prepare(session)

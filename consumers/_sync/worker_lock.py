@@ -1,4 +1,4 @@
-"""[Generated from _async/worker_lock.py by tools/unasync.py: edit that file, not this one.] The advisory locks of a worker: one process of a shared consumer, where several may run."""
+"""[Generated from _async/worker_lock.py by tools/unasync.py: edit that file, not this one.] What a worker, one process of a shared consumer, holds: advisory locks, or leases."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pgqpy.calls import Interval, Row
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch
 
@@ -56,6 +57,7 @@ class WorkerLock(RunningLock):
     def take_part(
         self,
         careful: Careful,
+        lease: timedelta | float | None,
         dead_interval: timedelta | float,
         wanted: int | None,
         min_lag: Interval | None,
@@ -66,8 +68,9 @@ class WorkerLock(RunningLock):
         call = share.take_part(
             self.queue,
             self._parent,
-            self.worker or "",
+            self.worker,
             holder=careful.holder,
+            lease=lease,
             dead_interval=dead_interval,
             wanted=wanted,
             min_lag=min_lag,
@@ -78,7 +81,10 @@ class WorkerLock(RunningLock):
         def decode(rows: list[Row]) -> Batch | None:
             part = call.decode(rows)
             careful.took(part)
-            return None if part is None else part.batch
+            if part is None:
+                return None
+            self.consumer = part.batch.consumer
+            return part.batch
 
         return Call(call.function, call.sql, call.params, decode, call.error_data, pgqpy_only=True)
 
@@ -92,3 +98,23 @@ class WorkerLock(RunningLock):
         self._taken(session, subscription)
         self.worker = worker  # only now: a session lost before may have registered nothing
         return True
+
+
+class LeasedWorker(WorkerLock):
+    """A worker whose batches are leased: no session holds anything for it.
+
+    So a pooler may share its sessions. take_part gives it a subconsumer with each batch.
+    """
+
+    def take(self, session: Session, stop: Wakeup) -> None:
+        """Take nothing."""
+
+    def check(self, session: Session) -> None:
+        """Check nothing: what take_part gives is of the consumer as it is registered now."""
+
+
+def kind_of_lock(consumer: BaseConsumer) -> type[RunningLock]:
+    """Return what a process of this consumer holds while it runs."""
+    if consumer.lease is not None:
+        return LeasedWorker
+    return WorkerLock if consumer.shared else RunningLock

@@ -38,7 +38,7 @@ def set_consumer_mode(queue: str, consumer: str, mode: Mode | None) -> Call[int]
 
 _TAKE_PART = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
-           cur_tick_event_seq, prev_tick_event_seq, part_size, tries
+           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker
       from pgq.take_part(%s::text, %s::text, %s::text, %s::text, %s::interval, %s::interval,
                          %s::interval, %s::integer, %s::interval, %s::integer)"""
 
@@ -46,7 +46,7 @@ _TAKE_PART = """
 def take_part(
     queue: str,
     consumer: str,
-    subconsumer: str,
+    subconsumer: str | None,
     *,
     holder: str | None = None,
     lease: Interval | None = None,
@@ -56,16 +56,19 @@ def take_part(
     min_interval: Interval | None = None,
     wanted: int | None = None,
 ) -> Call[Part | None]:
-    """Take a range for a worker; the batch has the name of its subconsumer, consumer.worker."""
+    """Take a range for a worker; the batch has the name of its subconsumer, consumer.worker.
+
+    Without a name, a worker with a holder and a lease gets a subconsumer that is free.
+    """
 
     def decode(rows: list[Row]) -> Part | None:
-        (batch, *ticks), careful = rows[0][:7], rows[0][7:]
+        batch, *ticks, part_size, tries, worker = rows[0]
         if batch is None:
             return None
-        return Part(Batch(batch, queue, f"{consumer}.{subconsumer}", *ticks), *careful)
+        return Part(Batch(batch, queue, f"{consumer}.{worker}", *ticks), part_size, tries)
 
     params = (
-        check.name("subconsumer", subconsumer),
+        None if subconsumer is None else check.name("subconsumer", subconsumer),
         holder,
         check.interval("lease", lease),
         check.interval("dead_interval", dead_interval),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 RECEIVER = "receive-"  # begins the names of the subconsumers of receive
+LEASED = "lease-"  # … and of those that workers with a lease have
 # What a worker's row leaves out, or names otherwise.
 NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
 
@@ -41,7 +42,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         mine = known.get(names, [])
         own = next((each for each in mine if each.worker is None), None)
         receivers = [each for each in mine if (each.worker or "").startswith(RECEIVER)]
-        others = [each for each in mine if each.worker is not None and each not in receivers]
+        others = [each for each in mine if each not in receivers and _has_a_worker(each)]
         workers = [_worker(each, sessions) for each in others]
         leases = [_lease(each) for each in receivers if each.current_batch is not None]
         of_it = (each for each in sessions if (each["queue_name"], each["consumer_name"]) == names)
@@ -57,6 +58,13 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         }
 
     return [row(info) for info in infos]
+
+
+def _has_a_worker(each: WorkerInfo) -> bool:
+    """Say whether this is a worker's; a worker with a lease has a subconsumer while it works."""
+    if each.worker is None:
+        return False
+    return each.current_batch is not None or not each.worker.startswith(LEASED)
 
 
 def _careful(each: WorkerInfo) -> str | None:

@@ -28,15 +28,17 @@ class Target:
     dsn: str = ""
 
     @contextmanager
-    def client(self, *, any_owner: bool = False, only_looks: bool = False) -> Iterator[Client]:
+    def client(
+        self, *, any_owner: bool = False, any_session: bool = False, only_looks: bool = False
+    ) -> Iterator[Client]:
         """Open a client in autocommit mode; close it at the end of the block.
 
         With `only_looks`, a statement fails that waits for a lock for more than LOCK_TIMEOUT.
-        Raises SchemaNotTrusted if another role owns the schema pgq; with `any_owner`, the command
-        checks that itself.
+        With `any_session`, a pooler may share the session. Raises SchemaNotTrusted if another role
+        owns the schema pgq; with `any_owner`, the command checks that itself.
         """
         try:
-            client = connect_as_tool(self.dsn, any_owner=any_owner)
+            client = connect_as_tool(self.dsn, any_owner=any_owner, any_session=any_session)
         except ConnectionFailed as exc:
             if exc.__cause__ is None:  # the DSN itself is wrong
                 raise click.UsageError(str(exc)) from exc

@@ -28,7 +28,8 @@ pytestmark = pytest.mark.skipif(poolers.PGBOUNCER is None, reason=poolers.WHY_SK
 STATE = """
     select pg_backend_pid(),
         (select array_agg(s.name || '=' || s.setting order by s.name) from pg_settings s
-          where s.source = 'session' and s.name not in ('application_name', 'client_encoding')),
+          where s.source = 'session'
+            and s.name not in ('application_name', 'client_encoding', 'transaction_isolation')),
         (select count(*) from pg_locks l
           where l.locktype = 'advisory' and l.pid = pg_backend_pid()),
         (select array_agg(channel) from pg_listening_channels() channel)
@@ -92,6 +93,21 @@ async def test_a_session_that_a_pool_shares_is_refused_and_left_as_it_was(
         with pytest.raises(ConnectionFailed, match="connect directly to the server") as caught:
             await opens(transactions)
         assert "pooler in session mode" in str(caught.value)
+        assert "workers of a consumer with shared = True and a lease" in str(caught.value)
+        assert application.execute(STATE).fetchone() == before
+
+
+def test_a_worker_with_a_lease_leaves_the_session_that_a_pool_shares_as_it_was(
+    transactions: str,
+) -> None:
+    with psycopg.connect(transactions, autocommit=True, prepare_threshold=None) as application:
+        before = application.execute(STATE).fetchone()
+        client = pgqpy.Client(application)
+        client.insert_event("orders", "t", "paid")
+        client.tick_queue("orders")
+        billing = Billing(transactions, shared=True, lease=30)
+        billing.run()
+        assert billing.handled == "paid"
         assert application.execute(STATE).fetchone() == before
 
 

@@ -48,6 +48,31 @@ async def test_every_fetch_size_gives_the_same_events(
     assert await sql(orders, OPEN) == [(0,)]
 
 
+@pytest.mark.parametrize("fetch_size", [1, 3, 49, 50, 51])
+async def test_pages_hold_every_event_once(orders: Any, fetch_size: int) -> None:
+    """Where no cursor outlives its transaction: behind a pooler that shares sessions."""
+    orders.runner.holds_cursors = False
+    batch = await filled(orders, 50)
+    assert await data_of(orders, batch, fetch_size=fetch_size) == list(range(50))
+    assert await data_of(orders, batch.id, fetch_size=fetch_size) == list(range(50))
+    orders.runner.holds_cursors = True
+    assert await data_of(orders, batch, fetch_size=fetch_size) == list(range(50))
+
+
+async def test_page_does_not_end_between_an_event_and_its_copy(orders: Any) -> None:
+    batch = await filled(orders, 2)
+    first, _ = [event async for event in orders.get_batch_events(batch)]
+    await orders.event_retry(batch, first, 0)
+    await orders.register_consumer_at("orders", "billing", batch.prev_tick_id)
+    await sql(orders, "update pgq.retry_queue set ev_retry_after = now() returning 1")
+    assert await orders.maint_retry_events() == 1
+    await orders.tick_queue("orders")
+    both = await orders.next_batch("orders", "billing", min_count=3, min_interval=60)
+    orders.runner.holds_cursors = False
+    assert await data_of(orders, both, fetch_size=1) == [0, 0, 1]
+    assert await data_of(orders, both, fetch_size=2) == [0, 0, 1]
+
+
 async def test_empty_batch_has_no_events(orders: Any) -> None:
     batch = await next_batch(orders)
     assert await data_of(orders, batch) == []

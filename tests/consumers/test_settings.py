@@ -27,9 +27,9 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "transactional", "shared", "dead_interval", "concurrency",
-        "key", "part_size", "fetch_size", "poll_interval", "min_count", "min_interval",
-        "min_lag", "on_error", "max_retries",
+        "queue", "name", "transactional", "shared", "dead_interval", "lease",
+        "concurrency", "key", "part_size", "fetch_size", "poll_interval", "min_count",
+        "min_interval", "min_lag", "on_error", "max_retries",
         "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
     }  # fmt: skip
 
@@ -89,6 +89,11 @@ def test_attributes_of_its_own_are_fine():
         ("shared", 1),
         ("dead_interval", 0.5),
         ("dead_interval", None),
+        ("lease", 0.5),
+        ("lease", -1),
+        ("lease", "30"),
+        ("lease", True),
+        ("lease", math.inf),
         ("fetch_size", 0),
         ("fetch_size", -5),
         ("fetch_size", 1.5),
@@ -119,6 +124,12 @@ def test_attributes_of_its_own_are_fine():
 def test_a_value_that_makes_no_sense_is_refused_by_name(setting, value):
     with pytest.raises((TypeError, ValueError), match=f"Whole.{setting}"):
         Whole(**{setting: value})
+
+
+def test_a_lease_is_refused_without_shared():
+    with pytest.raises(ValueError, match=r"Whole\.lease needs shared = True"):
+        Whole(lease=30)
+    assert Whole(lease=timedelta(seconds=30), shared=True).lease == timedelta(seconds=30)
 
 
 def test_give_up_is_refused_with_process_batch():

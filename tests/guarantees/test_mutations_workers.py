@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_messages as messages
+from tests.guarantees import test_shared_leased as leased
 from tests.guarantees import test_shared_leases as leases
 from tests.guarantees import test_shared_parts as parts
 from tests.guarantees import test_shared_registration as registration
@@ -193,6 +194,40 @@ MUTATIONS = {
         "elsif p.pos_ids is null then",
         "elsif false then",
         leases.test_event_of_a_worker_is_no_message,
+    ),
+    "look for no range of the run": Mutation(
+        "take_part",
+        "s.pos_holder = i_holder and s.pos_batch is not null",
+        "false",
+        leased.test_range_of_a_run_is_found_by_its_token_and_its_lease_extended,
+    ),
+    "resume the range of any run": Mutation(
+        "take_part",
+        "and s.pos_holder = i_holder and",
+        "and",
+        leased.test_worker_gets_a_subconsumer_that_is_free,
+    ),
+    "resume a range without its lease": Mutation(
+        "take_part",
+        "pgq.touch_batch(w.pos_batch, i_lease)",
+        "pgq.touch_batch(w.pos_batch)",
+        leased.test_range_of_a_run_is_found_by_its_token_and_its_lease_extended,
+    ),
+    "claim only with a subconsumer": Mutation(
+        "take_part",
+        "if not found and w.sub_id is not null then",
+        "if not found then",
+        leased.test_worker_gets_a_subconsumer_that_is_free,
+    ),
+    "lease without a token": Mutation(
+        "take_part",
+        "(i_holder is null or i_lease is null)",
+        "false",
+        partial(
+            leased.test_worker_without_subconsumer_and_token_or_lease_is_refused,
+            holder=None,
+            lease="1 minute",
+        ),
     ),
     "lease an event and its copy": Mutation("read_open_events", "distinct on (ev_id)", "", copied),
     "lease the event instead of its copy": Mutation(

@@ -85,15 +85,16 @@ async def connect_async(
 
 
 async def connect_as_tool_async(
-    dsn: str = "", *, any_owner: bool = False, **defaults: Any
+    dsn: str = "", *, any_owner: bool = False, any_session: bool = False, **defaults: Any
 ) -> AsyncClient:
     """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.
 
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session_async`.
     """
+    allowed = {"any_owner": any_owner, "any_session": any_session}
     connection = await open_session_async(
-        dsn, PINNED, kind=AsyncConnection, defaults=defaults, any_owner=any_owner
+        dsn, PINNED, kind=AsyncConnection, defaults=defaults, **allowed
     )
     return _owning_client(connection, calls.PAYLOAD_LIMIT)
 

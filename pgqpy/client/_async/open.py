@@ -20,7 +20,8 @@ AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=AsyncConnection[Any])
 CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
 SHARED = (
     "behind a pooler in transaction mode, which shares sessions between its clients: connect "
-    "directly to the server, or through a pooler in session mode"
+    "directly to the server, or through a pooler in session mode; only workers of a consumer with "
+    "shared = True and a lease can do with such sessions"
 )
 FULL = (
     "the pooler has no session for a second connection, which would show whether it shares "
@@ -35,6 +36,7 @@ async def open_session_async(
     kind: type[AnyAsyncConnection],
     defaults: Mapping[str, Any] | None = None,
     any_owner: bool = False,
+    any_session: bool = False,
 ) -> AnyAsyncConnection:
     """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
 
@@ -44,8 +46,10 @@ async def open_session_async(
         kind: the class of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
         any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
+        any_session: take a session that a pooler may share. Nothing stays set in it, and nothing is
+            prepared: prepare_threshold is None.
 
-    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing is set;
+    Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set;
     SchemaNotTrusted before anything in the schema pgq is called.
     """
     keywords = connect_parameters(dsn, {}, defaults or {})
@@ -55,6 +59,9 @@ async def open_session_async(
         owners = "" if any_owner else UNTRUSTED_OWNER
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
         while (pid := await _set_up(connection, settings, expected, owners)) != expected:
+            if any_session:
+                connection.prepare_threshold = None
+                break
             await _refuse_shared(connection, pid, dsn, keywords)
             expected = pid
     except BaseException:

@@ -45,6 +45,7 @@ class AsyncCallRunner:
             )
             raise TypeError(msg)
         self.connection = connection
+        self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
         self._is_extension: bool | None = None
         self._left_open: set[str] = set()
 
@@ -194,9 +195,32 @@ class AsyncCallRunner:
         await self.close_left_open()
         with translated("get_batch_events", {"batch_id": batch_id}):
             async with self.connection.transaction(), self.cursor() as cursor:
-                await cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
-                query = (await cursor.fetchall())[0][-1]
+                query = await _query_of_batch(cursor, batch_id)
                 await cursor.execute(calls.read.declare_held(name, query), prepare=False)
+
+    async def read_pages(
+        self, events: EventSet, batch_id: int, size: int
+    ) -> AsyncGenerator[list[Event], None]:
+        """Yield the events of a batch as lists of `size`, each read in a transaction of its own.
+
+        A list ends between two ids: the retried copy of an event has the same id.
+        """
+        after, limit = calls.read.NO_ID, size + 1
+        while True:
+            with translated(events.function, events.error_data):
+                async with self.connection.transaction(), self.cursor() as cursor:
+                    query = await _query_of_batch(cursor, batch_id)
+                    some = await self.read(events, calls.read.page(query, after, limit))
+            if len(some) < limit:
+                if some:
+                    yield some
+                return
+            whole = [event for event in some if event.id < some[-1].id]
+            if whole:
+                yield whole
+                after, limit = whole[-1].id, size + 1
+            else:
+                limit *= 2
 
     async def fetch(
         self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
@@ -252,6 +276,12 @@ class AsyncCallRunner:
         if self._left_open and self.alone():
             for name in tuple(self._left_open):
                 await self.abandon_cursor(name, held=True)
+
+
+async def _query_of_batch(cursor: AsyncCursor[Row], batch_id: int) -> str:
+    """Return the query of batch_event_sql, and make its settings for the transaction."""
+    await cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
+    return str((await cursor.fetchall())[0][-1])
 
 
 async def _rows(cursor: AsyncCursor[Row]) -> list[Row]:

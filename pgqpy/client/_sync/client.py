@@ -85,15 +85,16 @@ def connect(
 
 
 def connect_as_tool(
-    dsn: str = "", *, any_owner: bool = False, **defaults: Any
+    dsn: str = "", *, any_owner: bool = False, any_session: bool = False, **defaults: Any
 ) -> Client:
     """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.
 
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session`.
     """
+    allowed = {"any_owner": any_owner, "any_session": any_session}
     connection = open_session(
-        dsn, PINNED, kind=Connection, defaults=defaults, any_owner=any_owner
+        dsn, PINNED, kind=Connection, defaults=defaults, **allowed
     )
     return _owning_client(connection, calls.PAYLOAD_LIMIT)
 

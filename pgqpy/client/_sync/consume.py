@@ -113,7 +113,7 @@ class Consuming(Base):
         Close it if you stop early.
         """
         size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
-        runner, first = self.runner, None
+        runner = self.runner
         wanted = calls.read.of_batch(batch_id)
         if calls.read.fits(batch, size):
             # The ticks only estimate the number of events. If there are more, a cursor reads all.
@@ -123,11 +123,15 @@ class Consuming(Base):
                 yield events
                 return
         name, held = calls.read.cursor_name(batch_id), runner.alone()
-        if held:
+        if held and not runner.holds_cursors:
+            reader = runner.read_pages(wanted, batch_id, size)
+        elif held:
             runner.hold_cursor(batch_id, name)
+            reader = runner.fetch(wanted, name, size, None, held=True)
         else:
             first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
-        with closing(runner.fetch(wanted, name, size, first, held=held)) as lists:
+            reader = runner.fetch(wanted, name, size, first, held=False)
+        with closing(reader) as lists:
             for some in lists:
                 yield some
 

@@ -45,6 +45,7 @@ class CallRunner:
             )
             raise TypeError(msg)
         self.connection = connection
+        self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
         self._is_extension: bool | None = None
         self._left_open: set[str] = set()
 
@@ -194,9 +195,32 @@ class CallRunner:
         self.close_left_open()
         with translated("get_batch_events", {"batch_id": batch_id}):
             with self.connection.transaction(), self.cursor() as cursor:
-                cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
-                query = (cursor.fetchall())[0][-1]
+                query = _query_of_batch(cursor, batch_id)
                 cursor.execute(calls.read.declare_held(name, query), prepare=False)
+
+    def read_pages(
+        self, events: EventSet, batch_id: int, size: int
+    ) -> Generator[list[Event], None, None]:
+        """Yield the events of a batch as lists of `size`, each read in a transaction of its own.
+
+        A list ends between two ids: the retried copy of an event has the same id.
+        """
+        after, limit = calls.read.NO_ID, size + 1
+        while True:
+            with translated(events.function, events.error_data):
+                with self.connection.transaction(), self.cursor() as cursor:
+                    query = _query_of_batch(cursor, batch_id)
+                    some = self.read(events, calls.read.page(query, after, limit))
+            if len(some) < limit:
+                if some:
+                    yield some
+                return
+            whole = [event for event in some if event.id < some[-1].id]
+            if whole:
+                yield whole
+                after, limit = whole[-1].id, size + 1
+            else:
+                limit *= 2
 
     def fetch(
         self, events: EventSet, name: str, size: int, first: list[Event] | None, *, held: bool
@@ -252,6 +276,12 @@ class CallRunner:
         if self._left_open and self.alone():
             for name in tuple(self._left_open):
                 self.abandon_cursor(name, held=True)
+
+
+def _query_of_batch(cursor: Cursor[Row], batch_id: int) -> str:
+    """Return the query of batch_event_sql, and make its settings for the transaction."""
+    cursor.execute(calls.read.SETTINGS_AND_QUERY, (batch_id,))
+    return str((cursor.fetchall())[0][-1])
 
 
 def _rows(cursor: Cursor[Row]) -> list[Row]:

@@ -8,7 +8,12 @@
 -- session that holds one of them may wait for the consumer, and a stopped process that keeps its
 -- transaction open must not stop the others. So a batch that is being finished is not taken over.
 --
--- Parameters: i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
+-- A worker without a session of its own, behind a transaction pooler, keeps no subconsumer while it
+-- is idle: it would have to extend a lease on it. So it names none, and a claim gives it one that
+-- is idle, see lease_slot. Its open range is found by its token, and touched.
+--
+-- Parameters: i_subconsumer_name: null: one is chosen; i_holder and i_lease are needed then.
+--   i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
 --   (7366514, sub_id of the subconsumer), or it names a lease. Null, as for PGQ's own clients: only
 --   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
 --   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
@@ -16,13 +21,14 @@
 --   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its
 --   share of one that is. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
---   call.
+--   call; worker: the subconsumer that has the range.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
---   after the lock needs a new snapshot; PQ009 i_wanted below 1; PQ015 as find_next_tick; PQ020
---   the consumer is plain, or a subconsumer; PQ021 the consumer has a batch open, or another live
---   worker has this subconsumer; 42501 as cut_range.
+--   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
+--   lease, or as lease_slot; PQ015 as find_next_tick; PQ020 the consumer is plain, or a
+--   subconsumer; PQ021 the consumer has a batch open, or another live worker has this subconsumer;
+--   PQ022 as lease_slot; 40001 as touch_batch; 42501 as cut_range.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
---   pgq.position.
+--   pgq.position; as lease_slot.
 create or replace function pgq.take_part(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_holder text default null,
     i_lease interval default null, i_dead_interval interval default null,
@@ -30,7 +36,7 @@ create or replace function pgq.take_part(
     i_min_interval interval default null, i_wanted int default null, out batch_id bigint,
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
-    out prev_tick_event_seq bigint, out part_size int, out tries int)
+    out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -49,21 +55,34 @@ begin
     elsif i_wanted < 1 then
         raise exception 'cannot take % events', i_wanted using errcode = 'PQ009',
             hint = 'i_wanted is 1 or more, or null for a range of any size';
+    elsif i_subconsumer_name is null and (i_holder is null or i_lease is null) then
+        raise exception 'a worker without a subconsumer' using errcode = 'PQ009',
+            hint = 'name the subconsumer, or a holder and a lease';
     end if;
     loop
         v_until := clock_timestamp() + i_lease;
         p := pgq.find_shared(i_queue_name, i_consumer_name);
-        select s.* into w
-          from pgq.consumer c
-          join pgq.current_position s on s.sub_queue = p.sub_queue and s.sub_consumer = c.co_id
-         where c.co_name = c_worker and s.sub_parent = p.sub_id;
-        if w.sub_id is null then
+        if i_subconsumer_name is null then
+            select s.* into w
+              from pgq.current_position s
+             where s.sub_parent = p.sub_id and s.pos_holder = i_holder and s.pos_batch is not null;
+        else
+            select s.* into w
+              from pgq.consumer c
+              join pgq.current_position s on s.sub_queue = p.sub_queue and s.sub_consumer = c.co_id
+             where c.co_name = c_worker and s.sub_parent = p.sub_id;
+        end if;
+        if w.sub_id is null and i_subconsumer_name is not null then
             raise exception 'Not subscriber to queue: %/%', i_queue_name, c_worker
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_subconsumer(%L, %L, %L)',
                     i_queue_name, i_consumer_name, i_subconsumer_name);
         elsif w.pos_batch is not null then
-            batch_id := pgq.resume_part(w.sub_id, i_holder, v_until, i_dead_interval);
+            if i_subconsumer_name is not null then
+                batch_id := pgq.resume_part(w.sub_id, i_holder, v_until, i_dead_interval);
+            elsif pgq.touch_batch(w.pos_batch, i_lease) = 1 then
+                batch_id := w.pos_batch;
+            end if;
             if batch_id is null then
                 return;  -- it was finished or taken over meanwhile
             end if;
@@ -81,7 +100,8 @@ begin
             v_next := case when p.pos_cuts is not null then p.pos_next_tick
                 else pgq.find_next_tick(p, i_min_lag, i_min_count, i_min_interval) end;
             if v_next is null then
-                if w.pos_holder is distinct from i_holder and i_holder is not null then
+                if w.pos_holder is distinct from i_holder and i_holder is not null
+                        and w.sub_id is not null then
                     perform pgq.show_holder(w.sub_id, i_holder);
                 end if;
                 return;
@@ -89,6 +109,9 @@ begin
         end if;
         if v_locked then
             batch_id := nextval('pgq.batch_id_seq');
+            if w.sub_id is null then
+                w := pgq.lease_slot(p.sub_id, 'lease');
+            end if;
             if d.sub_id is not null then
                 perform pgq.take_range(d, w, batch_id, i_holder, v_until);
                 prev_tick_id := d.pos_last_tick;
@@ -115,15 +138,17 @@ begin
         end if;
         perform from pgq.registration where sub_id = p.sub_id for no key update;
         perform from pgq.registration where sub_id = w.sub_id for no key update skip locked;
-        if not found then
+        if not found and w.sub_id is not null then
             return;
         end if;
         update pgq.registration set sub_mode = 'shared'
          where sub_id = p.sub_id and sub_mode is null;
         v_locked := true;
     end loop;
-    select pos_part, pos_tries into part_size, tries
-      from pgq.current_position where sub_id = w.sub_id;
+    select s.pos_part, s.pos_tries, substr(c.co_name, length(i_consumer_name) + 2)
+      into part_size, tries, worker
+      from pgq.current_position s join pgq.consumer c on c.co_id = s.sub_consumer
+     where s.sub_id = w.sub_id;
     select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq
       from pgq.tick where tick_queue = p.sub_queue and tick_id = prev_tick_id limit 1;
     select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq

@@ -19,7 +19,7 @@ begin
               join pgq.consumer p on p.co_id = r.sub_consumer
              where c.co_id = d.sub_consumer and starts_with(c.co_name, p.co_name || '.receive-'))
     then
-        s := pgq.lease_slot(d.sub_parent);
+        s := pgq.lease_slot(d.sub_parent, 'receive');
         if i_rest then
             perform pgq.move_position(d.sub_id, d.pos_no, d.pos_last_tick, d.pos_next_tick,
                 nextval('pgq.batch_id_seq'), x_from => case when d.pos_ids is null

@@ -20,7 +20,7 @@ begin
     if v_next is null then
         return null;
     end if;
-    s := pgq.lease_slot(i_parent);
+    s := pgq.lease_slot(i_parent, 'receive');
     if p.pos_cuts <> '{}' then
         perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, v_next, null,
             x_from => p.pos_cuts[1], x_cuts => p.pos_cuts[2:]);
