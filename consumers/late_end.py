@@ -1,6 +1,6 @@
 """The end of a run whose session was lost, told to the server over a new connection.
 
-Otherwise the next run would find the token of this one, and take its end for a death.
+Otherwise the next run would find the token of this one, and take its end for an unclean one.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class BaseConsumer:
     on_error: Literal["retry", "stop"] = "retry"
     max_retries: int = 20  # after so many an event that fails again is dead
     give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
-    max_attempts: int = 5  # deaths of the process after which the event that kills it is dead
+    max_attempts: int = 5  # unclean ends after which the event that kills the process is dead
     handler_timeout: timedelta | float | None = None  # a handler that hangs ends the process
     retry_base: float = 1.0  # seconds before the first retry; doubles each time
     retry_max: float = 3600.0  # seconds
@@ -283,7 +283,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
     "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
     "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
-    "max_attempts": (lambda n: _is_count(n, least=4), "a number of deaths, 4 or more"),
+    "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),
     "handler_timeout": (
         lambda n: n is None or (_is_delay(n) and seconds(n) > 0),
         "None, or seconds above 0 or a timedelta",

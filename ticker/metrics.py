@@ -51,7 +51,7 @@ GAUGES = {
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10000.", "queue", "consumer"),
-    CAREFUL_WORKERS: ("In careful mode: a process died at work.", "queue", "consumer"),
+    CAREFUL_WORKERS: ("In careful mode: a run had an unclean end.", "queue", "consumer"),
     # Of shared consumers:
     LIVE_WORKERS: ("Workers with a session, or a lease that has not ended.", "queue", "consumer"),
     DEAD_WORKERS: ("Dead, and nobody has taken the batch over.", "queue", "consumer"),

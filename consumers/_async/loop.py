@@ -127,10 +127,10 @@ class AsyncLoop:
 
     def give_up(self, batch: AsyncOpenBatch, part: list[Event]) -> bool:
         """Make the one event of a part dead if it killed the process too often; say whether."""
-        death = self.careful.death_of(part)
-        if death is None:
+        error = self.careful.killer_error(part)
+        if error is None:
             return False
-        batch.failures.dead(part[0], death)  # a second one is its retried copy, with the same id
+        batch.failures.dead(part[0], error)  # a second one is its retried copy, with the same id
         batch.size = len(part)
         return True
 

@@ -35,7 +35,7 @@ T = TypeVar("T")
 logger = logging.getLogger("pgqpy.consumers")
 
 LEAST_ATTEMPTS = 4  # three unclean ends narrow the parts to one event
-QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that a run died in
+QUIET_PARTS = 34  # 1,000 / 30: so many parts of 30 cover the part of 1,000 that a run ended in
 LARGEST_PART = 1000  # events, of begin_run
 WHOLE = "process_batch gets whole batches, so nothing finds the event: set part_size"
 
@@ -64,7 +64,7 @@ class Careful:
 
     @property
     def active(self) -> bool:
-        """Whether an earlier run died, and too few parts went well since."""
+        """Whether an earlier run had an unclean end, and too few parts went well since."""
         return self._state.part_size is not None
 
     @property
@@ -96,7 +96,7 @@ class Careful:
         self._session = session
         if self._state.died is not None:
             session.ready = True
-            self._after_death(stop)
+            self._after_unclean_end(stop)
 
     def took(self, part: Part | None) -> None:
         """Note how carefully a worker is to handle the batch that it took."""
@@ -104,14 +104,14 @@ class Careful:
         if part is not None and self._session is not None:
             self._name, self._dsn = part.batch.consumer, self._session.dsn
         if part is not None and size is not None and not self.active:
-            text = "consumer %s of queue %s: batch %d comes from a worker that died%s"
+            text = "consumer %s of queue %s: batch %d comes from a worker that had an unclean end%s"
             times = f", for the {tries}. time at the same event" if tries else ""
             why = "" if self._narrows else f": {WHOLE}"
             batch = part.batch
             logger.warning(text, batch.consumer, batch.queue, batch.id, times + why)
         self._state = RunState(size, tries, None)
 
-    def _after_death(self, stop: Wakeup) -> None:
+    def _after_unclean_end(self, stop: Wakeup) -> None:
         consumer, state = self._consumer, self._state
         waits = not self._narrows
         if not self._narrows:
@@ -124,12 +124,12 @@ class Careful:
             follows += ', which on_error = "stop" does not give up: mend the handler' * waits
         steps = (LARGEST_PART, 30, 1).index(state.part_size or 1) + (state.tries or 0)
         delay = backoff(steps, base=consumer.retry_base, maximum=consumer.retry_max) * waits
-        text = "consumer %s of queue %s: the run %s died at work: %s%s"
+        text = "consumer %s of queue %s: the run %s had an unclean end: %s%s"
         wait = f". Going on in {delay:.1f} s" if waits else ""
         logger.warning(text, consumer.name, consumer.queue, state.died, follows, wait)
         stop.wait(delay)
 
-    def death_of(self, part: list[Event]) -> ProcessDied | None:
+    def killer_error(self, part: list[Event]) -> ProcessDied | None:
         """Return the error of a part whose one event killed the process too often.
 
         An event and its retried copy are one event. A larger part tells nothing about any of its
@@ -160,7 +160,7 @@ class Careful:
         self.widened += 1
         self._state, self._quiet = RunState(size, None, None), 0
         parts = "whole batches" if size is None else f"parts of {size}"
-        text = "consumer %s of queue %s: nothing has died since, events are handled in %s"
+        text = "consumer %s of queue %s: no unclean end since, events are handled in %s"
         logger.info(text, consumer.name, consumer.queue, parts)
 
     @contextmanager
@@ -206,7 +206,7 @@ class Careful:
         if late.error is not None:
             text = (
                 "consumer %s of queue %s stops, but could not tell the server (%s): "
-                "the next run may count this end as a death"
+                "the next run may count this as an unclean end"
             )
             logger.warning(text, self._name, consumer.queue, describe(late.error))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.waiting import Wakeup
 
 # Handlers may take as long as they like, whatever the role's timeouts say. The server's own
-# keepalives let it notice our death, and free the running lock for the next process.
+# keepalives let it notice that this process died, and free the running lock for the next process.
 SETTINGS = {
     "statement_timeout": "0",
     "lock_timeout": "0",

@@ -70,8 +70,8 @@ def _has_a_worker(each: WorkerInfo) -> bool:
 def _careful(each: WorkerInfo) -> str | None:
     if each.part_size is None:
         return None
-    died = f", died {each.tries} time(s)" if each.tries else ""
-    return f"parts of {each.part_size}{died}"
+    ends = f", {each.tries} unclean end(s)" if each.tries else ""
+    return f"parts of {each.part_size}{ends}"
 
 
 def _worker(each: WorkerInfo, sessions: list[Row]) -> Row:

@@ -93,22 +93,22 @@ CAREFUL = """
 
 
 def judge_careful(rows: list[Row]) -> Iterator[Finding]:
-    """Report consumers in careful mode: a process died in the middle of a batch."""
+    """Report consumers in careful mode: a run had an unclean end in the middle of a batch."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
-            f"a process of consumer {consumer} of {queue} died at work: "
+            f"a run of consumer {consumer} of {queue} had an unclean end: "
             f"parts of {row['part_size']} event(s) are to find the event that kills"
         )
         if row["tries"]:
             after = "" if row["finished_to"] is None else f" after id {row['finished_to']}"
             what += (
-                f"; it died {row['tries']} time(s) at the first event{after} of batch "
+                f"; {row['tries']} unclean end(s) at the first event{after} of batch "
                 f"{row['current_batch']}, which is handled for the {row['attempt']}. time"
             )
         remedy = (
             "see the log, and whether memory is short; many quiet parts end the careful mode; "
-            "after max_attempts deaths the event is dead, and "
+            "after max_attempts unclean ends the event is dead, and "
             f"pgqpy event dead {queue} {consumer} lists it"
         )
         yield Finding("warn", "careful", what, remedy)

@@ -130,23 +130,23 @@ def test_the_open_batch_of_a_dead_process_is_named(
 
 @pytest.mark.usefixtures("waiting")
 @pytest.mark.parametrize(
-    ("deaths", "careful", "found"),
+    ("ends", "careful", "found"),
     [
         (0, None, None),
         (1, "parts of 1000", "parts of 1000 event(s) are to find"),
-        (4, "parts of 1, died 1 time(s)", "it died 1 time(s) at the first event of batch "),
+        (4, "parts of 1, 1 unclean end(s)", "1 unclean end(s) at the first event of batch "),
     ],
 )
 def test_a_consumer_whose_process_died_at_work_is_a_warning(
     client: pgqpy.Client,
     examine: Examine,
     run_json: RunJson,
-    deaths: int,
+    ends: int,
     careful: str | None,
     found: str | None,
 ) -> None:
     client.next_batch("orders", "billing")
-    for number in range(deaths + 1):
+    for number in range(ends + 1):
         query = "select pgq.begin_run('orders', 'billing', %s)"
         client.connection.execute(query, [f"run {number}"])
     assert run_json("consumer", "show", "orders", "billing")["careful"] == careful
@@ -155,7 +155,7 @@ def test_a_consumer_whose_process_died_at_work_is_a_warning(
     if found is not None:
         assert worst["careful"][0] == "warn"
         assert found in worst["careful"][1]
-        assert ("handled for the 5. time" in worst["careful"][1]) == (deaths == 4)
+        assert ("handled for the 5. time" in worst["careful"][1]) == (ends == 4)
         assert "pgqpy event dead orders billing lists it" in worst["careful"][1]
 
 

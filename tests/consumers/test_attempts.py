@@ -112,11 +112,11 @@ def noting(seen, transactional):
     return in_transaction if transactional else lambda event: seen.append(event.data)
 
 
-@pytest.mark.parametrize(("deaths", "settings"), [(4, {}), (6, {"max_attempts": 7})])
-def test_before_that_it_is_handled_once_more(queue, make, die, attempt, deaths, settings):
+@pytest.mark.parametrize(("ends", "settings"), [(4, {}), (6, {"max_attempts": 7})])
+def test_before_that_it_is_handled_once_more(queue, make, die, attempt, ends, settings):
     seen: list[Any] = []
     queue.insert("suspect", *OTHERS)
-    die(deaths)
+    die(ends)
     make.start(noting(seen, transactional=False), **settings)
     queue.wait_until_finished()
     assert seen == ["suspect", *OTHERS]
@@ -221,7 +221,7 @@ def test_where_order_counts_no_event_is_given_up(queue, client, make, die, log):
     assert client.get_dead_events(QUEUE, CONSUMER) == []
 
 
-def test_a_transactional_run_after_a_death_opens_batches_by_themselves(
+def test_a_transactional_run_after_an_unclean_end_opens_batches_by_themselves(
     queue, client, make, attempt
 ):
     """The batch of the run that died was rolled back, so nothing else is left of it."""

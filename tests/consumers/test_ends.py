@@ -1,4 +1,4 @@
-"""Runs that end in order while the database is away: none of them counts as a death."""
+"""Runs that end in order while the database is away: none of them counts as unclean."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_stop_while_the_database_is_away_is_told_when_it_is_back(
     assert "could not tell" not in log.text
     make.start(handler(list, transactional=transactional), **settings)
     eventually(lambda: queue.pending() == 0)
-    assert "died" not in log.text
+    assert "unclean end" not in log.text
 
 
 def test_five_such_stops_leave_the_event_alive(queue, client, make, outage):

@@ -104,6 +104,6 @@ def test_only_a_part_of_one_event_tells_which_event_kills():
     careful.took(Part(batch, 1, 9))
     one, copy = event(None), event(1)
     other = one._replace(id=2)
-    assert careful.death_of([one, copy]) is not None
-    assert careful.death_of([one, other]) is None
-    assert careful.death_of([]) is None
+    assert careful.killer_error([one, copy]) is not None
+    assert careful.killer_error([one, other]) is None
+    assert careful.killer_error([]) is None

@@ -108,14 +108,14 @@ def test_run_that_ended_in_order_has_not_died(db: Database) -> None:
     assert begin_run(db, "even later") == (1, 2, "later")
 
 
-def test_death_without_an_open_batch_never_counts(db: Database) -> None:
+def test_unclean_end_without_an_open_batch_never_counts(db: Database) -> None:
     batch, _ = open_batch(db, "a")
     assert die(db, 4) == (1, 1, "run 3")
     assert db.main.finish(batch) == 1
     assert begin_run(db, "later") == (1, None, None)
 
 
-def test_consumer_that_opens_late_is_careful_after_a_death_without_an_open_batch(
+def test_consumer_that_opens_late_is_careful_after_an_unclean_end_without_an_open_batch(
     db: Database,
 ) -> None:
     db.queue()

@@ -65,23 +65,23 @@ MUTATIONS = {
         "if false then",
         attempts.test_run_that_ended_in_order_has_not_died,
     ),
-    "count a death without an open batch": Mutation(
+    "count an unclean end without an open batch": Mutation(
         "begin_run",
         "elsif p.pos_holder is not null and p.pos_batch is not null then",
         "elsif p.pos_holder is not null then",
-        attempts.test_death_without_an_open_batch_never_counts,
+        attempts.test_unclean_end_without_an_open_batch_never_counts,
     ),
-    "ignore the death of a run that opens late": Mutation(
+    "ignore the unclean end of a run that opens late": Mutation(
         "begin_run",
         "elsif p.pos_holder is not null and i_opens_late then",
         "elsif false then",
-        attempts.test_consumer_that_opens_late_is_careful_after_a_death_without_an_open_batch,
+        attempts.test_consumer_that_opens_late_is_careful_after_an_unclean_end_without_an_open_batch,
     ),
     "narrow further without an open batch": Mutation(
         "begin_run",
         "coalesce(p.pos_part, 1000)",
         "coalesce(30, p.pos_part)",
-        attempts.test_consumer_that_opens_late_is_careful_after_a_death_without_an_open_batch,
+        attempts.test_consumer_that_opens_late_is_careful_after_an_unclean_end_without_an_open_batch,
     ),
     "count before the event is known": Mutation(
         "narrow_part",

@@ -131,7 +131,7 @@ MUTATIONS = {
         "x_ids => null",
         beside_workers.test_workers_take_ended_leases_and_leftovers,
     ),
-    "count ends of leases as deaths": Mutation(
+    "count ends of leases as unclean": Mutation(
         "take_range",
         "= 'receive' then",
         "= '' then",

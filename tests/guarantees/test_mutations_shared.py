@@ -55,19 +55,19 @@ MUTATIONS = {
         "",
         takeover.test_range_of_a_dead_worker_goes_on_with_what_is_open_of_it,
     ),
-    "count an end in order as a death": Mutation(
+    "count an end in order as unclean": Mutation(
         "take_range",
         "if d.pos_holder is not null then",
         "if true then",
         takeover.test_released_range_is_taken_at_once_and_counts_as_no_unclean_end,
     ),
-    "count no death": Mutation(
+    "count no unclean end": Mutation(
         "take_range",
         "if d.pos_holder is not null then",
         "if false then",
         takeover.test_released_range_is_taken_at_once_and_counts_as_no_unclean_end,
     ),
-    "count lost sessions as deaths": Mutation(
+    "count lost sessions as unclean ends": Mutation(
         "take_range",
         "d.pos_tries := nullif(d.pos_tries - 1, 0);",
         "null;",

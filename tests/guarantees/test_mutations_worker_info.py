@@ -43,11 +43,11 @@ MUTATIONS = {
         "clock_timestamp() - p.pos_active",
         info.test_sign_of_life_is_no_progress,
     ),
-    "count the deaths of another batch": Mutation(
+    "count the unclean ends of another batch": Mutation(
         "get_worker_info",
         "(p.pos_died is not null or p.pos_tries > 0)",
         "true",
-        info.test_attempt_counts_the_deaths_that_are_known_of_a_batch,
+        info.test_attempt_counts_the_unclean_ends_that_are_known_of_a_batch,
     ),
     "forget which consumer was asked for": Mutation(
         "get_worker_info",

@@ -113,7 +113,7 @@ class Outside(Consumer):
     queue = "q"
     name = "outside"
     poll_interval = 0.2  # seconds
-    retry_base = 0.01  # seconds; of the wait after a death
+    retry_base = 0.01  # seconds; of the wait after an unclean end
     log: Log
 
     def process_batch(self, batch: Any) -> None:

@@ -13,7 +13,7 @@ create or replace function pgq.take_range(
 returns void language plpgsql as $$
 begin
     if d.pos_ids is not null and coalesce(d.pos_holder, 'receive') = 'receive' then
-        d.pos_tries := null;  -- ends of leases, not deaths of workers
+        d.pos_tries := null;  -- ends of leases, not unclean ends of runs
     elsif d.pos_holder is not null then
         if d.pos_died = i_holder or exists (
                 select from pgq.current_position
