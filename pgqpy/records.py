@@ -161,6 +161,7 @@ class WorkerInfo(NamedTuple):
             lease that ended.
         part_size: the largest part in careful mode; None: whole batches.
         tries: how often a process died while it handled only the first open event.
+        filter: which events the consumer takes, such as {"types": ["order.*"]}; None: all of them.
     """
 
     queue_name: str
@@ -181,6 +182,7 @@ class WorkerInfo(NamedTuple):
     attempt: int | None
     part_size: int | None
     tries: int | None
+    filter: dict[str, list[str]] | None
 
 
 class Failure(NamedTuple):

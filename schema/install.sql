@@ -118,7 +118,11 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/next_batch.sql
 \ir functions/consume/next_batch_info.sql
 \ir functions/internal/batches/find_batch.sql
+\ir functions/internal/ranges/check_filter.sql
+\ir functions/internal/ranges/filter_sql.sql
 \ir functions/internal/ranges/range_sql.sql
+\ir functions/internal/ranges/check_queue.sql
+\ir functions/internal/batches/skip_ranges.sql
 \ir functions/consume/batch_event_sql.sql
 \ir functions/consume/batch_event_tables.sql
 \ir functions/consume/get_batch_events.sql
@@ -160,6 +164,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/share/register_subconsumer.sql
 \ir functions/share/unregister_subconsumer.sql
 \ir functions/share/set_consumer_mode.sql
+\ir functions/share/set_consumer_filter.sql
 \ir functions/share/take_part.sql
 \ir functions/share/touch_batch.sql
 

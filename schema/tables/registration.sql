@@ -11,6 +11,9 @@
 --
 -- sub_mode says how a consumer runs, plain (next_batch) or shared (take_part); null until the first
 -- run, and for subconsumers.
+--
+-- sub_filter says which events the subscription takes, see check_filter; null: all of them. That of
+-- a shared consumer holds for its workers.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.registration (
     sub_id serial primary key,
@@ -18,6 +21,7 @@ create table pgq.registration (
     sub_consumer int not null references pgq.consumer,
     sub_parent int references pgq.registration,
     sub_mode text check (sub_mode in ('plain', 'shared')),
+    sub_filter jsonb,
     unique (sub_queue, sub_consumer)
 );
 create index registration_parent_idx on pgq.registration (sub_parent, sub_id)

@@ -110,6 +110,20 @@ def test_backlog_of_a_restored_dump_is_not_read_until_repaired(db: Database, res
     _expect_each_once_after_the_repair(db, "a", "b")
 
 
+@RESTORES
+def test_backlog_of_a_restored_dump_is_not_skipped_until_repaired(
+    db: Database, restore: Any
+) -> None:
+    _story(db)
+    chosen = '{"types": ["other"]}'
+    assert db.main.one("select pgq.set_consumer_filter('q', 'behind', %s::jsonb)", chosen) == 1
+    restore(db)
+    with refused("PQ012"):
+        db.open().next("behind")
+    assert db.main.one("select pgq.set_consumer_filter('q', 'behind', null)") == 1
+    _expect_each_once_after_the_repair(db, "a", "b")
+
+
 def test_part_of_a_batch_that_is_left_comes_once_after_the_repair(db: Database) -> None:
     _story(db)
     batch = db.main.next("behind")

@@ -67,8 +67,8 @@ MUTATIONS = {
     ),
     "give retries to everybody": Mutation(
         "range_sql",
-        "(ev_owner is null or ev_owner = %L)",
-        "(ev_owner is null or %L <> '''')",
+        "' or ev_owner = %L'",
+        "' or %L <> '''''",
         g3.test_retried_event_comes_again_to_its_consumer_only,
     ),
     "leave the order to chance": Mutation(

@@ -120,8 +120,8 @@ MUTATIONS = {
     ),
     "give retries to everybody": Mutation(
         "range_sql",
-        "then 'ev_owner is null'",
-        "then 'true'",
+        "where (ev_owner is null'",
+        "where (true'",
         ranges.test_retried_events_belong_to_no_range,
     ),
     "forget who was in progress": Mutation(

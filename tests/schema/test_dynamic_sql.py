@@ -20,14 +20,17 @@ PLAIN = {
     "build_insert_group": "numbers of groups, and a fixed list of columns",
     "build_insert_leaf": "numbers of queues and tables, and a fixed list of columns",
     "build_insert_tree": "numbers of queues, and the text that build_insert_leaf made",
+    "check_filter": "the numbers and the value of a hint",
     "cut_range": "the query of range_sql, and a number",
     "event_retry": "the query of batch_event_sql",
+    "filter_sql": "conditions that format() made",
     "find_batch_events": "the query of range_sql",
     "finish_part": "the query of batch_event_sql",
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "read_open_events": "the query of batch_event_sql, and a number",
     "set_rights": "the server's own text of an object, which quotes what needs it",
+    "skip_ranges": "the query of range_sql",
 }
 # What is executed without format(), and where it comes from.
 RUNS = {

@@ -54,6 +54,25 @@ class AsyncConsuming(AsyncBase):
         """
         return await self.runner.run(calls.share.set_consumer_mode(queue, consumer, mode))
 
+    async def set_consumer_filter(
+        self,
+        queue: str,
+        consumer: str,
+        *,
+        types: calls.filters.Types | None = None,
+        extras: calls.filters.Extras | None = None,
+    ) -> int:
+        """Decide which events a consumer takes: of these types, with these values of extras.
+
+        A type that ends with * is a prefix. None: events are not chosen by it. All conditions hold:
+        `types=["order.*"], extras={"extra1": ["eu", "us"]}`. What is not finished yet is read
+        with the new filter. Returns 1 if that changed, else 0. Raises ConsumerNotFound,
+        InvalidArgument, and ConsumerRunning while another session is at work.
+        """
+        return await self.runner.run(
+            calls.filters.set_consumer_filter(queue, consumer, types, extras)
+        )
+
     async def next_batch(
         self,
         queue: str,

@@ -4,6 +4,9 @@
 -- batch to open, the registration is locked and the position read again: two sessions that call at
 -- once get the same batch.
 --
+-- Of a subscription with a filter, ranges without an event for it are skipped: see skip_ranges. If
+-- there is none with an event, the position moves on, and there is no batch.
+--
 -- Ticks are looked up one by one, and never by a sequential scan: see find_batch.
 --
 -- Parameters: i_min_lag: only ticks at least this old. A tick that lies further than this in the
@@ -12,8 +15,9 @@
 -- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
 --   estimates, never proof of an empty batch.
 -- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; PQ020 workers share the consumer;
---   40001 in REPEATABLE READ, another session was faster, or as check_snapshot.
--- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot.
+--   40001 in REPEATABLE READ, another session was faster, or as check_snapshot. With a filter, as
+--   skip_ranges.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot, skip_ranges.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
     i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
@@ -81,8 +85,25 @@ begin
         perform from pgq.registration where sub_id = r.sub_id for no key update;
         v_locked := true;
     end loop;
+    if r.sub_filter is not null then
+        select last_tick, next_tick into prev_tick_id, cur_tick_id
+          from pgq.skip_ranges(
+            (select c from pgq.current_position c where c.sub_id = r.sub_id), cur_tick_id,
+            i_min_lag, i_min_count, i_min_interval);
+        if cur_tick_id is null then
+            perform pgq.move_position(r.sub_id, r.pos_no, prev_tick_id, null, null,
+                x_holder => r.pos_holder, x_part => r.pos_part);
+            prev_tick_id := null; cur_tick_time := null; prev_tick_time := null;
+            cur_tick_event_seq := null; prev_tick_event_seq := null;
+            return;
+        end if;
+        select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq
+          from pgq.tick where tick_queue = r.sub_queue and tick_id = prev_tick_id limit 1;
+        select tick_time, tick_event_seq into cur_tick_time, cur_tick_event_seq
+          from pgq.tick where tick_queue = r.sub_queue and tick_id = cur_tick_id limit 1;
+    end if;
     batch_id := nextval('pgq.batch_id_seq');
-    perform pgq.move_position(r.sub_id, r.pos_no, r.pos_last_tick, cur_tick_id, batch_id,
+    perform pgq.move_position(r.sub_id, r.pos_no, prev_tick_id, cur_tick_id, batch_id,
         x_holder => r.pos_holder, x_part => r.pos_part);
 end $$;
 comment on function pgq.next_batch_custom(text, text, interval, int, interval)

@@ -9,13 +9,16 @@
 -- pgqpy/spark/source/read_task.py does.
 --
 -- Parameters: i_stages: an array: only the events of these stages of the range; an empty array:
---   only the events of no stage; null: all. See get_tick_stages.
+--   only the events of no stage; null: all. See get_tick_stages. i_filter: only these events, see
+--   check_filter; null: all.
 -- Returns: SQL text with the columns of get_tick_events, in no order.
--- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's; PQ012
---   as check_moved; 40001 as lock_event_tables, check_snapshot; 42501 as range_sql.
+-- Raises: PQ001; PQ005, PQ009, PQ016 as find_range; PQ009 a stage is not one of the range's, or as
+--   check_filter; PQ012 as check_moved; 40001 as lock_event_tables, check_snapshot; 42501 as
+--   range_sql.
 -- Writes: as lock_event_tables, check_snapshot.
 create or replace function pgq.tick_event_sql(
-    i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null)
+    i_queue_name text, i_from_tick bigint, i_to_tick bigint, i_stages bigint[] default null,
+    i_filter jsonb default null)
 returns text language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
 declare
@@ -24,7 +27,8 @@ begin
     perform pgq.lock_event_tables(i_queue_name);
     perform pgq.check_moved(pgq.find_queue(i_queue_name));
     select * into r from pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
-    return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages);
+    return pgq.range_sql(r.queue_id, r.from_snapshot, r.to_snapshot, null, i_stages,
+        pgq.check_filter(i_filter));
 end $$;
-comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[])
-    is 'The query of the events between two ticks, of all or of some stages.';
+comment on function pgq.tick_event_sql(text, bigint, bigint, bigint[], jsonb)
+    is 'The query of the events between two ticks, of all or of some stages and types.';

@@ -10,7 +10,8 @@
 --
 -- attempt: 1, and one for each process that is known to have died with the range, or each lease
 -- that ended. part_size: the largest part in careful mode. tries: how often a process died while it
--- handled only the first event after finished_to.
+-- handled only the first event after finished_to. filter: the events that the consumer takes; null:
+-- all.
 --
 -- A nested loop would read the list of locks once for each worker: with 900 of them that took 30 ms
 -- instead of 4.
@@ -22,7 +23,7 @@ create or replace function pgq.get_worker_info(
     out pid int, out holder text, out current_batch bigint, out last_tick bigint,
     out next_tick bigint, out finished_to bigint, out messages int, out lease_left interval,
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
-    out tries int)
+    out tries int, out filter jsonb)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set enable_nestloop = off as $$
     select pgq.check_snapshot();
@@ -47,7 +48,7 @@ set row_security = off set enable_nestloop = off as $$
                 + case when p.pos_ids is null and (p.pos_died is not null or p.pos_tries > 0)
                     then case p.pos_part when 1000 then 1 when 30 then 2 when 1 then 3 else 0 end
                     else 0 end end,
-           p.pos_part, p.pos_tries
+           p.pos_part, p.pos_tries, p.sub_filter
       from pgq.current_position p
       join pgq.queue q on q.queue_id = p.sub_queue
       join pgq.consumer c on c.co_id = p.sub_consumer

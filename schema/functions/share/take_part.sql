@@ -3,6 +3,8 @@
 -- after the consumer's position. The position moves on, and the worker reads and finishes its range
 -- as any batch. Several workers read at once, so there is no order between their batches.
 --
+-- Of a consumer with a filter, ranges without an event for it are skipped: see skip_ranges.
+--
 -- An idle worker calls often, so the first look takes no lock. A claim locks the consumer, then the
 -- worker's subconsumer, then that of the dead holder. The last two are skipped, not waited for: a
 -- session that holds one of them may wait for the consumer, and a stopped process that keeps its
@@ -26,9 +28,10 @@
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as lease_slot; PQ015 as find_next_tick; PQ020 the consumer is plain, or a
 --   subconsumer; PQ021 the consumer has a batch open, or another live worker has this subconsumer;
---   PQ022 as lease_slot; 40001 as touch_batch; 42501 as cut_range.
+--   PQ022 as lease_slot; 40001 as touch_batch; 42501 as cut_range; with a filter, as
+--   skip_ranges.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
---   pgq.position; as lease_slot.
+--   pgq.position; as lease_slot, skip_ranges.
 create or replace function pgq.take_part(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_holder text default null,
     i_lease interval default null, i_dead_interval interval default null,
@@ -108,6 +111,14 @@ begin
             end if;
         end if;
         if v_locked then
+            if d.sub_id is null and p.sub_filter is not null and p.pos_cuts is null then
+                select last_tick, next_tick into p.pos_last_tick, v_next
+                  from pgq.skip_ranges(p, v_next, i_min_lag, i_min_count, i_min_interval);
+                if v_next is null then
+                    perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, null, null);
+                    continue;  -- there is none now
+                end if;
+            end if;
             batch_id := nextval('pgq.batch_id_seq');
             if w.sub_id is null then
                 w := pgq.lease_slot(p.sub_id, 'lease');

@@ -30,7 +30,8 @@ begin
      where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1;
     select * into e from pgq.tick
      where tick_queue = p.sub_queue and tick_id = i_next_tick limit 1;
-    v_sql := pgq.range_sql(p.sub_queue, s.tick_snapshot, e.tick_snapshot, p.sub_id, null);
+    v_sql := pgq.range_sql(
+        p.sub_queue, s.tick_snapshot, e.tick_snapshot, p.sub_id, null, p.sub_filter);
     execute format('select count(*) from (select from (%s) e limit %s) bounded',
         v_sql, i_wanted::bigint + 1) into v_count;
     if v_count <= i_wanted then

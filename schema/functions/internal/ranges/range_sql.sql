@@ -19,15 +19,20 @@
 -- hidden events are lost. The functions of the engine set row_security = off, with which such a
 -- query is refused. The session that runs the text may not do so: so there is no text.
 --
+-- A filter leaves out events of the queue. The retried events of the subscription pass: it took
+-- them before.
+--
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
---   retried events are included; null: none. i_stages: as in tick_event_sql.
+--   retried events are included; null: none. i_stages: as in tick_event_sql. i_filter: which events
+--   are taken, as check_filter returns it; null: all.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
 -- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
 --   42501 the event table has row-level security.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
-    i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[])
+    i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
+    i_filter jsonb)
 returns text language plpgsql set enable_seqscan = off as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_start);
@@ -39,9 +44,9 @@ declare
     v_released_by bigint[];
     v_columns constant text :=
         ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id)) || ' where '
-        || case when i_sub_id is null then 'ev_owner is null'
-           else format('(ev_owner is null or ev_owner = %L)', i_sub_id) end;
+    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id))
+        || ' where (ev_owner is null' || coalesce(' and ' || pgq.filter_sql(i_filter), '')
+        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')';
     v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     v_hides boolean;
     v_staged boolean;

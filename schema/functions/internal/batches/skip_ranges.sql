@@ -1,0 +1,51 @@
+-- Finds the next range of a subscription with a filter: the first one after its position that has
+-- an event for it. The others are skipped here: each as a batch would cost several round trips.
+-- Retried events of the subscription count too.
+--
+-- One call skips at most a hundred ranges, or half a million events, since the caller holds the
+-- subscription meanwhile. Then the last range that it read is returned as if it had an event: the
+-- caller opens a batch as ever, and comes back when that is finished.
+--
+-- Parameters: p: the position, locked by the caller. i_next_tick: the end of the range after it.
+--   The others: the limits of next_batch_custom, which hold for the events of the queue.
+-- Returns: the two ticks of the range. next_tick is null if no range is left: then the caller moves
+--   the position to last_tick, or rotation would stand still.
+-- Raises: PQ012, 40001 as check_queue; PQ015 as find_next_tick; 42501 as range_sql.
+-- Writes: as check_queue.
+create or replace function pgq.skip_ranges(
+    p pgq.current_position, i_next_tick bigint, i_min_lag interval, i_min_count int,
+    i_min_interval interval, out last_tick bigint, out next_tick bigint)
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set jit = off as $$
+declare
+    c_ranges constant int := 100;
+    c_events constant int := 500000;
+    q record;
+    s pgq.tick;
+    e pgq.tick;
+    v_first bigint;
+    v_found boolean;
+begin
+    select queue_name, xmin::text as version into q from pgq.queue where queue_id = p.sub_queue;
+    if current_setting('pgq.checked_' || p.sub_queue, true) is distinct from q.version then
+        perform pgq.check_queue(p.sub_queue, q.queue_name, q.version);
+    end if;
+    last_tick := p.pos_last_tick;
+    next_tick := i_next_tick;
+    select * into s from pgq.tick
+     where tick_queue = p.sub_queue and tick_id = last_tick limit 1;
+    v_first := s.tick_event_seq;
+    for i in 1..c_ranges loop
+        select * into e from pgq.tick
+         where tick_queue = p.sub_queue and tick_id = next_tick limit 1;
+        execute format('select exists (%s)', pgq.range_sql(p.sub_queue, s.tick_snapshot,
+            e.tick_snapshot, coalesce(p.sub_parent, p.sub_id), null, p.sub_filter)) into v_found;
+        exit when v_found or i = c_ranges
+            or pgq.subtract_ids(e.tick_event_seq, v_first) > c_events;
+        s := e;
+        last_tick := next_tick;
+        p.pos_last_tick := next_tick;
+        next_tick := pgq.find_next_tick(p, i_min_lag, i_min_count, i_min_interval);
+        exit when next_tick is null;
+    end loop;
+end $$;

@@ -1,0 +1,59 @@
+-- Decides which events a consumer takes. What is not finished yet is read with the new filter, also
+-- of open batches. What was finished, or left out while the position passed it, stays so. Retried
+-- and dead events were taken before, and come back whatever the filter is.
+--
+-- An open batch gets a new id. A session that has read it with the old filter cannot finish it then
+-- (G5): it would finish events that it never saw. The events that it handled are delivered again.
+-- While a session with the consumer's advisory lock, or with a lease, is at work, the change is
+-- refused instead. The session that calls this may hold the locks.
+--
+-- The consumer is locked before its filter is compared: of two programs that start with different
+-- filters, the one that comes second sees the lock of the first.
+-- Parameters: i_filter: see check_filter; null: all events.
+-- Returns: 1 changed, 0 it was so.
+-- Raises: PQ002 not a subscriber; PQ009 as check_filter; PQ013 not READ COMMITTED: the look after
+--   the lock needs a new snapshot; PQ020 it is a subconsumer; PQ021 another session is at work.
+-- Writes: row locks and update pgq.registration; insert pgq.position, for open batches.
+create or replace function pgq.set_consumer_filter(
+    i_queue_name text, i_consumer_name text, i_filter jsonb)
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
+declare
+    r pgq.registration;
+    p pgq.current_position;
+    v_filter constant jsonb := pgq.check_filter(i_filter);
+    v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
+begin
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.raise_wrong_isolation('set_consumer_filter');
+    end if;
+    select * into r from pgq.registration where sub_id = v_sub for no key update;
+    if r.sub_parent is not null then
+        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, 'subconsumer');
+    elsif r.sub_filter is not distinct from v_filter then
+        return 0;
+    end if;
+    perform from pgq.registration where sub_parent = v_sub order by sub_id for no key update;
+    for p in
+        select * from pgq.current_position where v_sub in (sub_id, sub_parent) order by sub_id
+    loop
+        if p.pos_batch is not null and p.pos_until >= clock_timestamp()
+                or not pgq.holder_is_dead(p.sub_id, '', null, now(), null) then
+            raise exception 'the consumer %/% is running with another filter',
+                i_queue_name, i_consumer_name using errcode = 'PQ021',
+                detail = case when p.pos_batch is not null and p.pos_until >= clock_timestamp()
+                    then format('batch %s is leased', p.pos_batch)
+                    else format('a session holds the advisory lock (7366514, %s)', p.sub_id) end,
+                hint = 'stop it first; all programs that run a consumer have the same filter';
+        elsif p.pos_batch is not null then
+            perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, p.pos_next_tick,
+                nextval('pgq.batch_id_seq'), p.pos_pins, p.pos_from, p.pos_done, p.pos_holder,
+                p.pos_part, p.pos_tries, p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids);
+        end if;
+    end loop;
+    update pgq.registration set sub_filter = v_filter where sub_id = v_sub;
+    return 1;
+end $$;
+comment on function pgq.set_consumer_filter(text, text, jsonb)
+    is 'Decides which events a consumer takes: 1 changed, 0 it was so.';

@@ -1,0 +1,105 @@
+"""A new filter of a consumer: what it holds for, and who may set it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+from tests.guarantees.test_filters import RECEIVE, SET, choose, filtered
+from tests.guarantees.workers import Worker
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+
+def test_wider_filter_holds_for_an_open_batch_too(db: Database) -> None:
+    filtered(db, "b1+a1")
+    batch = db.main.next()
+    assert db.main.data(batch) == ["a1"]
+    assert choose(db.open(), "a", "b") == 1
+    with refused("PQ003"):
+        db.main.data(batch)
+    assert db.main.finish(batch) == 0, "b1 was never read"
+    again = db.main.next()
+    assert again != batch
+    assert db.main.data(again) == ["b1", "a1"]
+    assert db.main.finish(again) == 1
+
+
+def test_what_is_finished_of_an_open_batch_stays_finished(db: Database) -> None:
+    filtered(db, "b1+a1+b2+a2")
+    batch = db.main.next()
+    ids = [event.id for event in db.main.events(batch)]
+    assert db.main.one("select pgq.finish_part(%s, %s)", batch, ids[0]) == 1
+    assert choose(db.main) == 1
+    assert db.main.data(db.main.next()) == ["b2", "a2"]
+
+
+def test_same_filter_changes_nothing(db: Database) -> None:
+    filtered(db, "a1")
+    batch = db.main.next()
+    assert choose(db.main, "a") == 0
+    assert db.main.finish(batch) == 1
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_filter_changes_in_read_committed_only(db: Database, isolation: str) -> None:
+    filtered(db)
+    one = db.open()
+    one.begin(isolation)
+    with refused("PQ013"):
+        choose(one, "b")
+
+
+def test_batch_that_is_opened_waits_for_a_new_filter(db: Database) -> None:
+    filtered(db, "b1 a1")
+    one, other = db.open(), db.open()
+    one.begin()
+    assert choose(one, "b") == 1
+    opens = other.later("select pgq.next_batch('q', 'c')")
+    wait_until_blocked(db.main.connection, other.pid)
+    one.commit()
+    assert other.data(opens.result(timeout=30)) == ["b1"]
+
+
+def test_running_worker_keeps_its_filter(db: Database) -> None:
+    filtered(db, "a1")
+    worker = Worker(db.open(), "1", "host:1:x").lock()
+    with refused("PQ021"):
+        choose(db.main, "b")
+    assert choose(worker.session, "b") == 1, "its own session"
+
+
+def test_lease_keeps_its_filter(db: Database) -> None:
+    filtered(db, "a1")
+    assert db.main.one(RECEIVE, 10) == ["a1"]
+    with refused("PQ021"):
+        choose(db.main, "b")
+    db.main.run("update pgq.position set pos_until = now() where pos_until > now()")
+    assert choose(db.main, "b") == 1
+
+
+def test_range_of_a_dead_worker_is_read_with_the_new_filter(db: Database) -> None:
+    filtered(db, "b1+a1")
+    one = Worker(db.open(), "1", "host:1:x")
+    batch = one.take()
+    assert one.data(batch) == ["a1"]
+    assert choose(db.main, "b") == 1
+    assert one.finish(batch) == 0
+    assert Worker(db.open(), "2", "host:2:x").lock().drain() == ["b1"]
+
+
+def test_of_two_workers_with_different_filters_the_second_is_refused(db: Database) -> None:
+    filtered(db)
+    one, other = (Worker(db.open(), name, f"host:{name}:x") for name in "12")
+    one.lock().session.begin()
+    assert choose(one.session, "b") == 1
+    old = other.lock().session.later(SET, '{"types": ["a"]}')
+    wait_until_blocked(db.main.connection, other.session.pid)
+    one.session.commit()
+    with refused("PQ021"):
+        old.result(timeout=30)
+    assert choose(other.session, "b") == 0
