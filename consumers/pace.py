@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.settings import handler_name
+
+if TYPE_CHECKING:
+    from pgqpy.consumers.settings import BaseConsumer
 
 WANTED_TIME = 0.5  # seconds of a worker's own work
 SLOW = 0.004  # seconds an event; below, to cut a range costs more than to share it saves
@@ -13,11 +19,16 @@ class Pace:
 
     `with` measures: handlers run in its block. Taking, reading and finishing a batch stay outside,
     because a batch of one event spends most of its time on these round trips.
+
+    Before the first batch the worker wants one event for each handler that runs side by side: if
+    they are slow, a worker with a whole range would work while the others have nothing. But a
+    handler of batches may take long for each batch, however small: it begins with a large one.
     """
 
-    def __init__(self, first: int) -> None:
-        """Take how many events the worker wants before it knows how fast it is."""
-        self.wanted: int | None = first
+    def __init__(self, consumer: BaseConsumer) -> None:
+        """Know nothing yet. What is measured is kept when a session is lost."""
+        by_event = handler_name(consumer) == "process_event"
+        self.wanted: int | None = consumer.concurrency if by_event else consumer.fetch_size
         self._began = self._spent = 0.0
 
     def __enter__(self) -> None:

@@ -17,7 +17,6 @@ from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.missing_ticker import MissingTicker
-from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.parts import list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.connection_errors import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
+    from pgqpy.consumers.pace import Pace
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.status import ConsumerTotals
     from pgqpy.consumers.waiting import AsyncWakeup
@@ -54,6 +54,7 @@ class AsyncLoop:
     lock: AsyncRunningLock
     careful: AsyncCareful
     watch: HandlerWatch | None
+    pace: Pace
 
     def __post_init__(self) -> None:
         consumer, session = self.consumer, self.session
@@ -67,7 +68,6 @@ class AsyncLoop:
         self._batch: Batch | None = None  # that process_batch has
         self.current: AsyncOpenBatch  # the batch or part that make_batch made last
         self.open_batch: int | None = None  # for the signs of life of a worker
-        self.pace = Pace(consumer.fetch_size)
         self._expects_batch = True  # at the next look
         self._failed_batches = 0  # in a row
         if self.by_event:

@@ -21,6 +21,7 @@ from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_l
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
+from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.settings import BaseConsumer, check
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
@@ -97,6 +98,7 @@ class Consumer(BaseConsumer):
         self.__careful: Careful  # of a run
         self.__watch: HandlerWatch | None = None
         self.__losses = LossCounter()
+        self.__pace = Pace(self)
         self.__counts = ConsumerTotals()
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
@@ -227,9 +229,8 @@ class Consumer(BaseConsumer):
         """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
         while not self.__stop.is_set:
             kind = partial(self.__kind_of_loop(), self, session, self.__stop, progress)
-            totals = (self.__losses, self.__counts)
-            loop = kind(*totals, self.__lock, self.__careful, self.__watch)
-            self.__loop = loop
+            mine = (self.__losses, self.__counts, self.__lock, self.__careful, self.__watch)
+            self.__loop = loop = kind(*mine, self.__pace)
             loop.run()
 
     def __kind_of_loop(self) -> type[PlainLoop | TransactionalLoop]:

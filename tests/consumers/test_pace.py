@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pgqpy.consumers import pace
-from tests.consumers.harness import private
+from pgqpy.consumers import Consumer, pace
+from tests.consumers.harness import END, private
 from tests.support.waiting import eventually
 
 SETTINGS = [{}, {"concurrency": 2}, {"transactional": True}]
@@ -62,3 +62,33 @@ def test_a_worker_wants_half_a_second_of_its_handlers_work(queue, make, clock, s
     queue.insert("a", "b")
     loop = loop_of(running)
     eventually(lambda: loop.pace.wanted == 4)
+
+
+def test_a_worker_keeps_its_pace_when_its_session_is_lost(queue, make, clock, connect):
+    def handler(event):
+        clock.now += 0.125
+
+    running = make.start(handler, shared=True)
+    queue.insert("a", "b")
+    loop = loop_of(running)
+    eventually(lambda: loop.pace.wanted == 4)
+    connect().execute(END)
+    eventually(lambda: loop_of(running) is not loop)
+    assert loop_of(running).pace.wanted == 4
+
+
+def test_a_worker_begins_with_an_event_for_each_handler_and_batches_begin_large():
+    class Batches(Consumer):
+        queue, name = "q", "c"
+
+        def process_batch(self, batch):
+            """Do nothing."""
+
+    class Events(Consumer):
+        queue, name = "q", "c"
+
+        def process_event(self, event):
+            """Do nothing."""
+
+    consumers = Events(), Events(concurrency=3), Batches(fetch_size=500)
+    assert [pace.Pace(consumer).wanted for consumer in consumers] == [1, 3, 500]
