@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from psycopg.errors import CharacterNotInRepertoire
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client import encodings
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 POLL_INTERVAL = 1.0  # seconds between looks for leases that ended, and for missed notifications
 
 IN_TRANSACTION = (
-    "receive takes its lease in a transaction of its own: call it outside of transactions, on a "
-    "connection in autocommit; done() may be called inside of one"
+    "receive takes its lease in a transaction of its own: call it outside of transactions and "
+    "pipelines, on a connection in autocommit; done() may be called inside of them"
 )
 LOST = (
     "{lost} of {all} messages were taken over by other receivers when their lease ended, events "
@@ -74,7 +74,9 @@ class AsyncReceiving(AsyncBase):
         call = calls.messages.receive(queue, consumer, limit, lease)
         end = time.monotonic() + calls.required_interval("wait", wait).total_seconds()
         in_transaction = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-        if not self.connection.autocommit or self.runner.status() in in_transaction:
+        in_pipeline = self.connection.pgconn.pipeline_status != PipelineStatus.OFF
+        occupied = in_pipeline or self.runner.status() in in_transaction
+        if not self.connection.autocommit or occupied:
             raise InvalidArgument(IN_TRANSACTION, function="receive")
         if (queue, consumer) not in self._registered:
             await self.runner.require_pgqpy("receive")
@@ -183,7 +185,7 @@ class AsyncMessage:
         A lease that ends later stays as it is. Raises BatchLost.
         """
         lease = calls.messages.lease_time("seconds", seconds)
-        if not await self._runner.run(calls.share.touch_batch(self.batch_id, lease)):
+        if not await self._finisher.run(calls.share.touch_batch(self.batch_id, lease)):
             raise self._lost("touch_batch")
 
     def _lost(self, function: str) -> BatchLost:
@@ -198,7 +200,7 @@ class AsyncMessage:
         self._check_open()
         finish = calls.messages.finish_events(self.batch_id, self.event.id, before)
         try:
-            finished = await self._runner.run(finish)
+            finished = await self._finisher.run(finish)
         except BatchNotFound:
             finished = False
         if not finished:

@@ -1,0 +1,94 @@
+"""Messages in a pipeline of the application: what has returned is committed."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg.errors import DivisionByZero
+
+from pgqpy import errors
+from tests.client.either import sql
+from tests.client.test_receive import filled, finish, receive
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+OPEN = "select coalesce(sum(cardinality(pos_ids)), 0) from pgq.current_position"
+LEFT = "select max(pos_until) > now() + interval '10 minutes' from pgq.position"
+
+
+@asynccontextmanager
+async def pipeline(client: Any) -> AsyncIterator[None]:
+    """Open a pipeline of the application on the client's connection."""
+    async with AsyncExitStack() as stack:
+        block = client.connection.pipeline()
+        if hasattr(block, "__aenter__"):
+            await stack.enter_async_context(block)
+        else:
+            stack.enter_context(block)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments"), [("done", ()), ("retry", (0,)), ("dead", ("broken",))]
+)
+async def test_message_finished_in_a_pipeline_stays_finished(
+    orders: Any, connection: psycopg.Connection[Any], method: str, arguments: tuple[Any, ...]
+) -> None:
+    await filled(orders, "a")
+    (message,) = await receive(orders)
+    with pytest.raises(DivisionByZero):
+        async with pipeline(orders):
+            await finish(message, method, *arguments)
+            assert connection.execute(OPEN).fetchone() == (0,)
+            await sql(orders, "select 1 / 0")
+    assert connection.execute(OPEN).fetchone() == (0,)
+    with pytest.raises(errors.EventNotFound):
+        await finish(message)
+
+
+async def test_messages_finished_in_a_pipeline_stay_finished(
+    orders: Any, connection: psycopg.Connection[Any]
+) -> None:
+    await filled(orders, "a", "b")
+    messages = await receive(orders)
+    messages += await receive(orders)
+    async with pipeline(orders):
+        await orders.done(messages)
+        assert connection.execute(OPEN).fetchone() == (0,)
+
+
+async def test_lease_extended_in_a_pipeline_stays_extended(
+    orders: Any, connection: psycopg.Connection[Any]
+) -> None:
+    await filled(orders, "a")
+    (message,) = await receive(orders)
+    async with pipeline(orders):
+        await finish(message, "extend", 3600)
+        assert connection.execute(LEFT).fetchone() == (True,)
+
+
+async def test_done_in_a_pipeline_inside_a_transaction_commits_with_it(
+    orders: Any, connection: psycopg.Connection[Any]
+) -> None:
+    await filled(orders, "a")
+    (message,) = await receive(orders)
+    with pytest.raises(RuntimeError, match="undo"):
+        async with orders.transaction(), pipeline(orders):
+            await finish(message)
+            assert connection.execute(OPEN).fetchone() == (1,)
+            raise RuntimeError("undo")
+    await finish(message)
+    assert connection.execute(OPEN).fetchone() == (0,)
+
+
+async def test_receive_in_a_pipeline_is_refused(orders: Any) -> None:
+    await filled(orders, "a")
+    async with pipeline(orders):
+        with pytest.raises(errors.InvalidArgument, match="outside of transactions and pipelines"):
+            await receive(orders)
+    (message,) = await receive(orders)
+    await finish(message)
