@@ -102,6 +102,8 @@ class AsyncLoop:
         while self.limits.adapt(found):
             found = (await self.send(*settings, self._next_call()))[-1]
         self._expects_batch = found is not None
+        if self.careful.active:
+            await self.careful.keep_whole(self.session)
         return results, found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:

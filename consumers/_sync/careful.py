@@ -51,6 +51,7 @@ class Careful:
         self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
         self._quiet = 0  # parts in a row that went well
+        self._told = False  # that batches come in parts, since a worker had an unclean end
         self.widened = 0  # times; each moved the position
         # process_batch without part_size wants whole batches.
         self._narrows = handler_name(consumer) == "process_event" or consumer.part_size is not None
@@ -96,6 +97,7 @@ class Careful:
         self._session = session
         if self._state.died is not None:
             session.ready = True
+            self.keep_whole(session)
             self._after_unclean_end(stop)
 
     def took(self, part: Part | None) -> None:
@@ -103,13 +105,31 @@ class Careful:
         size, tries = (None, None) if part is None else (part.part_size, part.tries)
         if part is not None and self._session is not None:
             self._name, self._dsn = part.batch.consumer, self._session.dsn
-        if part is not None and size is not None and not self.active:
+        if part is not None and size is not None and not self._told:
             text = "consumer %s of queue %s: batch %d comes from a worker that had an unclean end%s"
             times = f", for the {tries}. time at the same event" if tries else ""
             why = "" if self._narrows else f": {WHOLE}"
             batch = part.batch
             logger.warning(text, batch.consumer, batch.queue, batch.id, times + why)
+        if part is not None:
+            self._told = size is not None
         self._state = RunState(size, tries, None)
+
+    def keep_whole(self, session: Session) -> None:
+        """Take back what the server narrowed, if the handler gets whole batches all the same.
+
+        Else more unclean ends would be counted against the first event of the batch.
+        """
+        size, before = self._state.part_size, None
+        while not self._narrows and size is not None and before != size < LARGEST_PART:
+            before, size = size, self._widen(session)
+
+    def _widen(self, session: Session) -> int | None:
+        call = consume.widen_run(self._consumer.queue, self._name, self.holder)
+        size = _send(session, call)
+        self.widened += 1
+        self._state, self._quiet = RunState(size, None, self._state.died), 0
+        return size
 
     def _after_unclean_end(self, stop: Wakeup) -> None:
         consumer, state = self._consumer, self._state
@@ -154,14 +174,10 @@ class Careful:
         enough = QUIET_PARTS if self._narrows else 1
         if self._quiet < enough or (self._state.part_size == LARGEST_PART and not whole):
             return
-        consumer = self._consumer
-        widen = consume.widen_run(consumer.queue, self._name, self.holder)
-        size = _send(session, widen)
-        self.widened += 1
-        self._state, self._quiet = RunState(size, None, None), 0
+        size = self._widen(session)
         parts = "whole batches" if size is None else f"parts of {size}"
         text = "consumer %s of queue %s: no unclean end since, events are handled in %s"
-        logger.info(text, consumer.name, consumer.queue, parts)
+        logger.info(text, self._consumer.name, self._consumer.queue, parts)
 
     @contextmanager
     def orderly_end(self) -> Iterator[None]:

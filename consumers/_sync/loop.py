@@ -102,6 +102,8 @@ class Loop:
         while self.limits.adapt(found):
             found = (self.send(*settings, self._next_call()))[-1]
         self._expects_batch = found is not None
+        if self.careful.active:
+            self.careful.keep_whole(self.session)
         return results, found
 
     def send(self, *wanted: Call[Any]) -> list[Any]:

@@ -168,13 +168,14 @@ def test_an_event_and_its_copy_are_dead_together(queue, client, make, die):
     assert [event.ev_id for event in client.get_dead_events(QUEUE, CONSUMER)] == [first]
 
 
-def batches(dsn, seen, **settings):
-    """Make a consumer of batches that notes the events of each."""
+def batches(dsn, seen, look=None, **settings):
+    """Make a consumer of batches that notes the events of each, and first looks at something."""
 
     class Batches(Consumer):
         queue, name, retry_base = QUEUE, CONSUMER, 0.01
 
         def process_batch(self, batch, *_connection):
+            seen.extend([look()] if look else [])
             seen.append([event.data for event in batch])
 
     return Running(Batches(dsn, **settings))
@@ -199,9 +200,10 @@ def test_process_batch_without_parts_waits_and_says_what_to_set(
     seen: list[Any] = []
     queue.insert("killer", "b")
     die(5)
-    running = batches(dsn, seen, transactional=transactional)
+    running = batches(dsn, seen, attempt, transactional=transactional)
     queue.wait_until_finished()
-    assert seen == [["killer", "b"]]
+    (_, *counted), batch = seen
+    assert (counted, batch) == ([1000, None], ["killer", "b"]), "counts against no event"
     assert "nothing finds the event: set part_size. Going on in" in log.text
     for data in "cd":
         queue.insert(data)

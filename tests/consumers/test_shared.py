@@ -7,7 +7,8 @@ import threading
 import psycopg
 import pytest
 
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS
+from pgqpy.consumers import Consumer
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, runs, taken, workers
 from tests.support.gates import shut_gate, wait_until_blocked
 from tests.support.waiting import eventually
@@ -164,6 +165,31 @@ def test_an_event_that_killed_its_workers_too_often_is_dead(
     assert "had an unclean end, for the 2. time at the same event" in log.text
     queue.insert("d")
     eventually(lambda: seen == ["b", "c", "d"])
+    assert log.text.count("comes from a worker") == 1
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_unclean_ends_with_whole_batches_count_against_no_event(
+    queue, dsn, connection, transactional
+):
+    connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
+    queue.insert("a", "b", "c")
+    connection.execute("select pgq.take_part(%s, %s, 'x', 'dead')", [QUEUE, CONSUMER])
+    connection.execute("update pgq.position set pos_part = 1, pos_tries = 9 where pos_batch > 0")
+    seen = []
+
+    class Batches(Consumer):
+        queue, name, shared = QUEUE, CONSUMER, True
+
+        def process_batch(self, batch, *_connection):
+            counted = "select pos_part, pos_tries from pgq.current_position where pos_batch > 0"
+            seen.append(connection.execute(counted).fetchone())
+            seen.append([event.data for event in batch])
+
+    running = Running(Batches(dsn, transactional=transactional))
+    eventually(lambda: not taken(connection))
+    running.stop()
+    assert seen == [(1000, None), ["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("transactional", [False, True])

@@ -35,6 +35,12 @@ MUTATIONS = {
         "case when true then 0",
         messages.test_ended_lease_goes_on_with_what_is_not_done,
     ),
+    "count a worker's end against the event after the leased ones": Mutation(
+        "lease_events",
+        "x_tries => case when d.pos_ids is not null then d.pos_tries end,",
+        "x_tries => d.pos_tries,",
+        beside_workers.test_event_that_a_receiver_leased_is_not_counted_against_the_next_one,
+    ),
     "stop at an empty range": Mutation(
         "receive",
         "perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);",

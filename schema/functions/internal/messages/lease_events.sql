@@ -24,7 +24,8 @@ begin
             perform pgq.move_position(d.sub_id, d.pos_no, d.pos_last_tick, d.pos_next_tick,
                 nextval('pgq.batch_id_seq'), x_from => case when d.pos_ids is null
                     then i_ids[cardinality(i_ids)] else d.pos_from end,
-                x_done => d.pos_done, x_part => d.pos_part, x_tries => d.pos_tries,
+                x_done => d.pos_done, x_part => d.pos_part,
+                x_tries => case when d.pos_ids is not null then d.pos_tries end,
                 x_until => '-infinity', x_to => d.pos_to, x_died => d.pos_died,
                 x_ids => (select array_agg(id) from unnest(d.pos_ids) id where id <> all (i_ids)));
         else
