@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from difflib import get_close_matches
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pgqpy.consumers.retry import RetryPolicy, seconds
+from pgqpy.consumers.retry import RetryPolicy
+from pgqpy.consumers.setting_values import CHECKS, layers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Mapping, Sequence
     from datetime import timedelta
 
     from pgqpy.records import Event
 
 HANDLERS = ("process_event", "process_batch")
-MAX_FETCH_SIZE = 1_000_000  # events
-MAX_CONCURRENCY = 1_000  # events
-KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
 
 
 class ConsumerSettings(TypedDict, total=False):
@@ -27,6 +24,8 @@ class ConsumerSettings(TypedDict, total=False):
 
     queue: str
     name: str
+    types: Sequence[str] | None
+    extras: Mapping[str, Sequence[str]] | None
     transactional: bool
     shared: bool
     dead_interval: timedelta | float
@@ -56,6 +55,8 @@ class BaseConsumer:
 
     queue: str = ""
     name: str = ""  # of the consumer: one name, one position
+    types: Sequence[str] | None = None  # it takes events of these types; prefixes end with *
+    extras: Mapping[str, Sequence[str]] | None = None  # and with one of these extra1 … extra4
     transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
     dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
@@ -157,11 +158,11 @@ def _check_handler(consumer: BaseConsumer) -> None:
     handler = getattr(consumer, name)
     owner = type(consumer).__name__
     asynchronous = inspect.iscoroutinefunction(getattr(consumer, "run", None))
-    layers = list(_layers(handler))
+    found = list(layers(handler))
     generators = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
-    if any(is_generator(layer) for layer in layers for is_generator in generators):
+    if any(is_generator(layer) for layer in found for is_generator in generators):
         raise TypeError(f"{owner}.{name} must not `yield`: a generator does nothing when called")
-    if any(map(inspect.iscoroutinefunction, layers)) != asynchronous:
+    if any(map(inspect.iscoroutinefunction, found)) != asynchronous:
         kind = "async def" if asynchronous else "a plain def, or the class an AsyncConsumer"
         raise TypeError(f"{owner}.{name} must be {kind}")
     arguments = [name.removeprefix("process_"), *(["connection"] if consumer.transactional else [])]
@@ -195,26 +196,6 @@ def _check_concurrency(consumer: BaseConsumer) -> None:
         )
 
 
-def _layers(handler: Any) -> Iterator[Any]:
-    """Yield a handler and the functions that decorators, partials and callable objects call.
-
-    Only a function itself knows that it is a generator or `async def`. A decorator may drop the
-    coroutine or generator, and then the event would be lost.
-    """
-    seen: set[int] = set()
-    while handler is not None and id(handler) not in seen:
-        seen.add(id(handler))
-        yield handler
-        if isinstance(handler, functools.partial):
-            handler = handler.func
-        elif inspect.ismethod(handler):
-            handler = handler.__func__
-        elif inspect.isfunction(handler) or hasattr(handler, "__wrapped__"):
-            handler = getattr(handler, "__wrapped__", None)
-        else:
-            handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
-
-
 def _check_spelling(consumer: BaseConsumer) -> None:
     """Refuse a misspelt setting. Attributes of the application are ignored."""
     for place in (vars(consumer), *map(vars, type(consumer).__mro__)):
@@ -224,70 +205,3 @@ def _check_spelling(consumer: BaseConsumer) -> None:
             # Without queue or name nothing starts; `queues` or `names` is no misspelling.
             if meant and not meant.endswith((" queue?", " name?")):
                 raise TypeError(f"{type(consumer).__name__}.{key} is no setting{meant}")
-
-
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and value != "" and "\0" not in value
-
-
-def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-
-
-def _are_errors(value: Any) -> bool:
-    return isinstance(value, tuple) and all(
-        isinstance(kind, type) and issubclass(kind, Exception) for kind in value
-    )
-
-
-def _is_key(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return value is None or value in KEYS
-    if not callable(value) or any(map(inspect.iscoroutinefunction, _layers(value))):
-        return False
-    try:
-        inspect.signature(value).bind("event")
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _is_delay(value: Any) -> bool:
-    try:
-        return not isinstance(value, (bool, str)) and seconds(value) >= 0
-    except (TypeError, ValueError):
-        return False
-
-
-CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "queue": (_is_name, "the name of a queue"),
-    "name": (_is_name, "the name of the consumer"),
-    "transactional": (lambda value: isinstance(value, bool), "True or False"),
-    "shared": (lambda value: isinstance(value, bool), "True or False"),
-    "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
-    "lease": (
-        lambda n: n is None or (_is_delay(n) and seconds(n) >= 1),
-        "None, or seconds or a timedelta, 1 second or more",
-    ),
-    "concurrency": (
-        lambda n: _is_count(n, most=MAX_CONCURRENCY),
-        f"a number of events from 1 to {MAX_CONCURRENCY}",
-    ),
-    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
-    "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
-    "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
-    "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
-    "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
-    "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
-    "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
-    "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
-    "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),
-    "handler_timeout": (
-        lambda n: n is None or (_is_delay(n) and seconds(n) > 0),
-        "None, or seconds above 0 or a timedelta",
-    ),
-    "retry_base": (_is_delay, "a number of seconds, 0 or more"),
-    "retry_max": (_is_delay, "a number of seconds, 0 or more"),
-}

@@ -249,6 +249,7 @@ class AsyncConsumer(BaseConsumer):
         if self.shared:
             await session.runner.require_pgqpy("take_part")
         await self.__lock.take(session, self.__stop)
+        await session.set_filter(self)
         await session.listen(self.queue)
         if self.transactional:
             await session.restore_settings()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from pgqpy.calls import Call
+from pgqpy.calls import Call, filters
 from pgqpy.client import AsyncClient, open_session_async
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
@@ -14,9 +15,13 @@ from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
+from pgqpy.texts import printable
 
 if TYPE_CHECKING:
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
+
+logger = logging.getLogger("pgqpy.consumers")
 
 # Handlers may take as long as they like, whatever the role's timeouts say. The server's own
 # keepalives let it notice that this process died, and free the running lock for the next process.
@@ -118,6 +123,20 @@ class AsyncSession:
             raise QueueNotFound(words, queue=queue)
         if not found[0][0]:
             await self.client.register_consumer(queue, consumer)
+
+    async def set_filter(self, consumer: BaseConsumer) -> None:
+        """Register which events the consumer takes, unless its class leaves that open.
+
+        ConsumerRunning if another process is at work with another filter.
+        """
+        if consumer.types is None and consumer.extras is None:
+            return
+        await self.runner.require_pgqpy("set_consumer_filter")
+        place, wanted = (consumer.queue, consumer.name), (consumer.types, consumer.extras)
+        if await self.runner.run(filters.set_consumer_filter(*place, *wanted)):
+            words = filters.describe_filter(*wanted)
+            text = "consumer %s of queue %s takes other events than before: %s"
+            logger.info(text, consumer.name, consumer.queue, printable(words))
 
     async def listen(self, queue: str) -> None:
         """Ask for a notification at every tick of the queue, unless a pooler shares the session."""

@@ -249,6 +249,7 @@ class Consumer(BaseConsumer):
         if self.shared:
             session.runner.require_pgqpy("take_part")
         self.__lock.take(session, self.__stop)
+        session.set_filter(self)
         session.listen(self.queue)
         if self.transactional:
             session.restore_settings()

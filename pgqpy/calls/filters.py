@@ -28,9 +28,7 @@ def filter_json(types: Types | None, extras: Extras | None) -> str | None:
     if extras is not None and not isinstance(extras, Mapping):
         msg = 'extras must be a mapping such as {"extra1": ["eu"]}'
         raise InvalidArgument(msg, parameter="extras")
-    conditions: dict[str, Any] = {} if types is None else {"types": types}
-    conditions |= extras or {}
-    wanted = {name: _texts(name, values) for name, values in conditions.items()}
+    wanted = {name: _texts(name, values) for name, values in _conditions(types, extras).items()}
     return json.dumps(wanted, ensure_ascii=False) if wanted else None
 
 
@@ -42,8 +40,12 @@ def _texts(name: str, values: Any) -> list[str]:
     return [check.name(name, value) for value in values]
 
 
-def describe_filter(wanted: Mapping[str, Sequence[str]] | None) -> str:
+def _conditions(types: Types | None, extras: Extras | None) -> dict[str, Sequence[str]]:
+    return {**({} if types is None else {"types": types}), **(extras or {})}
+
+
+def describe_filter(types: Types | None, extras: Extras | None) -> str:
     """Return a filter in words, such as "types order.*, invoice; extra1 eu"."""
-    if not wanted:
-        return "all events"
-    return "; ".join(f"{name} {', '.join(values)}" for name, values in sorted(wanted.items()))
+    wanted = _conditions(types, extras)
+    words = (f"{name} {', '.join(values)}" for name, values in wanted.items())
+    return "; ".join(words) or "all events"

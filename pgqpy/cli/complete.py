@@ -56,6 +56,11 @@ def settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     return _matches(incomplete, (f"{name}=" for name in SETTINGS))
 
 
+def extras(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of an extra."""
+    return _matches(incomplete, (f"extra{number}=" for number in range(1, 5)))
+
+
 def consumer_settings(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a consumer's setting."""
     from pgqpy.consumers.settings import SETTINGS as NAMES

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
-from pgqpy.cli.options import Target, connected, json_option, on_terminal
+from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ LEVELS = ("debug", "info", "warning", "error")
 LIST = {
     "queue": "queue_name",
     "consumer": "consumer_name",
+    "takes": "filter",
     "lag": "lag",
     "last seen": "last_seen",
     "last tick": "last_tick",
@@ -47,19 +49,48 @@ def consumer() -> None:
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name")
 @click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="Take only events of this type, or with a prefix such as 'order.*'; may be repeated.",
+)
+@click.option(
+    "--extra",
+    "extras",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete.extras,
+    help="Take only events with this value, such as extra1=eu; may be repeated.",
+)
 @connected
-def register(target: Target, queue: str, name: str, tick_id: int | None) -> None:
+def register(
+    target: Target,
+    queue: str,
+    name: str,
+    *,
+    tick_id: int | None,
+    types: tuple[str, ...],
+    extras: tuple[str, ...],
+) -> None:
     """Register a consumer on a queue. It receives the events inserted from now on.
 
-    With --at, a consumer that is registered already moves to that tick.
+    With --at, a consumer that is registered already moves to that tick. With --type or --extra it
+    takes these events only, from what it has not finished on; --type '*' takes all again.
 
-    Example: pgqpy consumer register orders billing
+    Example: pgqpy consumer register orders billing --type 'order.*' --extra extra1=eu
     """
-    with target.client() as client:
+    values: dict[str, list[str]] = {}
+    for key, value in split_settings(extras, "--extra extra1=eu"):
+        values.setdefault(key, []).append(value)
+    with target.client() as client, client.transaction():
         if tick_id is None:
             new = client.register_consumer(queue, name)
         else:
             new = client.register_consumer_at(queue, name, tick_id)
+        if types or extras:
+            client.set_consumer_filter(queue, name, types=types or None, extras=values)
     if new:
         message = f"registered {name} on {queue}"
     elif tick_id is None:
@@ -67,6 +98,8 @@ def register(target: Target, queue: str, name: str, tick_id: int | None) -> None
     else:
         message = f"moved {name} on {queue} to tick {tick_id}"
     click.echo(message, err=True)
+    if types or extras:
+        click.echo(f"it takes {filters.describe_filter(types or None, values)}", err=True)
 
 
 @consumer.command()
@@ -117,7 +150,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 
     retry and dead count events in the retry queue and dead events. runs shows the session of a
     running Consumer, or how many workers run; it is no for a program that calls the SQL functions
-    directly: see last seen.
+    directly: see last seen. takes is the filter of a consumer that takes only some events.
 
     Example: pgqpy consumer list orders
     """
@@ -134,7 +167,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, retry queue, dead events, workers, leases.
+    """Show one consumer: position, open batch, filter, retry queue, workers, leases.
 
     Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
     last sign of life, and its session. Another worker may take the batch over when the session has

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.rows import dict_row
 
 from pgqpy import locks
+from pgqpy.calls.filters import describe_filter
 from pgqpy.errors import NotSupported
 from pgqpy.texts import duration
 
@@ -51,6 +52,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
             "retry_events": retry,
             "dead_events": dead,
             "mode": own and own.mode,
+            "filter": own and own.filter,
             "careful": own and _careful(own),
             "runs": None if workers else next(map(_session, of_it), None),
             "workers": workers,
@@ -107,10 +109,12 @@ def running(row: Row) -> str | None:
 
 
 def as_text(row: Row) -> Row:
-    """Replace the fields runs, workers and leases by lines of text."""
+    """Replace the fields filter, runs, workers and leases by lines of text."""
     texts = {f"worker {each['worker']}": _worker_as_text(each) for each in row["workers"]}
     texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
     fields = {name: value for name, value in row.items() if name not in ("workers", "leases")}
+    if row["filter"] is not None:
+        fields["filter"] = describe_filter(None, row["filter"])
     return {**fields, "runs": running(row) or "no", **texts}
 
 

@@ -59,6 +59,8 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)
         settings[name] = value if name in TEXTS else _value(value)
+        if name == "types" and settings[name] is not None:
+            settings[name] = value.split(",")
     return settings
 
 

@@ -41,6 +41,7 @@ def completed(*words: str) -> list[str]:
         (["event", "tail", "m"], ["mails"]),
         (["consumer", "list", "or"], ["orders"]),
         (["consumer", "register", "orders", ""], []),
+        (["consumer", "register", "orders", "x", "--extra", "extra2"], ["extra2="]),
         (["consumer", "show", "orders", ""], ["billing"]),
         (["consumer", "unregister", "mails", ""], ["sending"]),
         (["event", "dead", "orders", "b"], ["billing"]),

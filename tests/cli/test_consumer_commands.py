@@ -33,6 +33,36 @@ def test_list_of_one_queue_names_only_its_consumers(run: Run, run_json: RunJson)
     assert [row["queue_name"] for row in run_json("consumer", "list", "mails")] == ["mails"]
 
 
+def test_register_chooses_events(run: Run, run_json: RunJson) -> None:
+    run("queue", "create", "orders")
+    chosen = ("--type", "order.*", "--type", "paid", "--extra", "extra1=eu", "--extra", "extra1=us")
+    result = run("consumer", "register", "orders", "billing", *chosen)
+    words = "types order.*, paid; extra1 eu, us"
+    assert result.stderr.splitlines() == ["registered billing on orders", f"it takes {words}"]
+    wanted = {"types": ["order.*", "paid"], "extra1": ["eu", "us"]}
+    assert run_json("consumer", "show", "orders", "billing")["filter"] == wanted
+    assert words in run("consumer", "list").stdout
+    run("consumer", "register", "orders", "billing")
+    assert run_json("consumer", "list")[0]["filter"] == wanted
+    result = run("consumer", "register", "orders", "billing", "--type", "*")
+    assert result.stderr.splitlines()[1] == "it takes types *"
+    assert run_json("consumer", "list")[0]["filter"] is None
+
+
+def test_register_with_a_filter_that_makes_no_sense_registers_nothing(
+    run: Run, run_json: RunJson
+) -> None:
+    run("queue", "create", "orders")
+    for option, value, exit_code, words in (
+        ("--type", "a*b", 1, "may only end a type"),
+        ("--extra", "extra5=a", 1, "conditions are types, extra1"),
+        ("--extra", "extra1", 2, "--extra extra1=eu"),
+    ):
+        result = run("consumer", "register", "orders", "billing", option, value)
+        assert failed_with(result, exit_code, words)
+    assert run_json("consumer", "list", "orders") == []
+
+
 def test_register_at_moves_a_consumer(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
     run("queue", "create", "orders")
     first = client.get_queue_info("orders")[0].last_tick_id

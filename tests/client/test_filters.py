@@ -71,6 +71,6 @@ async def test_filter_of_a_lease_is_kept(orders):
 
 
 def test_words_of_a_filter():
-    words = calls.filters.describe_filter({"types": ["order.*", "invoice"], "extra1": ["eu"]})
-    assert words == "extra1 eu; types order.*, invoice"
-    assert calls.filters.describe_filter(None) == "all events"
+    words = calls.filters.describe_filter(["order.*", "invoice"], {"extra1": ["eu"]})
+    assert words == "types order.*, invoice; extra1 eu"
+    assert calls.filters.describe_filter(None, None) == "all events"

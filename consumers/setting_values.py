@@ -1,0 +1,125 @@
+"""Which values the settings of a consumer may have. No I/O."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.consumers.retry import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_FETCH_SIZE = 1_000_000  # events
+MAX_CONCURRENCY = 1_000  # events
+KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
+EXTRAS = KEYS[1:]
+
+
+def layers(handler: Any) -> Iterator[Any]:
+    """Yield a handler and the functions that decorators, partials and callable objects call.
+
+    Only a function itself knows that it is a generator or `async def`. A decorator may drop the
+    coroutine or generator, and then the event would be lost.
+    """
+    seen: set[int] = set()
+    while handler is not None and id(handler) not in seen:
+        seen.add(id(handler))
+        yield handler
+        if isinstance(handler, functools.partial):
+            handler = handler.func
+        elif inspect.ismethod(handler):
+            handler = handler.__func__
+        elif inspect.isfunction(handler) or hasattr(handler, "__wrapped__"):
+            handler = getattr(handler, "__wrapped__", None)
+        else:
+            handler = getattr(type(handler), "__call__", None)  # noqa: B004  # to look into it
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _are_errors(value: Any) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in value
+    )
+
+
+def _are_texts(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, (str, bytes))
+        and len(value) > 0
+        and all(isinstance(each, str) and "\0" not in each for each in value)
+    )
+
+
+def _are_extras(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        name in EXTRAS and _are_texts(texts) for name, texts in value.items()
+    )
+
+
+def _is_key(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return value is None or value in KEYS
+    if not callable(value) or any(map(inspect.iscoroutinefunction, layers(value))):
+        return False
+    try:
+        inspect.signature(value).bind("event")
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _is_delay(value: Any) -> bool:
+    try:
+        return not isinstance(value, (bool, str)) and seconds(value) >= 0
+    except (TypeError, ValueError):
+        return False
+
+
+CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "queue": (_is_name, "the name of a queue"),
+    "name": (_is_name, "the name of the consumer"),
+    "types": (
+        lambda t: t is None or _are_texts(t),
+        'None or a list such as ["order.*", "invoice"]',
+    ),
+    "extras": (lambda e: e is None or _are_extras(e), 'None or lists such as {"extra1": ["eu"]}'),
+    "transactional": (lambda value: isinstance(value, bool), "True or False"),
+    "shared": (lambda value: isinstance(value, bool), "True or False"),
+    "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
+    "lease": (
+        lambda n: n is None or (_is_delay(n) and seconds(n) >= 1),
+        "None, or seconds or a timedelta, 1 second or more",
+    ),
+    "concurrency": (
+        lambda n: _is_count(n, most=MAX_CONCURRENCY),
+        f"a number of events from 1 to {MAX_CONCURRENCY}",
+    ),
+    "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
+    "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
+    "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
+    "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
+    "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
+    "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
+    "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
+    "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
+    "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
+    "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
+    "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),
+    "handler_timeout": (
+        lambda n: n is None or (_is_delay(n) and seconds(n) > 0),
+        "None, or seconds above 0 or a timedelta",
+    ),
+    "retry_base": (_is_delay, "a number of seconds, 0 or more"),
+    "retry_max": (_is_delay, "a number of seconds, 0 or more"),
+}

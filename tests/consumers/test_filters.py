@@ -1,0 +1,124 @@
+"""Consumers that take only some events, as their settings say."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.errors import ConsumerRunning, InvalidArgument
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, private
+from tests.support.waiting import eventually
+
+OTHER = "takes other events than before"
+
+
+def insert(queue, *types):
+    """Insert events whose data is their type, and their extra1 what follows a slash; tick."""
+    for kind in types:
+        name, _, extra = kind.partition("/")
+        queue.client.insert_event(queue.name, name, kind, extra1=extra or None)
+    queue.tick()
+
+
+def start(make, **settings):
+    """Run a consumer that does nothing, until it has begun to take batches."""
+    running = make.start(lambda event: None, **settings)
+    eventually(lambda: private(running.consumer, "worked"))
+    return running
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_consumer_gets_the_events_of_its_settings(queue, make, log, shared):
+    seen = []
+    settings = {"types": ("order.*", "paid"), "extras": {"extra1": ["eu"]}, "shared": shared}
+    running = make.start(lambda event: seen.append(event.data), **settings)
+    eventually(lambda: private(running.consumer, "worked"))
+    insert(queue, "other", "order.a/us")
+    insert(queue, "order.a/eu", "paid/eu", "paid", "order", "other/eu")
+    eventually(lambda: seen == ["order.a/eu", "paid/eu"])
+    queue.wait_until_finished()
+    assert log.text.count(OTHER) == 1
+    assert "types order.*, paid; extra1 eu" in log.text
+
+
+def test_transactional_consumer_gets_the_events_of_its_settings(queue, make, effects):
+    def process(event):
+        yield NOTE, [event.data]
+
+    make.start(process, types=["a"], transactional=True)
+    eventually(lambda: queue.client.get_worker_info(QUEUE, CONSUMER)[0].filter)
+    insert(queue, "b")
+    insert(queue, "a", "b")
+    insert(queue, "b")
+    queue.wait_until_finished()
+    assert effects() == ["a"]
+
+
+def test_consumer_without_the_settings_takes_what_is_registered(queue, make, client, log):
+    seen = []
+    client.set_consumer_filter(QUEUE, CONSUMER, types=["a"])
+    make.start(lambda event: seen.append(event.data))
+    insert(queue, "b", "a")
+    eventually(lambda: seen == ["a"])
+    assert OTHER not in log.text
+
+
+def test_settings_are_registered_when_they_differ(queue, make, client, log):
+    start(make, types=["b", "a"]).stop()
+    log.clear()
+    start(make, types=["a", "b"]).stop()
+    assert OTHER not in log.text
+    start(make, types=["*"]).stop()
+    assert OTHER in log.text
+    assert client.get_worker_info(QUEUE, CONSUMER)[0].filter is None
+
+
+def test_open_batch_goes_on_with_the_new_settings(queue, make):
+    seen = []
+
+    def stop(event):
+        seen.append(event.data)
+        running.consumer.stop()
+
+    running = make.run(make.consumer(stop, types=["a"]))
+    eventually(lambda: private(running.consumer, "worked"))
+    insert(queue, "a", "b", "a", "c")
+    running.join()
+    make.start(lambda event: seen.append(event.data), types=["b"])
+    queue.wait_until_finished()
+    assert seen == ["a", "b"]
+
+
+@pytest.mark.usefixtures("no_grace")
+def test_of_two_programs_with_different_settings_the_second_is_refused(queue, make, connection):
+    one = start(make, types=["a"], shared=True)
+    start(make, types=["a"], shared=True).stop()
+    start(make, shared=True).stop()
+    with pytest.raises(ConsumerRunning, match=r"is running with another filter.*stop it first"):
+        make.start(lambda event: None, types=["b"], shared=True).join()
+    one.stop()
+    eventually(lambda: not connection.execute(SESSIONS).fetchall())
+    start(make, types=["b"], shared=True).stop()
+
+
+def test_running_consumer_keeps_its_filter(queue, make, client):
+    start(make, types=["a"])
+    with pytest.raises(ConsumerRunning, match="another filter"):
+        client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
+    assert client.set_consumer_filter(QUEUE, CONSUMER, types=["a"]) == 0
+
+
+@pytest.mark.parametrize("types", ["order.*", [], [1], {"a"}, ["a\0"], b"a", 5])
+def test_types_are_a_list_of_texts(make, types):
+    with pytest.raises(ValueError, match=r"types is None or a list such as"):
+        make.consumer(lambda event: None, types=types)
+
+
+@pytest.mark.parametrize("extras", [["a"], {"extra5": ["a"]}, {"extra1": "a"}, {"extra1": []}, 5])
+def test_extras_are_lists_of_texts(make, extras):
+    with pytest.raises(ValueError, match=r"extras is None or lists such as"):
+        make.consumer(lambda event: None, extras=extras)
+
+
+def test_what_only_the_server_refuses_ends_the_run(queue, make):
+    with pytest.raises(InvalidArgument, match="may only end a type"):
+        make.start(lambda event: None, types=["a*b"]).join()
