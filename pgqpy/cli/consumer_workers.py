@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli.failures import FAILED, USAGE
+from pgqpy.cli.log_thread import LogThread
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import NotSupported
@@ -194,7 +195,7 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
     name = f"consumer {consumer.name} of queue {consumer.queue}: worker process"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
-    return asyncio.run(_run_until_signal(Supervisor(command, number, env=env, name=name)))
+    return _run_until_signal(Supervisor(command, number, env=env, name=name))
 
 
 def _check_mode(client: Client, consumer: BaseConsumer) -> None:
@@ -209,7 +210,20 @@ def _check_mode(client: Client, consumer: BaseConsumer) -> None:
         raise click.ClickException(WRONG_MODE.format(shared=consumer.shared, **words))
 
 
-async def _run_until_signal(supervisor: Supervisor) -> int:
+def _run_until_signal(supervisor: Supervisor) -> int:
+    """Run the supervisor, whose event loop never waits for the reader of its log."""
+    log = LogThread()
+    log.start()
+    code = FAILED
+    try:
+        code = asyncio.run(_stop_on_signals(supervisor))
+    finally:
+        if not log.stop():
+            os._exit(code)  # the interpreter would wait for the lock of stderr
+    return code
+
+
+async def _stop_on_signals(supervisor: Supervisor) -> int:
     loop = asyncio.get_running_loop()
     for number in STOP_SIGNALS:
         if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
