@@ -12,12 +12,15 @@ from psycopg import sql
 from pgqpy.calls import _check as check
 from pgqpy.calls import read
 from pgqpy.calls._call import Call, consumer_call, queue_call, records
+from pgqpy.calls.filters import filter_json
 from pgqpy.records import TickInfo, TickStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from typing_extensions import LiteralString
+
+    from pgqpy.calls.filters import Types
 
 
 def get_tick_info(
@@ -40,14 +43,23 @@ def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickS
 
 
 def tick_event_sql(
-    queue: str, from_tick: int, to_tick: int, stages: Iterable[int] | None = None
+    queue: str,
+    from_tick: int,
+    to_tick: int,
+    stages: Iterable[int] | None = None,
+    types: Types | None = None,
 ) -> Call[str]:
-    """Return the SELECT that reads the events between two ticks, of all or of some stages."""
+    """Return the SELECT that reads the events between two ticks, of some stages and types."""
     ticks = _ticks(from_tick, to_tick)
-    if stages is None:
+    if stages is None and types is None:
         text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
         return queue_call("tick_event_sql", text, queue, *ticks, pgqpy_only=True)
-    ids = [check.bigint("stage", stage) for stage in stages]
+    ids = None if stages is None else [check.bigint("stage", stage) for stage in stages]
+    if types is not None:
+        text_types = """
+            select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[], %s::jsonb)"""
+        more = (*ticks, ids, filter_json(types, None))
+        return queue_call("tick_event_sql", text_types, queue, *more, pgqpy_only=True)
     text_stages = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
     return queue_call("tick_event_sql", text_stages, queue, *ticks, ids, pgqpy_only=True)
 

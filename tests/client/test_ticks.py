@@ -72,6 +72,14 @@ def test_an_older_schema_is_asked_for_ranges_as_it_knows_them() -> None:
     assert calls.ticks.tick_event_sql("orders", 1, 2, ()).params == ("orders", 1, 2, [])
 
 
+async def test_query_of_a_range_may_choose_types(orders: Any) -> None:
+    for kind in ("a.b", "c"):
+        await orders.insert_event("orders", kind, kind)
+    last = (await orders.tick_queue("orders")).tick_id
+    query = await orders.tick_event_sql("orders", 1, last, types=["a.*"])
+    assert await sql(orders, f"select ev_data from ({query}) e") == [("a.b",)]
+
+
 @pytest.mark.parametrize("fetch_size", [1, 4, 6, 100])
 async def test_events_of_a_range_come_by_id_whatever_the_fetch_size(
     orders: Any, fetch_size: int

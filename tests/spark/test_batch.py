@@ -114,6 +114,24 @@ def test_filters_that_sql_does_exactly_are_taken(feed):
         assert datas(read(reader)) == found
 
 
+def test_types_are_chosen_by_the_server(feed):
+    for kind in ("order.new", "order.paid", "invoice", "it's", "orders", None):
+        feed.insert(str(kind), type=kind)
+    for types, found in (
+        ("order.*, it's", ["it's", "order.new", "order.paid"]),
+        ("invoice", ["invoice"]),
+        ("none", []),
+        ("*", ["None", "invoice", "it's", "order.new", "order.paid", "orders"]),
+    ):
+        assert sorted(datas(read(feed.batch(types=types, minPartitions=3)))) == found
+
+
+def test_types_that_make_no_sense_are_refused(feed):
+    feed.insert("a")
+    with pytest.raises(InvalidArgument, match="may only end a type"):
+        feed.batch(types="a*b").partitions()
+
+
 def test_filters_are_joined(feed):
     for kind in ("new", "next", "old"):
         feed.insert(kind, type=kind)

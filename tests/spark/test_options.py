@@ -69,6 +69,8 @@ def test_milliseconds_keep_their_fraction_of_a_second():
         ({**STREAM, "maxOffsetsPerTrigger": "9"}, "maxoffsetspertrigger", "maxEventsPerTrigger"),
         ({**STREAM, "subscribe": "orders"}, "subscribe", "did you mean queue?"),
         ({**STREAM, "xyzzy": "1"}, "xyzzy", "there are dsn, service, queue"),
+        ({**STREAM, "types": ""}, "types", "a list of types"),
+        ({**STREAM, "types": "a,,b"}, "types", "a list of types"),
         ({**STREAM, "startingOffsets": "soon"}, "startingOffsets", '{"tick": 21}'),
         ({**STREAM, "startingOffsets": '{"tick": "21"}'}, "startingOffsets", '{"tick": 21}'),
         ({**STREAM, "startingOffsets": '{"tick": true}'}, "startingOffsets", '{"tick": 21}'),

@@ -94,6 +94,20 @@ def test_both_ends_are_pinned_before_spark_writes_them_down(feed, client, start)
     assert len(partitions) == 1
 
 
+def test_types_are_chosen_by_the_server(feed, client, start):
+    client.register_consumer(feed.queue, CONSUMER)
+    client.set_consumer_filter(feed.queue, CONSUMER, types=["other"])
+    stream = start(types="order.*,paid").begin()
+    feed.insert("a", type="order.new")
+    feed.insert("b", type="other")
+    feed.insert("c", type="paid")
+    assert stream.datas() == ["a", "c"]
+    feed.insert("d", type="other")
+    assert stream.datas() == []
+    feed.insert("e", type="paid")
+    assert stream.datas() == ["e"]
+
+
 def test_a_micro_batch_is_the_same_when_it_comes_again(feed, client, start):
     stream = start().begin()
     feed.insert("a", "b")

@@ -43,18 +43,26 @@ class TickReading(Base):
         return self.runner.run(calls.ticks.get_tick_stages(queue, from_tick, to_tick))
 
     def tick_event_sql(
-        self, queue: str, from_tick: int, to_tick: int, stages: abc.Iterable[int] | None = None
+        self,
+        queue: str,
+        from_tick: int,
+        to_tick: int,
+        stages: abc.Iterable[int] | None = None,
+        *,
+        types: calls.filters.Types | None = None,
     ) -> str:
         """Return the SELECT that reads the events after one tick, up to another, in no order.
 
         Run it in the same transaction: rotation waits only for that. `stages`, from those that
         get_tick_stages lists, selects only their events; an empty list selects the events outside
-        of stages, None all events.
+        of stages, None all events. `types` as in set_consumer_filter selects only events of these.
 
         Raises QueueNotFound, TickNotFound, RangeExpired if rotation removed some of its events, and
         InvalidArgument if a stage is not in the range.
         """
-        return self.runner.run(calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages))
+        return self.runner.run(
+            calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages, types)
+        )
 
     def get_tick_events(
         self, queue: str, from_tick: int, to_tick: int, *, fetch_size: int = calls.read.FETCH_SIZE

@@ -60,9 +60,8 @@ class BatchReader(DataSourceReader):
         connection = connect_planner(options.database, options.queue)
         with connection as client, lookups.locked_queue(client, options.queue) as queue:
             start, end = self._range(client, queue)
-            return plan_partitions(
-                client, queue, start, end, self.schema, options.min_partitions, self.conditions
-            )
+            wanted = (options.min_partitions, self.conditions, options.types)
+            return plan_partitions(client, queue, start, end, self.schema, *wanted)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""

@@ -23,6 +23,7 @@ NAMES = (
     "service",
     "queue",
     "consumer",
+    "types",
     "startingOffsets",
     "startingTick",
     "startingTimestamp",
@@ -62,6 +63,7 @@ class ReadOptions(NamedTuple):
     database: Database
     queue: str
     consumer: str
+    types: tuple[str, ...] | None
     start: Bound | None
     end: Bound | None
     max_events: int | None
@@ -79,6 +81,7 @@ def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
         database=Database(options.get("dsn"), options.get("service")),
         queue=queue_option(options, '.load("orders")'),
         consumer=options.get("consumer", ""),
+        types=_types(options),
         start=_one_of(options, STARTS),
         end=_one_of(options, ENDS),
         max_events=_count(options, "maxEventsPerTrigger"),
@@ -170,6 +173,18 @@ ENDS: Mapping[str, Callable[[str, str], Bound]] = {
     "endingTick": _tick,
     "endingTimestamp": _time,
 }
+
+
+def _types(options: Mapping[str, str]) -> tuple[str, ...] | None:
+    """Split a list such as ``order.*, invoice``; the server checks the names and prefixes."""
+    if "types" not in options:
+        return None
+    names = tuple(name.strip() for name in options["types"].split(","))
+    if not all(names):
+        raise _wrong(
+            "types", 'a list of types and prefixes like "order.*,invoice"', options["types"]
+        )
+    return names
 
 
 def _count(options: Mapping[str, str], name: str, *, most: int = MAX_BIGINT) -> int | None:

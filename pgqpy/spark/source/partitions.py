@@ -54,6 +54,7 @@ def plan_partitions(
     schema: StructType,
     min_partitions: int | None = None,
     conditions: Sequence[sql.Composable] = (),
+    types: Sequence[str] | None = None,
 ) -> list[EventPartition]:
     """Return the partitions of the range from tick `start` to tick `end`.
 
@@ -62,7 +63,7 @@ def plan_partitions(
     ticks = client.get_tick_info(queue.name, start, end)
     stages = _released_stages(client, queue, ticks, start, end) if start < end else []
     return [
-        _partition(client, queue, ranges, ticks, schema, conditions)
+        _partition(client, queue, ranges, ticks, schema, conditions, types)
         for ranges in split_range(ticks, min_partitions, stages)
     ]
 
@@ -92,13 +93,18 @@ def _partition(
     ticks: Sequence[TickInfo],
     schema: StructType,
     conditions: Sequence[sql.Composable],
+    types: Sequence[str] | None,
 ) -> EventPartition:
     start, end = ranges[0].from_tick, ranges[-1].to_tick
     columns = sql.SQL(", ").join(map(sql.Identifier, selected_columns(schema)))
     queries = [
         sql.SQL("select {} from ({}) e where {}").format(
             columns,
-            sql.SQL(client.tick_event_sql(queue.name, each.from_tick, each.to_tick, each.stages)),
+            sql.SQL(
+                client.tick_event_sql(
+                    queue.name, each.from_tick, each.to_tick, each.stages, types=types
+                )
+            ),
             _where(each, conditions),
         )
         for each in ranges

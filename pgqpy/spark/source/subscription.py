@@ -125,8 +125,8 @@ class Subscription:
                     first = self._retained_tick(client, queue, first)
                 if first >= end.tick:
                     return []
-                least = self._options.min_partitions
-                return plan_partitions(client, queue, first, end.tick, schema, least)
+                least, types = self._options.min_partitions, self._options.types
+                return plan_partitions(client, queue, first, end.tick, schema, least, types=types)
 
         return self.connection.call(plan)
 
