@@ -1,4 +1,4 @@
-"""Checks of workers: dead with a batch that nobody takes over, without progress, careful."""
+"""Checks of workers: dead and not taken over, without progress, far behind others, careful."""
 
 from __future__ import annotations
 
@@ -11,19 +11,29 @@ from pgqpy.texts import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# The open batches of workers, and how many workers and receivers of their consumer live.
+# The open batches of workers, and how many workers and receivers of their consumer live. behind:
+# from the end of the batch to the end of what was taken last. The age of the batch would be no
+# measure: with min_lag each one is old. A tick that is not there is for the check "position".
 WORKERS = """
-    select * from (
-        select *, count(*) filter (where worker is not null and alive)
-            over (partition by queue_name, consumer_name) as live
-        from pgq.get_worker_info()) w
+    select w.*, coalesce((
+        select max(t.tick_time) filter (where t.tick_id = w.taken)
+            - max(t.tick_time) filter (where t.tick_id = w.next_tick)
+        from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
+        where q.queue_name = w.queue_name and t.tick_id in (w.taken, w.next_tick)), '0') as behind
+    from (
+        select *, count(*) filter (where worker is not null and alive) over consumer as live,
+            count(*) filter (where worker is not null and alive and current_batch is null)
+                over consumer as idle,
+            max(last_tick) filter (where worker is null) over consumer as taken
+        from pgq.get_worker_info()
+        window consumer as (partition by queue_name, consumer_name)) w
     where worker is not null and current_batch is not null
     order by queue_name, consumer_name, current_batch
 """
 
 
 def judge_workers(rows: list[Row]) -> Iterator[Finding]:
-    """Report batches that nobody takes over, and workers that finish nothing.
+    """Report batches that nobody takes over, and workers that finish nothing, or far too slowly.
 
     If no worker lives at all, the check "running" reports the consumer. A lease limits itself.
     """
@@ -33,6 +43,8 @@ def judge_workers(rows: list[Row]) -> Iterator[Finding]:
                 yield _not_taken_over(row)
         elif row["lease_left"] is None and row["last_move"] > GONE:
             yield _without_progress(row)
+        elif row["lease_left"] is None and row["behind"] > GONE:
+            yield _behind(row)
 
 
 def _not_taken_over(row: Row) -> Finding:
@@ -73,6 +85,20 @@ def _without_progress(row: Row) -> Finding:
             "see whether its program runs; another worker takes the batch over if it names an "
             "i_dead_interval"
         )
+    return Finding("warn", "worker", what, remedy)
+
+
+def _behind(row: Row) -> Finding:
+    queue, consumer = row["queue_name"], row["consumer_name"]
+    what = (
+        f"worker {row['worker']} of consumer {consumer} of queue {queue} still has batch "
+        f"{row['current_batch']}, and what was taken last came {duration(row['behind'])} later; "
+        f"{row['idle']} worker(s) have nothing to do, but none shares a batch of another one"
+    )
+    remedy = (
+        f"pgqpy consumer show {queue} {consumer} tells its last progress; look why its handler is "
+        "slow; in careful mode it handles small parts, one after the other"
+    )
     return Finding("warn", "worker", what, remedy)
 
 

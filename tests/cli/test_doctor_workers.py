@@ -157,6 +157,25 @@ def test_a_worker_that_gives_no_sign_of_life_is_named_with_its_session(
     assert f"select pg_terminate_backend({pid}) lets another worker take the batch over" in told
 
 
+def test_a_worker_that_is_far_behind_the_others_is_a_warning(
+    examine: Examine, work: Work, client: pgqpy.Client
+) -> None:
+    work("1", "one")
+    other = work("2")
+    away(client.connection, "1")
+    assert "worker" not in examine()[1]  # as with min_lag: nothing came later
+    take = "select batch_id from pgq.take_part('orders', 'mails', '2', 'app1:2:x')"
+    (batch,) = other.execute(take).fetchone() or (None,)
+    other.execute("select pgq.finish_batch(%s)", [batch])
+    work("3", "two")
+    code, worst = examine()
+    assert (code, worst["worker"][0]) == (0, "warn")
+    (line,) = said(worst, "worker").splitlines()
+    assert "worker 1 of consumer mails of queue orders still has batch " in line
+    assert "what was taken last came 16 min later; 1 worker(s) have nothing to do" in line
+    assert "pgqpy consumer show orders mails" in line
+
+
 def test_of_a_client_of_pgq_nothing_is_claimed(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:
