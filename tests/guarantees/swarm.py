@@ -1,7 +1,8 @@
-"""Many workers of one shared consumer: `python swarm.py DSN FOLDER`.
+"""Many workers of one shared consumer: `python swarm.py outside|effects DSN FOLDER`.
 
 This process forks the others, each with some workers in threads, and forks another one for each
-that is killed. Each worker has a log of its own: see history_workers.py.
+that is killed. `outside` handles events outside the database, `effects` in the transaction of the
+queue. Each worker has a log of its own: see history_workers.py.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -35,7 +36,7 @@ DEAD_INTERVAL = 5.0  # seconds; a busy machine keeps a worker silent for longer 
 
 
 class Worker(Consumer):
-    """Handles events outside the database: into its log."""
+    """What both kinds have in common."""
 
     queue, name, shared = "q", "swarm", True
     dead_interval = DEAD_INTERVAL
@@ -45,9 +46,8 @@ class Worker(Consumer):
     who: str
     log: Log
 
-    def process_event(self, event: Event) -> None:
-        """Take some time, and write the event down; raise if it is its turn to fail."""
-        time.sleep(random.uniform(*TAKES))
+    def note(self, event: Event) -> None:
+        """Write the event down; raise if it is its turn to fail."""
         raised = event.retry is None and event.id % RAISE_ONE_OF == 0
         self.log.write(
             at=time.monotonic(),
@@ -61,9 +61,33 @@ class Worker(Consumer):
             raise ValueError("the first time")
 
 
-def keep_running(dsn: str, folder: str, who: str) -> None:
+class Outside(Worker):
+    """Handles events outside the database: into its log."""
+
+    def process_event(self, event: Event) -> None:
+        """Take some time."""
+        time.sleep(random.uniform(*TAKES))
+        self.note(event)
+
+
+class Effects(Worker):
+    """Handles events in the transaction that finishes their batch."""
+
+    transactional = True
+
+    def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
+        """Have the effect, and take some time."""
+        connection.execute("insert into effect values (%s)", [event.data])
+        connection.execute("select pg_sleep(%s)", [random.uniform(*TAKES)])
+        self.note(event)
+
+
+KINDS: dict[str, type[Outside | Effects]] = {"outside": Outside, "effects": Effects}
+
+
+def keep_running(kind: str, dsn: str, folder: str, who: str) -> None:
     """Run one worker; again if the server was away when it started."""
-    worker = Worker(make_conninfo(dsn, application_name=f"worker {who}"))
+    worker = KINDS[kind](make_conninfo(dsn, application_name=f"worker {who}"))
     worker.who, worker.log = who, Log(str(Path(folder, f"worker {who}")))
     while True:
         try:
