@@ -9,6 +9,7 @@ import pytest
 
 from tests.guarantees import test_faults_locks as locks
 from tests.guarantees import test_g7_moved as moved
+from tests.guarantees import test_g7_sequences as sequences
 from tests.guarantees import test_g7_unrepaired as unrepaired
 from tests.guarantees import test_stages_restore as restore
 from tests.guarantees.mutations import Mutation, expect_failure
@@ -16,6 +17,7 @@ from tests.guarantees.mutations import Mutation, expect_failure
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+TICKS, IDS = "event_1_tick_seq", "event_1_id_seq"
 MUTATIONS = {
     "tick behind the last xmax": Mutation(
         "check_tick_order",
@@ -40,6 +42,44 @@ MUTATIONS = {
         "where txid_visible_in_snapshot(x, last.tick_snapshot)",
         "",
         moved.test_move_that_takes_every_id_along_goes_on_by_itself,
+    ),
+    "tick with numbers of ticks that were used before": Mutation(
+        "insert_tick",
+        "insert_tick.tick_id <= last.tick_id\n",
+        "false\n",
+        partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=TICKS),
+    ),
+    "tick with ids of events that were used before": Mutation(
+        "insert_tick",
+        "v_event_seq < last.tick_event_seq",
+        "false",
+        partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
+    ),
+    "take events with ids that were used before for older ones": Mutation(
+        "repair_queue",
+        "select $4 and",
+        "select false and",
+        partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
+    ),
+    "leave two events one id": Mutation(
+        "repair_queue",
+        "case when is_new and ev_id <= $1 then nextval($2) else ev_id end",
+        "ev_id",
+        partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
+    ),
+    "leave the sequence of batches behind": Mutation(
+        "raise_sequences",
+        "max(pos_batch)",
+        "0",
+        partial(
+            sequences.test_repair_moves_the_sequences_of_all_queues_up, sequence="batch_id_seq"
+        ),
+    ),
+    "move sequences back": Mutation(
+        "raise_sequences",
+        "used.number >",
+        "used.number is not null or used.number >",
+        sequences.test_repair_moves_no_sequence_back,
     ),
     "tick by what the last tick takes for done": Mutation(
         "check_tick_order",
@@ -181,16 +221,15 @@ MUTATIONS = {
         unrepaired.test_backlog_whose_own_ticks_are_reached_is_not_read_before_the_last_one_is,
     ),
     "read a batch of a queue that waits for repair": Mutation(
-        "batch_event_sql",
-        "perform pgq.check_moved(pgq.find_queue(b.queue_name));",
+        "check_queue",
+        "perform pgq.check_moved(pgq.find_queue(i_queue_name));",
         "",
         unrepaired.test_part_of_a_batch_that_is_left_comes_once_after_the_repair,
     ),
     "look for the events beside a repair": Mutation(
         "batch_event_sql",
-        "perform set_config('pgq.checked_' || b.queue_id, b.queue_version, false);"
-        "\n        select * into b from pgq.find_batch(x_batch_id);",
-        "",
+        "b.queue_version);\n        select * into b from pgq.find_batch(x_batch_id);",
+        "b.queue_version);",
         unrepaired.test_reader_that_comes_during_the_repair_is_told_to_open_its_batch_again,
     ),
     "check a session once and never again": Mutation(

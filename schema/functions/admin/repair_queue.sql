@@ -9,6 +9,9 @@
 -- An event with an id beyond the last tick's was inserted since, and no tick sees it. All other
 -- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
 --
+-- A copy may lack the values of the sequences. They are moved up. Events that were inserted since
+-- have old numbers then, and are told by ev_time: they get new ids.
+--
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
 -- batch: stop them before a repair.
@@ -20,8 +23,8 @@
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids; 55P03 as lock_queue.
--- Writes: as lock_queue; update pgq.queue; truncate and insert on the event tables; update and
---   delete pgq.tick; delete pgq.stage; update pgq.position.
+-- Writes: as lock_queue, raise_sequences; update pgq.queue; truncate and insert on the event
+--   tables; update and delete pgq.tick; delete pgq.stage; update pgq.position.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -29,7 +32,8 @@ declare
     q pgq.queue;
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
-    v_last_seq bigint;
+    v_last pgq.tick;
+    v_behind boolean;  -- the event sequence
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -37,13 +41,15 @@ begin
     end if;
     q := pgq.lock_queue(i_queue_name);
 
-    select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id),
-           max(t.tick_event_seq)
-      into v_ticks, v_snapshots, v_last_seq
+    select * into v_last
+      from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 1;
+    v_behind := pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq;
+    select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id)
+      into v_ticks, v_snapshots
       from pgq.tick t
      where t.tick_queue = q.queue_id
        and (t.tick_id in (select u.tick_id from pgq.used_ticks() u where u.queue_id = q.queue_id)
-            or t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id));
+            or t.tick_id = v_last.tick_id);
     if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
         raise exception '% ticks are in use, this cluster has used up only % transaction ids',
             cardinality(v_ticks), txid_snapshot_xmin(txid_current_snapshot())
@@ -54,22 +60,29 @@ begin
 
     execute format($sql$
         create temporary table pgq_repair on commit drop as
-        select e.*, case when e.ev_id > %1$L then cardinality($1) else (
+        select e.*, e.ev_id > $3 or since as is_new, case when e.ev_id > $3 or since
+                   then cardinality($1) else (
                    select count(*) from unnest($1) t
                     where not txid_visible_in_snapshot(coalesce(s.stage_released_by, e.ev_txid), t))
                     end as unseen
-          from pgq.%2$I e left join pgq.stage s
+          from pgq.%1$I e
+         cross join lateral (
+                select $4 and e.ev_owner is null and e.ev_time > $5 as since) old_numbers
+          left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
-           and (e.ev_id <= %1$L or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_released_by > 0$sql$,
-        v_last_seq, pgq.event_table(q.queue_id))
-        using v_snapshots, q.queue_id;
+           and (e.ev_id <= $3 or e.ev_time = s.stage_time)
+         where s.stage_txid is null or s.stage_released_by > 0$sql$, pgq.event_table(q.queue_id))
+        using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, v_last.tick_time;
+    perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
-        select ev_id, ev_time, 3 + unseen, ev_owner, ev_retry,
+        select case when is_new and ev_id <= $1 then nextval($2) else ev_id end, ev_time,
+               3 + unseen, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
-          from pg_temp.pgq_repair order by ev_id$sql$, pgq.event_table(q.queue_id, 0));
+          from (select * from pg_temp.pgq_repair order by ev_id) e$sql$,
+        pgq.event_table(q.queue_id, 0))
+        using v_last.tick_event_seq, q.queue_event_seq::regclass;
     get diagnostics v_kept = row_count;
     drop table pg_temp.pgq_repair;
 

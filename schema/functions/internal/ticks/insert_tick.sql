@@ -13,10 +13,13 @@
 -- alone, because otherwise only a NOTIFY that succeeds removes anything. Consumers find a tick
 -- without a notification at their next poll.
 --
+-- A copy of the database may lack the values of the sequences, which logical replication does not
+-- send. New ticks and events would take old numbers, and no consumer would come to them.
+--
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: given by an external ticker; null: from the
 --   sequences and the clock.
--- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 as
---   check_tick_order.
+-- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 a
+--   sequence is behind the last tick; as check_tick_order.
 -- Writes: row lock and, once after a move, update pgq.queue; insert pgq.tick_recent; nextval of the
 --   tick sequence; NOTIFY while its queue has room.
 create or replace function pgq.insert_tick(
@@ -26,6 +29,7 @@ language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable
 declare
     q pgq.queue;
     last pgq.tick;
+    v_event_seq bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('a tick');
@@ -45,9 +49,18 @@ begin
         i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)),
         coalesce(i_tick_time, clock_timestamp()), txid_current_snapshot(),
         coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
-    returning tick_recent.tick_id, tick_recent.tick_snapshot
-         into insert_tick.tick_id, insert_tick.tick_snapshot;
+    returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
+         into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
     if last.tick_id is not null then
+        if insert_tick.tick_id <= last.tick_id
+                or i_event_seq is null and v_event_seq < last.tick_event_seq then
+            raise exception 'the sequences of queue % are behind its last tick', q.queue_name
+                using errcode = 'PQ012', detail = format('tick %s with event %s after tick %s with '
+                    'event %s: a copy of the database, without the values of its sequences.',
+                    insert_tick.tick_id, v_event_seq, last.tick_id, last.tick_event_seq),
+                hint = format(
+                    'select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
+        end if;
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
             update pgq.queue set queue_system_id = pgq.system_identifier()
              where queue_id = i_queue_id;

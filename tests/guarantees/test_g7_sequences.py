@@ -1,0 +1,64 @@
+"""G7: a copy of the database whose sequences begin anew, as after logical replication."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.sessions import refused
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+REPAIR = "select pgq.repair_queue('q')"
+IDS = "select array_agg(ev_id) from pgq.event_1"
+SHARED = {
+    "queue_queue_id_seq": "select max(queue_id) from pgq.queue",
+    "consumer_co_id_seq": "select max(co_id) from pgq.consumer",
+    "registration_sub_id_seq": "select max(sub_id) from pgq.registration",
+    "batch_id_seq": "select max(pos_batch) from pgq.position",
+}
+
+
+def copied(db: Database, *sequences: str) -> None:
+    """Deliver some events, then let these sequences begin anew."""
+    db.queue(consumers=("c", "behind"))
+    for data in "abc":
+        db.main.insert(data)
+        db.main.tick()
+    db.main.drain("c")
+    for sequence in sequences:
+        db.main.one("select setval(%s, 1, false)", f"pgq.{sequence}")
+
+
+@pytest.mark.parametrize("sequence", ["event_1_tick_seq", "event_1_id_seq"])
+def test_queue_whose_sequence_is_behind_is_repaired(db: Database, sequence: str) -> None:
+    copied(db, sequence)
+    for data in "de":
+        db.main.insert(data)
+    with refused("PQ012"):
+        db.main.tick()
+    assert db.main.one(REPAIR) == 5
+    db.main.insert("f")
+    db.main.tick()
+    assert sorted(db.main.drain("c")) == ["d", "e", "f"]
+    assert sorted(db.main.drain("behind")) == ["a", "b", "c", "d", "e", "f"]
+    ids = db.main.one(IDS)
+    assert len(ids) == len(set(ids)) == 6
+
+
+@pytest.mark.parametrize("sequence", SHARED)
+def test_repair_moves_the_sequences_of_all_queues_up(db: Database, sequence: str) -> None:
+    copied(db, sequence)
+    db.main.one(REPAIR)
+    assert db.main.one(f"select last_value from pgq.{sequence}") == db.main.one(SHARED[sequence])
+
+
+def test_repair_moves_no_sequence_back(db: Database) -> None:
+    copied(db)
+    used = [f"pgq.{sequence}" for sequence in (*SHARED, "event_1_tick_seq", "event_1_id_seq")]
+    for sequence in used:
+        db.main.one("select setval(%s, 1000)", sequence)
+    db.main.one(REPAIR)
+    assert {db.main.one(f"select last_value from {sequence}") for sequence in used} == {1000}
