@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 # The first key of each lock, with its second key:
-ENGINE = 7366513  # one of the next four, or 7: a demo
+ENGINE = 7366513  # one of the next four, or 7: a demo or simulation
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
 CONSUMER = 7366514  # a subscription's id
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively

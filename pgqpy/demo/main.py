@@ -6,13 +6,14 @@ from importlib.resources import files
 
 from pgqpy import connect
 from pgqpy.demo import pgbench
-from pgqpy.demo.abort import ignore_signals, interruptible
 from pgqpy.demo.balances import CONSUMER, QUEUE
-from pgqpy.demo.database import DemoDatabase, embedded_database, existing_database
+from pgqpy.demo.database import DemoDatabase, open_database
 from pgqpy.demo.scenario import play
 from pgqpy.demo.spark_step import LAKE, write_parquet
 from pgqpy.demo.verdict import Result, judge, judge_parquet
-from pgqpy.demo.view import View, open_view, print_result
+from pgqpy.demo.view import print_result
+from pgqpy.sandbox.abort import ignore_signals, interruptible
+from pgqpy.sandbox.view import View, open_view
 
 FINE, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -24,20 +25,18 @@ def run(missing_for_spark: str, dsn: str | None = None, seconds: int = 15, clien
     connections. Then Spark reads the same events, unless `missing_for_spark` says what it lacks.
     Call this in the main thread, which receives the signals.
 
-    Raises MissingExtra, DemoFailed, and errors of the server.
+    Raises MissingExtra, RunFailed, and errors of the server.
     """
     try:
-        with interruptible(), open_view() as view:
-            opened = (
-                embedded_database(clients, view.say)
-                if dsn is None
-                else existing_database(dsn, view.say)
-            )
-            with opened as database:
-                result = _run_steps(database, view, missing_for_spark, seconds, clients)
-                ignore_signals()
+        with (
+            interruptible(),
+            open_view("demo") as view,
+            open_database(dsn, clients, view.say) as database,
+        ):
+            result = _run_steps(database, view, missing_for_spark, seconds, clients)
+            ignore_signals()
     except KeyboardInterrupt:
-        with open_view() as view:
+        with open_view("demo") as view:
             view.say("interrupted: everything is stopped and removed")
         return INTERRUPTED
     print_result(result)

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING
 
-from pgqpy.demo.abort import DemoFailed
+from pgqpy.sandbox.abort import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pgqpy.demo.database import DemoDatabase
-    from pgqpy.demo.processes import Child
+    from pgqpy.sandbox.processes import Child
 
 SCALE = 10  # 100,000 accounts, 10 tellers and a branch each
 INIT_TIMEOUT = 120  # seconds
@@ -27,7 +27,7 @@ def make_tables(database: DemoDatabase) -> None:
     command = [database.pgbench, "--initialize", f"--scale={SCALE}", "--quiet"]
     with database.start("pgbench", command) as child:
         if child.wait(INIT_TIMEOUT):
-            raise DemoFailed(f"pgbench could not make its tables:\n{child.output().strip()}")
+            raise RunFailed(f"pgbench could not make its tables:\n{child.output().strip()}")
 
 
 @contextmanager
@@ -51,10 +51,10 @@ def workload(database: DemoDatabase, *, seconds: int, clients: int) -> Iterator[
 def transactions(child: Child) -> int:
     """Wait for the end of a workload; return how many transactions it committed.
 
-    Raises DemoFailed if pgbench fails or hangs.
+    Raises RunFailed if pgbench fails or hangs.
     """
     code = child.wait(OVERTIME)
     found = TRANSACTIONS.search(child.output())
     if code or not found:
-        raise DemoFailed(f"pgbench failed ({code}):\n{child.output().strip()}")
+        raise RunFailed(f"pgbench failed ({code}):\n{child.output().strip()}")
     return int(found[1])

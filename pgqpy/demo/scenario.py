@@ -8,17 +8,18 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pgqpy.demo.abort import DemoFailed
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.pgbench import transactions, workload
-from pgqpy.demo.view import Figures, View
+from pgqpy.demo.view import Figures, describe
+from pgqpy.sandbox.abort import RunFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgqpy import Client
     from pgqpy.demo.database import DemoDatabase
-    from pgqpy.demo.processes import Child
+    from pgqpy.sandbox.processes import Child
+    from pgqpy.sandbox.view import View
 
 SHOW_INTERVAL = 0.25  # seconds
 START_TIMEOUT = 30  # seconds for the consumer to connect
@@ -121,7 +122,7 @@ class _Scenario:
         return float(self._scalar(NOW))
 
     def _watch(self, go_on: Callable[[], bool]) -> None:
-        """Show the figures while `go_on` says so; DemoFailed if a process ends meanwhile."""
+        """Show the figures while `go_on` says so; RunFailed if a process ends meanwhile."""
         while go_on():
             self._check()
             self._show()
@@ -144,7 +145,7 @@ class _Scenario:
         while not done():
             self._check()
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{otherwise} within {timeout:.0f} s")
+                raise RunFailed(f"{otherwise} within {timeout:.0f} s")
             time.sleep(SHOW_INTERVAL / 5)
 
     def _check(self) -> None:
@@ -165,7 +166,7 @@ class _Scenario:
             self._counted.popleft()
         then, before = self._counted[0]
         tps = (events - before) / (now - then) if now > then else 0.0
-        self._view.show(Figures(now, events, processed, lag, tps, self._kills))
+        self._view.show(now, describe(Figures(events, processed, lag, tps, self._kills)))
 
     def _workers_are_connected(self) -> bool:
         return bool(self._scalar(CONNECTED, APPLICATION) == WORKERS)

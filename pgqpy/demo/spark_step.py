@@ -12,8 +12,8 @@ from pgqpy.demo.balances import QUEUE
 
 if TYPE_CHECKING:
     from pgqpy.demo.database import DemoDatabase
-    from pgqpy.demo.processes import Child
-    from pgqpy.demo.view import View
+    from pgqpy.sandbox.processes import Child
+    from pgqpy.sandbox.view import View
 
 LAKE = "lake"  # the name of the pipeline's consumer and of its folder
 TIMEOUT = 90  # seconds; starting Java takes ten of them

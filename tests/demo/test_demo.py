@@ -179,7 +179,7 @@ def test_a_schema_of_that_name_that_is_not_the_demos_is_left_alone(
     connection.execute("create schema pgqpy_demo create table precious ()")
     process = demo("--dsn", dsn)
     assert process.wait() == 1
-    assert "the schema pgqpy_demo is not from a demo" in process.output()
+    assert "the schema pgqpy_demo is not from pgqpy demo" in process.output()
     assert connection.execute("select to_regclass('pgqpy_demo.precious')::text").fetchone()[0]
 
 
@@ -187,7 +187,7 @@ def test_two_demos_in_one_database_are_refused(demo: Any, dsn: str, connection: 
     connection.execute("select pg_advisory_lock(7366513, 7)")
     process = demo("--dsn", dsn)
     assert process.wait() == 1
-    assert "another pgqpy demo runs in this database" in process.output()
+    assert "another pgqpy demo or simulation runs in this database" in process.output()
 
 
 def test_without_the_wheel_it_says_what_to_install(spawn: Spawn) -> None:

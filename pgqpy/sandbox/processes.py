@@ -1,4 +1,4 @@
-"""Child processes of the demo. Each has a log file, and none outlives the demo."""
+"""Child processes. Each has a log file, and none outlives the process that started it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from pgqpy.demo.abort import DemoFailed, postponed
 from pgqpy.embedded import start_guard
+from pgqpy.sandbox.abort import RunFailed, postponed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ LOG_TAIL = 12  # lines
 
 
 class Child:
-    """A child process, killed at the end of a `with` block, and by a guard if the demo is killed.
+    """A child process, killed at the end of a `with` block, or by a guard if we are killed.
 
     Its output goes to the file `name`.log in the folder `logs`.
     """
@@ -38,7 +38,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # Ctrl-C reaches the demo only, which then stops it
+                start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
             )
             self.pid = self._process.pid
             self._guard = start_guard('kill -KILL "$1"', str(self.pid))
@@ -69,11 +69,11 @@ class Child:
         return self._reap()
 
     def wait(self, timeout: float) -> int:
-        """Wait for the process to end; return its exit code. DemoFailed after the timeout."""
+        """Wait for the process to end; return its exit code. RunFailed after the timeout."""
         try:
             self._process.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise DemoFailed(f"{self.name} did not end within {timeout:.0f} s") from None
+            raise RunFailed(f"{self.name} did not end within {timeout:.0f} s") from None
         return self._reap()
 
     def output(self) -> str:
@@ -81,15 +81,15 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def check(self) -> None:
-        """Raise DemoFailed, with the end of the log, if the process has ended."""
+        """Raise RunFailed, with the end of the log, if the process has ended."""
         code = self._process.poll()
         if code is not None:
             raise self.failure(f"ended with exit code {code}")
 
-    def failure(self, what: str) -> DemoFailed:
+    def failure(self, what: str) -> RunFailed:
         """Return an error that says `what` the process did, with the end of its log."""
         tail = "\n".join(self.output().splitlines()[-LOG_TAIL:])
-        return DemoFailed(f"the {self.name} {what}:\n{tail}")
+        return RunFailed(f"the {self.name} {what}:\n{tail}")
 
     def _reap(self) -> int:
         # The guard first: after the wait the child's process id may belong to another process.

@@ -1,6 +1,6 @@
-"""Early ends of the demo: signals, and the error that says why it failed.
+"""Early ends of a demo or simulation: signals, and the error that says why it failed.
 
-Ctrl-C, SIGTERM and SIGHUP interrupt the demo once, and never while it starts a process.
+Ctrl-C, SIGTERM and SIGHUP interrupt it once, and never while it starts a process.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class DemoFailed(PgqError):
-    """The demo could not be run to its end."""
+class RunFailed(PgqError):
+    """The demo or simulation could not be run to its end."""
 
 
 class _State:
