@@ -102,6 +102,7 @@ class AsyncLoop:
         while self.limits.adapt(found):
             found = (await self.send(*settings, self._next_call()))[-1]
         self._expects_batch = found is not None
+        self.open_batch = None if found is None else found.id  # to read it may take long
         if self.careful.active:
             await self.careful.keep_whole(self.session)
         return results, found
@@ -122,7 +123,6 @@ class AsyncLoop:
         """Return the object that handlers get for a batch, or for a part of it."""
         failures = AsyncFailures(self.session, info, self.policy, self.consumer.fetch_size)
         size = list_size(self.consumer)
-        self.open_batch = info.id
         self.pace.begin()
         self.current = AsyncOpenBatch(self.session, info, failures, size, part)
         return self.current

@@ -102,6 +102,7 @@ class Loop:
         while self.limits.adapt(found):
             found = (self.send(*settings, self._next_call()))[-1]
         self._expects_batch = found is not None
+        self.open_batch = None if found is None else found.id  # to read it may take long
         if self.careful.active:
             self.careful.keep_whole(self.session)
         return results, found
@@ -122,7 +123,6 @@ class Loop:
         """Return the object that handlers get for a batch, or for a part of it."""
         failures = Failures(self.session, info, self.policy, self.consumer.fetch_size)
         size = list_size(self.consumer)
-        self.open_batch = info.id
         self.pace.begin()
         self.current = OpenBatch(self.session, info, failures, size, part)
         return self.current

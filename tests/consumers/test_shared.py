@@ -7,6 +7,8 @@ import threading
 import psycopg
 import pytest
 
+from pgqpy.client._async.consume import AsyncConsuming
+from pgqpy.client._sync.consume import Consuming
 from pgqpy.consumers import Consumer
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, runs, taken, workers
@@ -231,6 +233,30 @@ def test_a_worker_whose_handler_takes_long_gives_signs_of_life(
     assert taken(connection) == [batch]
     gate.open()
     eventually(lambda: effects() == ["a"] and not taken(connection))
+
+
+@pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 5}])
+def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
+    queue, make, connection, settings, monkeypatch
+):
+    seen = []
+    kind = AsyncConsuming if make.asynchronous else Consuming
+    read = kind.fetch_batch_events
+
+    def read_late(client, info, *arguments):
+        connection.execute(AGE)
+        eventually(lambda: connection.execute(SILENT, [info.id]).fetchone() == (False,))
+        return read(client, info, *arguments)
+
+    def handler(event):
+        seen.append(event.data)
+        return ()
+
+    monkeypatch.setattr(kind, "fetch_batch_events", read_late)
+    make.start(handler, shared=True, dead_interval=1, **settings)
+    queue.insert("a")
+    eventually(lambda: seen and not taken(connection))
+    assert seen == ["a"]
 
 
 @pytest.mark.parametrize("transactional", [False, True])
