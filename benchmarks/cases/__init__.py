@@ -24,6 +24,7 @@ ORDER = (
     "xmin",
     "rotation",
     "catch_up",
+    "filter",
     "spark",
 )
 ASKED_FOR = ("spark",)  # these run if they are named: half an hour is enough, and not all have Java
