@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import linecache
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -229,3 +232,46 @@ async def test_messages_that_are_lost_are_named_and_the_others_are_done(
     assert caught.value.event_ids == [message.event.id for message in lost]
     await done(orders, *taken)
     assert connection.execute(OPEN).fetchone() == (0,)
+
+
+@contextmanager
+def interrupted(moment: int) -> Iterator[list[int]]:
+    """Press Ctrl-C at one line, counted in lines of the finisher that run; yield their number.
+
+    Not at a `with`: Python itself sees to it that a signal leaves no lock behind.
+    """
+    passed = [0]
+
+    def trace(frame: Any, event: str, _argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.endswith("_sync/finisher.py"):
+            return None
+        with_lock = linecache.getline(file, frame.f_lineno).lstrip().startswith("with ")
+        if event == "line" and not with_lock:
+            passed[0] += 1
+            if passed[0] == moment:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        yield passed
+    finally:
+        sys.settrace(before)
+
+
+def test_ctrl_c_at_any_moment_leaves_the_way_to_others_free(queue: pgqpy.Client) -> None:
+    fill(queue.connection, 1000)
+    queue.tick_queue("orders")
+    messages = iter(queue.receive("orders", "billing", limit=1000, wait=0))
+    for moment in itertools.count(1):
+        message = next(messages)
+        with suppress(KeyboardInterrupt), interrupted(moment) as passed:
+            message.done()
+        assert not queue._finisher._is_led
+        assert not queue._finisher._mutex.locked()
+        if passed[0] < moment:
+            break
+    assert moment > 20
+    next(messages).done()

@@ -47,12 +47,20 @@ class _Finish:
 class _Call:
     """One call of `finish`: it has to wait, or it leads."""
 
-    __slots__ = ("bell", "events", "leads")
+    __slots__ = ("bell", "events", "leads", "led")
 
     def __init__(self, events: list[_Finish]) -> None:
         self.events = events
         self.leads = False
+        self.led: list[_Call] = []  # whose messages its statement finishes
         self.bell: Bell | None = None  # rung when the events have ended, or when it leads
+
+    def end(self) -> None:
+        """Let the call return: what is open of it was broken off."""
+        for each in self.events:
+            if not each.ended:
+                each.end(OperationalError(BROKEN_OFF))
+        self.wake()
 
     def wake(self) -> None:
         if self.bell is not None:
@@ -89,23 +97,35 @@ class Finisher:
     def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         call = _Call([_Finish(*event) for event in events])
+        try:
+            try:
+                self._wait_or_lead(call)
+            finally:
+                self._leave(call)
+        finally:  # again: Ctrl-C may come at any moment, also while a call leaves
+            self._leave(call)
+        return [each.error for each in call.events]
+
+    def _wait_or_lead(self, call: _Call) -> None:
         with self._mutex:
             if self._is_led:
                 call.bell = Bell()
             else:
-                self._is_led = call.leads = True
+                call.leads = self._is_led = True
             self._waiting.append(call)
-        try:
-            if call.bell is not None:
-                call.bell.wait()
-            if call.leads:
-                self._lead()
-        finally:
-            self._leave(call)
-        return [each.error for each in call.events]
+        if call.bell is not None:
+            call.bell.wait()
+        if call.leads:
+            self._lead(call)
 
     def _leave(self, call: _Call) -> None:
-        """Let the next call lead; one that was broken off while it waited finishes nothing."""
+        """Let the next call lead; one that was broken off while it waited finishes nothing.
+
+        To leave twice is safe.
+        """
+        for each in call.led:
+            each.end()
+        call.led = []
         with self._mutex:
             if call in self._waiting:
                 self._waiting.remove(call)
@@ -114,22 +134,16 @@ class Finisher:
                 for following in self._waiting[:1]:
                     following.leads = True
                     following.wake()
+                call.leads = False
 
-    def _lead(self) -> None:
+    def _lead(self, call: _Call) -> None:
         with self._mutex:
-            led, self._waiting = self._waiting, []
-        taken = [event for call in led for event in call.events]
-        try:
-            if len(led) > 1:  # a task that is cancelled must not break off others
-                to_the_end(partial(self._send, taken))
-            else:
-                self._send(taken)
-        finally:
-            for each in taken:
-                if not each.ended:
-                    each.end(OperationalError(BROKEN_OFF))
-            for call in led:
-                call.wake()
+            call.led, self._waiting = self._waiting, []
+        taken = [event for each in call.led for event in each.events]
+        if len(call.led) > 1:  # a task that is cancelled must not break off others
+            to_the_end(partial(self._send, taken))
+        else:
+            self._send(taken)
 
     def _send(self, taken: list[_Finish]) -> None:
         if len(taken) > 1:
