@@ -31,6 +31,7 @@ PGQPY_DEBUG=1 shows the traceback of an error.
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}  # of all commands
 COMMANDS = {
     "demo": "Show exactly-once processing on a temporary PostgreSQL.",
+    "simulate": "Verify that nothing is lost, doubled or out of order.",
     "doctor": "Find problems and say how to solve them.",
     "schema": "Install, upgrade, inspect or remove the schema pgq.",
     "queue": "Create, configure, inspect or drop queues.",

@@ -1,0 +1,138 @@
+"""``pgqpy simulate``."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from pgqpy.cli.options import FiniteRange, Target, connected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Parsed = TypeVar("Parsed")
+
+
+class Parser(click.ParamType[Any]):
+    """A value that one of the simulation's own functions parses."""
+
+    def __init__(self, name: str) -> None:
+        """Name the function after `parse_`, and the value in the help."""
+        self.name = name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a word."""
+        from pgqpy import simulate as simulation
+
+        parse: Callable[[str], Any] = getattr(simulation, f"parse_{self.name}")
+        try:
+            return parse(str(value))
+        except ValueError as exc:
+            self.fail(str(exc), param, ctx)
+
+
+@click.command()
+@click.option(
+    "--fill",
+    type=click.IntRange(0, 10_000_000),
+    help="Events inserted before the workers start.  [default: 1000; 0 with --rate]",
+)
+@click.option(
+    "--rate",
+    type=FiniteRange(0.1, 100_000),
+    help="Events inserted per second, while the workers run.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteRange(0.1, 86_400),
+    help="How long to insert at the rate.  [default: 10]",
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes."
+)
+@click.option("--shared", is_flag=True, help="The workers share a consumer; no order per key.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="Events side by side in each worker.",
+)
+@click.option(
+    "--keys",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Different keys of events.",
+)
+@click.option(
+    "--work",
+    type=Parser("work"),
+    default="1ms-10ms",
+    show_default=True,
+    metavar="TIME[-TIME]",
+    help="How long a handler takes.",
+)
+@click.option(
+    "--fail",
+    type=FiniteRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="The probability that a handler fails.",
+)
+@click.option(
+    "--kill-every",
+    type=Parser("duration"),
+    default="5s",
+    show_default=True,
+    metavar="TIME",
+    help="Kill a worker so often; 0: never.",
+)
+@click.option(
+    "--keep/--delete",
+    default=None,
+    help="Leave the queue and its events; only with --dsn.  [default: delete]",
+)
+@click.option(
+    "--log",
+    type=click.File("w", lazy=False),
+    help="Write each event in and out as a line of JSON; -: stdout.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Repeat the random choices of another run.")
+@connected
+@click.pass_context
+def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **given: Any) -> int:
+    """Verify on this machine that no event is lost, handled twice, or out of order.
+
+    Producers insert events; workers handle them, fail, and are killed. Then a checker compares what
+    was committed with what was handled. Exit code 1 if a promise was broken.
+
+    The simulation starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores
+    PGQPY_DSN. With --dsn it uses that database, with a queue pgqpy_simulate.
+
+    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --shared
+    """
+    from pgqpy.simulate import Options
+    from pgqpy.simulate import run as run_simulation
+
+    # PGQPY_DSN names the application's database; a simulation uses it only if --dsn says so.
+    named = any(
+        place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
+        for place in (ctx, ctx.find_root())
+    )
+    if given["keep"] is not None and not named:
+        raise click.UsageError("--keep and --delete need --dsn: a temporary server is removed")
+    if given["seconds"] is not None and given["rate"] is None:
+        raise click.UsageError("--seconds needs --rate: --fill alone ends when all is handled")
+    if given["rate"] is not None and given["fill"] is None:
+        given["fill"] = 0
+    if given["seed"] is None:
+        given["seed"] = random.SystemRandom().randrange(1_000_000)
+    try:
+        options = Options(**{name: value for name, value in given.items() if value is not None})
+    except ValueError as exc:
+        raise click.UsageError(str(exc)) from exc
+    return run_simulation(options, target.dsn if named else None, log)

@@ -1,0 +1,163 @@
+"""The checker: a history in, violations out. No I/O.
+
+The truth of what was committed are the events that the ticks show. Two events of a key have an
+order only if it is the same by tick and by id: a consumer that has fallen behind takes many ticks
+as one batch, which is ordered by id. Events whose transactions did not overlap always have one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgqpy.simulate.order import Span, inversions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pgqpy.simulate.history import Handling, History
+
+    _Groups = dict[tuple[Any, ...], dict[int, Span]]  # by key, then by event
+
+
+class Violation(NamedTuple):
+    """A promise that was not kept, and the events concerned."""
+
+    promise: str  # one of PROMISES
+    text: str
+    events: tuple[int, ...]
+
+
+LOST, PHANTOM, TWICE = "nothing lost", "nothing from a rollback", "nothing handled twice"
+ORDER, ALONE = "order per key", "one event of a key at a time"
+PROMISES = (LOST, PHANTOM, TWICE)
+KEY_PROMISES = (ORDER, ALONE)  # not with --shared
+
+
+def check(history: History) -> list[Violation]:
+    """Judge a history that has come to rest: everything was ticked, and handled or given up."""
+    found = [*_inserted(history), *_handled(history), *_repeated(history)]
+    if history.ordered:
+        found += [*_alone(history), *_in_order(history)]
+    return found
+
+
+def _inserted(history: History) -> Iterator[Violation]:
+    """Compare what the ticks show with what the producers know."""
+    shown = {event.id: event for event in history.stored}
+    times = Counter(event.id for event in history.stored)
+    for number in (number for number, count in times.items() if count > 1):
+        yield Violation(TWICE, "is in two ranges of ticks", (number,))
+    for number, insert in history.inserts.items():
+        if insert.outcome == "commit" and number not in shown:
+            yield Violation(LOST, "was committed, and no tick shows it", (number,))
+    for number, event in shown.items():
+        known = history.inserts.get(number)
+        if known is None:
+            yield Violation(PHANTOM, "was inserted by no producer", (number,))
+        elif known.outcome == "rollback":
+            yield Violation(PHANTOM, "was rolled back, and a tick shows it", (number,))
+        elif known.content != event.content:
+            yield Violation(LOST, "is stored with another content", (number,))
+
+
+def _handled(history: History) -> Iterator[Violation]:
+    """Compare what was handled with what the ticks show."""
+    handled = history.handled()
+    shown = {event.id: event for event in history.stored}
+    for event in shown.values():
+        good = any(handling.outcome == "ok" for handling in handled.get(event.id, ()))
+        if not good and event.id not in history.dead:
+            yield Violation(LOST, "was committed, and neither handled nor given up", (event.id,))
+    for number, handlings in handled.items():
+        if number not in shown:
+            yield Violation(PHANTOM, "was handled, and no tick shows it", (number,))
+        elif any(handling.content != shown[number].content for handling in handlings):
+            yield Violation(LOST, "was handled with another content", (number,))
+    for number in history.dead - shown.keys():
+        yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
+
+
+def _repeated(history: History) -> Iterator[Violation]:
+    for number, handlings in history.handled().items():
+        for before, after in pairwise(handlings):
+            if after.begin < before.end:
+                yield Violation(TWICE, "was handled twice at the same time", (number,))
+            elif not _may_follow(history, before, after):
+                what = "was handled again, though its worker was not killed"
+                yield Violation(TWICE, f"{what} (runs {before.run}, {after.run})", (number,))
+
+
+def _may_follow(history: History, before: Handling, after: Handling) -> bool:
+    """Say whether the event had to come again: after a failure, or after its worker's end."""
+    if after.retry == before.retry:
+        return history.excused(before, after.begin)
+    return before.outcome == "failed" and after.retry == (before.retry or 0) + 1
+
+
+def redelivered(history: History) -> int:
+    """Count the handlings that repeat another one, because its worker did not finish the batch."""
+    return sum(
+        after.retry == before.retry
+        for handlings in history.handled().values()
+        for before, after in pairwise(handlings)
+    )
+
+
+def _alone(history: History) -> Iterator[Violation]:
+    """Find events of one key that were handled at the same time."""
+    latest: dict[str, Handling] = {}  # of those that began, the one that ends last
+    for handling in sorted(history.handlings, key=lambda handling: handling.begin):
+        key = handling.content.key
+        other = latest.get(key)
+        if other is not None and handling.begin < other.end and other.event != handling.event:
+            text = f"of {key} were handled at the same time"
+            yield Violation(ALONE, text, (other.event, handling.event))
+        if other is None or handling.end > other.end:
+            latest[key] = handling
+
+
+def _in_order(history: History) -> Iterator[Violation]:
+    """Find events that began before an earlier event of their key was through.
+
+    A retried event has lost its place: of each event the first delivery counts. What one run
+    handles again after a kill has an order too, so each run is looked at by itself as well.
+    """
+    seen = set()
+    for key, spans in (*_first_deliveries(history).items(), *_of_each_run(history).items()):
+        for earlier, later in inversions(spans.values()):
+            if (earlier, later) not in seen:
+                seen.add((earlier, later))
+                text = f"of {key[-1]} are not in order: the second began before the first ended"
+                yield Violation(ORDER, text, (earlier, later))
+
+
+def _first_deliveries(history: History) -> _Groups:
+    """Return by key when each event began first, and when it first came to an end."""
+    ends: dict[int, float] = {}
+    for handling in history.handlings:
+        if handling.outcome != "none":
+            ends[handling.event] = min(ends.get(handling.event, handling.end), handling.end)
+    first = [handlings[0] for handlings in history.handled().values()]
+    found = [(handling, ends.get(handling.event)) for handling in first]
+    return _grouped(history, [((it.content.key,), it, end) for it, end in found])
+
+
+def _of_each_run(history: History) -> _Groups:
+    """Return by run and key when each event was first handled there; not if it lost its session."""
+    lost = {run for run, _ in history.lost}
+    mine = [it for it in history.handlings if it.retry is None and it.run not in lost]
+    return _grouped(history, [((it.run, it.content.key), it, it.end) for it in mine])
+
+
+def _grouped(
+    history: History, found: list[tuple[tuple[Any, ...], Handling, float | None]]
+) -> _Groups:
+    ticks = {event.id: event.tick for event in history.stored}
+    groups: _Groups = {}
+    for key, it, end in found:
+        if it.event in ticks:
+            span = Span(ticks[it.event], it.event, it.begin, end)
+            groups.setdefault(key, {}).setdefault(it.event, span)
+    return groups

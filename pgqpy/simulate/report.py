@@ -1,0 +1,128 @@
+"""The result of a simulation: its figures, what was verified, and the verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pgqpy.sandbox.view import duration
+from pgqpy.simulate.checker import KEY_PROMISES, PROMISES, check, redelivered
+
+if TYPE_CHECKING:
+    from pgqpy.simulate.checker import Violation
+    from pgqpy.simulate.history import History
+    from pgqpy.simulate.options import Options
+
+SHOWN = 10  # violations of each kind
+PASSED = "verdict: passed, every promise was kept"
+FAILED = "verdict: FAILED"
+NANOSECONDS = 1e9
+PERCENTILES = (50, 95, 99)
+
+
+class Result(NamedTuple):
+    """What a simulation was found to be."""
+
+    options: Options
+    history: History
+    kills: int
+    violations: list[Violation]
+
+
+def judge(options: Options, history: History, kills: int) -> Result:
+    """Check a history."""
+    return Result(options, history, kills, check(history))
+
+
+def print_result(result: Result, *, on_stderr: bool = False) -> None:
+    """Print the figures, what was verified and the verdict."""
+    console = Console(highlight=False, stderr=on_stderr)
+    table = Table(box=box.ROUNDED, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in figures(result):
+        table.add_row(name, Text(value, style="bold"))
+    console.print(table)
+    for line, style in findings(result):
+        console.print(Text(line, style), soft_wrap=True)
+
+
+def figures(result: Result) -> list[tuple[str, str]]:
+    """Return the rows of the table of figures."""
+    history, handled = result.history, result.history.handled()
+    outcomes = [insert.outcome for insert in history.inserts.values()]
+    failed = sum(handling.outcome == "failed" for handling in history.handlings)
+    good = sum(
+        any(handling.outcome == "ok" for handling in handlings) for handlings in handled.values()
+    )
+    backlog = ", backlog included" if result.options.fill else ""
+    return [
+        ("events committed", f"{len(history.stored):,}"),
+        ("events rolled back", f"{outcomes.count('rollback'):,}"),
+        ("events handled", f"{good:,}"),
+        ("handlers failed", f"{failed:,}"),
+        ("events given up", f"{len(history.dead):,}"),
+        ("workers killed", f"{result.kills:,}"),
+        ("handled again after a kill", f"{redelivered(history):,}"),
+        ("events/s", f"{_rate(history, good):,.0f}"),
+        *(
+            (f"latency p{percent}, commit to handler{backlog}", duration(seconds))
+            for percent, seconds in zip(PERCENTILES, _latencies(history), strict=True)
+        ),
+        ("seed", str(result.options.seed)),
+    ]
+
+
+def findings(result: Result) -> list[tuple[str, str]]:
+    """Return the lines below the table, each with its style."""
+    lines = []
+    for promise in (*PROMISES, *(KEY_PROMISES if result.options.ordered else ())):
+        broken = [it for it in result.violations if it.promise == promise]
+        if broken:
+            lines.append((f"  WRONG {promise}: {len(broken):,} times not", "bold red"))
+        else:
+            lines.append((f"  ok    {promise}", "green"))
+        lines += [(f"        {_sentence(it)}", "red") for it in broken[:SHOWN]]
+        if len(broken) > SHOWN:
+            lines.append((f"        and {len(broken) - SHOWN:,} more", "red"))
+    lines += [(f"  note  {note}", "dim") for note in _notes(result)]
+    lines.append((FAILED, "bold red") if result.violations else (PASSED, "bold green"))
+    return lines
+
+
+def _notes(result: Result) -> list[str]:
+    """Say what was not verified."""
+    if not result.options.ordered:
+        return ["--shared: no order per key is promised, none was verified"]
+    retried = {it.event for it in result.history.handlings if it.retry is not None}
+    if not retried:
+        return []
+    return [f"{len(retried):,} events were retried: they came after later events of their key"]
+
+
+def _sentence(violation: Violation) -> str:
+    events = " and ".join(map(str, violation.events))
+    return f"{'event' if len(violation.events) == 1 else 'events'} {events} {violation.text}"
+
+
+def _rate(history: History, handled: int) -> float:
+    ended = [handling for handling in history.handlings if handling.outcome != "none"]
+    if not ended:
+        return 0.0
+    begin = min(handling.begin for handling in ended)
+    return handled * NANOSECONDS / max(max(handling.end for handling in ended) - begin, 1)
+
+
+def _latencies(history: History) -> list[float]:
+    """Return the percentiles of the time from the end of COMMIT to the handler, in seconds."""
+    waits = sorted(
+        max(handlings[0].begin - history.inserts[event].at, 0) / NANOSECONDS
+        for event, handlings in history.handled().items()
+        if event in history.inserts
+    )
+    last = len(waits) - 1
+    return [waits[last * percent // 100] if waits else 0.0 for percent in PERCENTILES]

@@ -1,0 +1,172 @@
+"""The steps of a simulation: fill the queue, start the workers, insert at the rate, drain, read."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, TextIO
+
+from pgqpy.sandbox.abort import RunFailed
+from pgqpy.simulate.audit import Audit
+from pgqpy.simulate.crew import Crew
+from pgqpy.simulate.history import History
+from pgqpy.simulate.line_log import LineLog, LogReader
+from pgqpy.simulate.names import CONSUMER, PRODUCERS, QUEUE
+from pgqpy.simulate.progress import Progress, write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pgqpy import Client
+    from pgqpy.sandbox.database import Database
+    from pgqpy.sandbox.processes import Child
+    from pgqpy.sandbox.view import View
+    from pgqpy.simulate.options import Options
+
+TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
+PRODUCER = [sys.executable, "-m", "pgqpy.simulate.producer"]
+LOOK_INTERVAL = 0.05  # seconds between two looks at the processes
+AUDIT_INTERVAL = 1.0  # seconds
+QUIET = 15.0  # seconds; a failed event that has not come again by then is lost
+STUCK = 120.0  # seconds without a line of the log
+STOP = "the workers do not get to the end of the queue: nothing was handled for {:.0f} s"
+
+
+def play(
+    database: Database, client: Client, options: Options, view: View, log: TextIO | None
+) -> tuple[History, int]:
+    """Play a simulation; return its history, and the number of kills.
+
+    Every process that it starts has ended when it returns or raises.
+    """
+    with ExitStack() as stack:
+        return _Scenario(database, client, options, view, log, database.logs, stack).play()
+
+
+class _Scenario:
+    def __init__(
+        self,
+        database: Database,
+        client: Client,
+        options: Options,
+        view: View,
+        log: TextIO | None,
+        folder: Path,
+        stack: ExitStack,
+    ) -> None:
+        self._database = database
+        self._client = client
+        self._options = options
+        self._view = view
+        self._log = log
+        self._folder = folder
+        self._stack = stack
+        self._reader = LogReader(folder)
+        self._history = History(ordered=options.ordered)
+        self._progress = Progress(view)
+        self._processes: list[Child] = []
+
+    def play(self) -> tuple[History, int]:
+        options = self._options
+        self._client.create_queue(QUEUE)
+        self._client.register_consumer(QUEUE, CONSUMER)
+        audit = self._audit = Audit(self._client)
+        self._audited = time.monotonic()
+        ticker = self._start("ticker", TICKER, PGQPY_RETRY_PERIOD="0.2")
+        if options.fill:
+            self._view.say(f"{PRODUCERS} producers fill the queue with {options.fill:,} events")
+            self._produce("fill", options.fill, rate=0.0)
+        own = LineLog(self._folder / "crew.jsonl")
+        self._stack.callback(own.close)
+        crew = Crew(self._database, options, self._folder, own, self._stack)
+        crew.start()
+        self._view.say(f"{options.workers} worker(s) started")
+        tend = self._crew_tender(crew)
+        if options.rate:
+            events = max(1, round(options.rate * options.seconds))
+            self._produce("rate", events, options.rate, tend)
+        self._drain(tend)
+        crew.stop()
+        audit.read()
+        self._read_log()
+        self._history.close()
+        self._history.stored = audit.events
+        self._history.dead = audit.dead()
+        audit.close()
+        if code := ticker.stop():
+            raise ticker.failure(f"ended with exit code {code} after SIGTERM")
+        return self._history, crew.kills
+
+    def _crew_tender(self, crew: Crew) -> Callable[[], None]:
+        def tend() -> None:
+            crew.tend(self._progress.at_work)
+            self._progress.kills = crew.kills
+
+        return tend
+
+    def _start(self, name: str, command: list[str], **variables: str) -> Child:
+        child = self._stack.enter_context(self._database.start(name, command, **variables))
+        self._processes.append(child)
+        return child
+
+    def _produce(
+        self, name: str, events: int, rate: float, tend: Callable[[], None] = lambda: None
+    ) -> None:
+        """Run the producers to their end."""
+        running = []
+        for number in range(PRODUCERS):
+            share = events // PRODUCERS + (number < events % PRODUCERS)
+            path = str(self._folder / f"{name}-{number}.jsonl")
+            arguments = [str(number), str(share), str(rate / PRODUCERS), path, self._options.json()]
+            command = [*PRODUCER, *arguments]
+            child = self._database.start(f"producer-{name}-{number}", command)
+            running.append(self._stack.enter_context(child))
+        while any(child.running for child in running):
+            tend()
+            self._look()
+        for child in running:
+            if code := child.wait(STUCK):
+                raise child.failure(f"ended with exit code {code}")
+
+    def _drain(self, tend: Callable[[], None]) -> None:
+        """Wait until the workers have finished all, what was retried too."""
+        done = False
+        while not done:
+            tick = self._client.tick_queue(QUEUE)
+            last = 0 if tick is None else tick[0]
+            while self._position() < last:
+                tend()
+                self._look()
+            tend()
+            self._look()
+            done = not self._awaited() or self._progress.idle > QUIET
+
+    def _awaited(self) -> set[int]:
+        """Return the events that have to come again: their last handler failed."""
+        failed = self._history.failed_last()
+        return failed - self._audit.dead() if failed else failed
+
+    def _position(self) -> int:
+        (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)
+        return info.last_tick or 0
+
+    def _look(self) -> None:
+        """Read the log and the ticks, show the figures; RunFailed if a process is gone or stuck."""
+        for child in self._processes:
+            child.check()
+        self._read_log()
+        if time.monotonic() - self._audited > AUDIT_INTERVAL:
+            self._audit.read()
+            self._audited = time.monotonic()
+        if self._progress.idle > STUCK:
+            raise RunFailed(STOP.format(STUCK))
+        time.sleep(LOOK_INTERVAL)
+
+    def _read_log(self) -> None:
+        lines = self._reader.new_lines()
+        self._history.add(lines)
+        self._progress.add(lines)
+        if self._log is not None:
+            write_lines(self._log, lines)

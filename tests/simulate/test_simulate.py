@@ -1,0 +1,99 @@
+"""`pgqpy simulate` as a process: on a server of its own, and on somebody else's."""
+
+from __future__ import annotations
+
+import json
+import signal
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests.support.servers import memory
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.support.processes import PythonProcess
+
+    Simulate = Callable[..., PythonProcess]
+
+TIMEOUT = 110  # seconds
+PASSED = "verdict: passed, every promise was kept"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder for temporary files that the server's user can reach: pytest's own is private."""
+    with tempfile.TemporaryDirectory(prefix="pgqpy-test-", dir=memory()) as folder:
+        Path(folder).chmod(0o1777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def simulate(spawn: Callable[..., PythonProcess], place: Path) -> Simulate:
+    """Start a simulation whose temporary files are in `place`."""
+
+    def start(*options: str) -> PythonProcess:
+        # The application's own database is not for a simulation, unless --dsn says so.
+        env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
+        return spawn("-m", "pgqpy", "simulate", *options, env=env)
+
+    return start
+
+
+def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, place: Path) -> None:
+    log = place / "log"
+    options = ["--fill", "400", "--kill-every", "500ms", "--concurrency", "4", "--work", "8ms-9ms"]
+    process = simulate(*options, "--log", str(log))
+    process.wait_for_output("worker(s) started")
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert not any("host=" in word for child in children for word in child.cmdline())
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert process.output().rstrip().endswith(PASSED)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    wanted = {"insert", "commit", "rollback", "begin", "end", "kill"}
+    assert wanted <= {line["do"] for line in lines}
+    log.unlink()
+    assert list(place.iterdir()) == []
+    eventually(lambda: not any(child.is_running() for child in children))
+
+
+def test_workers_that_share_a_consumer_on_a_database_of_ones_own(
+    simulate: Simulate, dsn: str, client: Any
+) -> None:
+    options = ["--rate", "100", "--seconds", "2", "--workers", "2", "--kill-every", "1s"]
+    process = simulate("--dsn", dsn, "--shared", *options)
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert PASSED in process.output()
+    assert "no order per key is promised" in process.output()
+    assert client.get_queue_info() == []
+
+
+def test_with_keep_the_queue_stays_and_the_next_run_replaces_it(
+    simulate: Simulate, dsn: str, client: Any
+) -> None:
+    for _ in range(2):
+        process = simulate("--dsn", dsn, "--keep", "--fill", "20", "--fail", "1")
+        assert process.wait(TIMEOUT) == 0, process.output()
+        assert "events given up" in process.output()
+    assert [info.queue_name for info in client.get_queue_info()] == ["pgqpy_simulate"]
+    assert len(client.get_dead_events("pgqpy_simulate", "workers")) == 20
+    assert [info.consumer_name for info in client.get_consumer_info()] == ["workers"]
+
+
+@pytest.mark.parametrize("moment", ["producers fill", "worker(s) started"])
+def test_a_signal_stops_and_removes_everything(
+    simulate: Simulate, place: Path, moment: str
+) -> None:
+    process = simulate("--fill", "5000")
+    process.wait_for_output(moment)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.signal(signal.SIGINT)
+    assert process.wait() == 130, process.output()
+    assert "interrupted: everything is stopped and removed" in process.output()
+    assert list(place.iterdir()) == []
+    eventually(lambda: not any(child.is_running() for child in children))
