@@ -67,3 +67,17 @@ def test_a_task_whose_last_tick_compaction_removed_reads_its_events(feed, planne
     execute("select pgq.compact_ticks()")
     assert execute("select tick_id from pgq.tick").fetchall() == [(1,), (4,)]
     assert datas(rows_of(*planned)) == ["a", "b"]
+
+
+def test_a_task_whose_last_tick_was_removed_after_the_clock_was_set_back_reads_its_events(
+    feed, planned
+):
+    """The second of tick 3 comes twice, and compaction keeps the last tick of both together."""
+    execute = feed.client.connection.execute
+    times = {4: "2025-12-31 23:59:58Z", 5: "2026-01-01 00:00:00.7Z", 6: "2026-01-01 00:00:01Z"}
+    for number, time in times.items():
+        feed.insert(f"later {number}")
+        execute("update pgq.tick set tick_time = %s where tick_id = %s", [time, number])
+    execute("select pgq.compact_ticks()")
+    assert execute("select tick_id from pgq.tick").fetchall() == [(1,), (4,), (5,), (6,)]
+    assert datas(rows_of(*planned)) == ["a", "b"]

@@ -31,10 +31,11 @@ logger = logging.getLogger("pgqpy.spark")
 BEGIN = sql.SQL("begin isolation level read committed; lock table {} in access share mode")
 
 # The first tick after which no event was truncated, and whether the ticks are others than planned.
-# Compaction may have removed the planned end. Then it kept the last tick of the same second, which
-# sees as much. After a failover to a standby that lagged, or a restore from a backup, the number is
-# that of a later tick, or of none. A repair rewrites the snapshots. In a restored dump that needs a
-# repair, tick_event_sql raises PQ012.
+# Compaction may have removed the planned end. Then it kept the last tick of the same second. That
+# may not be the next tick: a clock that was set back numbers ticks of other seconds in between. The
+# next tick sees as much in any case. After a failover to a standby that lagged, or a restore from a
+# backup, the number is that of a later tick, or of none. A repair rewrites the snapshots. In a
+# restored dump that needs a repair, tick_event_sql raises PQ012.
 CHECK = sql.SQL("""
     select q.queue_low_tick as low_tick,
            q.queue_low_tick <= {tick} and not coalesce(t.same, false) as changed,
@@ -45,7 +46,11 @@ CHECK = sql.SQL("""
             select tick_id,
                    case when tick_id = {tick}
                         then tick_time = {time} and tick_snapshot::text = {snapshot}
-                        else date_trunc('second', tick_time) = date_trunc('second', {time})
+                        else exists (
+                                select from pgq.tick kept
+                                 where kept.tick_queue = q.queue_id and kept.tick_id > {tick}
+                                   and date_trunc('second', kept.tick_time)
+                                       = date_trunc('second', {time}))
                              and txid_snapshot_xmax(tick_snapshot)
                                  >= txid_snapshot_xmax({snapshot}::txid_snapshot) end as same
               from pgq.tick where tick_queue = q.queue_id and tick_id >= {tick}
