@@ -10,6 +10,7 @@ import psycopg
 import structlog
 
 from pgqpy.log_format import LEVELS, renderers
+from pgqpy.table_locks import TableLocked
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ class Report:
 
 def remedy(exc: BaseException) -> str | None:
     """Return what to do about an error: the server's own hint, else one by SQLSTATE."""
+    if isinstance(exc, TableLocked):
+        return None  # its text says it
     for error in (exc, exc.__cause__):
         if isinstance(error, psycopg.Error) and error.diag.message_hint:
             return error.diag.message_hint

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import psycopg
+from psycopg.errors import LockNotAvailable
 from tenacity import (
     RetryCallState,
     Retrying,
@@ -17,11 +19,11 @@ from tenacity import (
     wait_random_exponential,
 )
 
-from pgqpy import locks
+from pgqpy import locks, table_locks
 from pgqpy.errors import PgqError
 from pgqpy.ticker.due_ticks import DueTicks
 from pgqpy.ticker.last_ticks import LastTicks
-from pgqpy.ticker.logs import brief, remedy
+from pgqpy.ticker.logs import LOCKED_TIMES, brief, remedy
 from pgqpy.ticker.session import REFUSED, check_database
 from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.statements import QUEUES, Statements
@@ -97,11 +99,12 @@ class TickLoop:
         """
         self._health.change("connecting", self._health.reason)
         with self._database.sessions.open(self._database.dsn, **TICK_SETTINGS) as connection:
-            installed = check_database(connection)
-            connection.execute(LOCK_AS_DAEMON)
             try:
-                Standby(connection, self._database).wait()
-                self._serve(connection, installed.state)
+                with table_locks.named_locks(connection):
+                    installed = check_database(connection)
+                    connection.execute(LOCK_AS_DAEMON)
+                    Standby(connection, self._database).wait()
+                    self._serve(connection, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
@@ -121,16 +124,19 @@ class TickLoop:
         last_tick = time.monotonic()
         while not self._stopping.is_set():
             now = time.monotonic()
-            done = tick(statements, state, now=now)
+            done = self._named(connection, tick(statements, state, now=now))
             if self._health.role != "active":
                 self._become_active(installed)
             if done.ticks:
                 last_tick = now
             self._report.ticked(done)
-            self._report.ticked(self._tick_due(statements, state, due_ticks, now))
+            due = self._tick_due(statements, state, due_ticks, now)
+            self._report.ticked(self._named(connection, due))
             self._report.ticked(skipped.check(connection, now))
             failing = {*state.failing, *due_ticks.failing, *skipped.names}
             self._health.failing = tuple(sorted(failing))
+            if not failing:
+                self._health.reason = None
             for duty in self._health.slow_duties(now):
                 if self._report.is_news(f"slow {duty}", ""):
                     self._report.log.error("duty does not end", duty=duty, remedy=SLOW_REMEDY)
@@ -138,6 +144,21 @@ class TickLoop:
             self._health.polled(polled_at)
             more = bool(state.last_ticks.stale or due_ticks.working)
             self._rest(quiet=now - last_tick, took=polled_at - now, more=more)
+
+    def _named(self, connection: Connection[Any], done: Ticked) -> Ticked:
+        """Name the sessions that lock a table, in failures that last."""
+        lasting = {
+            each.queue
+            for each in done.failures
+            if isinstance(each.error, LockNotAvailable) and each.times >= LOCKED_TIMES
+        }
+        if not lasting or not (error := table_locks.table_locked(connection)):
+            return done
+        self._health.reason = brief(error)
+        named = [
+            each._replace(error=error) if each.queue in lasting else each for each in done.failures
+        ]
+        return replace(done, failures=named)
 
     def _become_active(self, installed: str) -> None:
         self._report.forget("connection")
@@ -154,7 +175,9 @@ class TickLoop:
         except psycopg.Error as exc:
             if statements.connection.closed:
                 raise
-            self._report.failed("due", exc)
+            locked = isinstance(exc, LockNotAvailable)
+            error = table_locks.table_locked(statements.connection) if locked else None
+            self._report.failed("due", error or exc)
             return NOTHING
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:

@@ -16,7 +16,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 
-from pgqpy import Client
+from pgqpy import Client, table_locks
 from pgqpy.ticker.maintenance import maint, retry
 from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, read_gauges
 
@@ -55,7 +55,9 @@ class Duty:
             return
         health.running[self.name] = time.monotonic()
         try:
-            self.run(self._connected())
+            client = self._connected()
+            with table_locks.named_locks(client.connection):
+                self.run(client)
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
             # While the loop reconnects, it reports the failure: one line is enough.

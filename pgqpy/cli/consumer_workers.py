@@ -186,7 +186,7 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
     if number > 1 and not consumer.shared:
         kind = type(consumer).__name__
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
-    with target.client(any_session=consumer.lease is not None) as client:
+    with target.client(any_session=consumer.lease is not None, waits=True) as client:
         client.register_consumer(consumer.queue, consumer.name)
         _check_mode(client, consumer)
         ((most,),) = client.connection.execute("show max_connections")

@@ -35,7 +35,7 @@ def doctor(target: Target, *, long_transaction: float, as_json: bool) -> int:
 
     Example: pgqpy doctor --json
     """
-    with target.client(any_owner=True, only_looks=True) as client:
+    with target.client(any_owner=True) as client:
         limit = timedelta(seconds=long_transaction)
         findings = list(examine(client.connection, long_transaction=limit))
     if as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pgqpy import Client, ConnectionFailed
+from pgqpy import Client, ConnectionFailed, table_locks
 from pgqpy.client import connect_as_tool
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Command = TypeVar("Command", bound=Callable[..., Any])
 
-LOCK_TIMEOUT = "3s"  # of commands that only look
+LOCK_TIMEOUT = "3s"
 
 
 @dataclass
@@ -29,13 +29,14 @@ class Target:
 
     @contextmanager
     def client(
-        self, *, any_owner: bool = False, any_session: bool = False, only_looks: bool = False
+        self, *, any_owner: bool = False, any_session: bool = False, waits: bool = False
     ) -> Iterator[Client]:
         """Open a client in autocommit mode; close it at the end of the block.
 
-        With `only_looks`, a statement fails that waits for a lock for more than LOCK_TIMEOUT.
-        With `any_session`, a pooler may share the session. Raises SchemaNotTrusted if another role
-        owns the schema pgq; with `any_owner`, the command checks that itself.
+        A statement fails that waits for a lock for more than LOCK_TIMEOUT, unless `waits`. The
+        error names the session that has to end, if a table is locked. With `any_session`, a pooler
+        may share the session. Raises SchemaNotTrusted if another role owns the schema pgq; with
+        `any_owner`, the command checks that itself.
         """
         try:
             client = connect_as_tool(self.dsn, any_owner=any_owner, any_session=any_session)
@@ -44,10 +45,11 @@ class Target:
                 raise click.UsageError(str(exc)) from exc
             raise
         with client:
-            if only_looks:
+            if not waits:
                 timeout = "select set_config('lock_timeout', %s, false)"
                 client.connection.execute(timeout, [LOCK_TIMEOUT])
-            yield client
+            with table_locks.named_locks(client.connection):
+                yield client
 
 
 def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None) -> None:

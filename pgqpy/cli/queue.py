@@ -97,7 +97,7 @@ def list_(target: Target, *, as_json: bool) -> None:
 
     Example: pgqpy queue list --json
     """
-    with target.client(only_looks=True) as client:
+    with target.client() as client:
         rows = [info._asdict() for info in client.get_queue_info()]
     show_rows(rows, LIST, as_json=as_json)
 

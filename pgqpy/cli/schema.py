@@ -30,7 +30,7 @@ def install(target: Target) -> None:
 
     Example: pgqpy --dsn postgresql://localhost/shop schema install
     """
-    with target.client(any_owner=True) as client:
+    with target.client(any_owner=True, waits=True) as client:
         version = installer.install(client.connection)
     click.echo(f"schema pgq is at version {version}", err=True)
 
@@ -44,7 +44,7 @@ def upgrade(target: Target) -> None:
 
     Example: pgqpy schema upgrade
     """
-    with target.client(any_owner=True) as client:
+    with target.client(any_owner=True, waits=True) as client:
         before = installer.status(client.connection).installed
         version = installer.upgrade(client.connection)
     was = "was already" if before == version else f"went from {before} and is"
@@ -93,7 +93,7 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 
     Example: pgqpy schema uninstall --force --roles
     """
-    with target.client(any_owner=True) as client:
+    with target.client(any_owner=True, waits=True) as client:
         gone = installer.uninstall(client.connection, force=force, roles=roles)
     click.echo(f"dropped the schema pgq with {gone.queues} queue(s)", err=True)
     if gone.dropped_roles:

@@ -60,7 +60,7 @@ def _database(dsn: str) -> Iterator[Row]:
     """Yield a row for each queue; a row without one if there is none or on an error."""
     row: Row = dict.fromkeys(("database", "queue", "state", *COLUMNS.values(), "pid", "error"))
     try:
-        with Target(dsn).client(only_looks=True) as client:
+        with Target(dsn).client() as client:
             rows = list(_queues(client))
     except click.UsageError:
         raise  # the DSN itself is wrong, and no message may quote it

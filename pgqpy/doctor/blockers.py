@@ -1,4 +1,4 @@
-"""Checks of what holds others up: advisory locks, old transactions, replication slots."""
+"""Checks of what holds others up: locks, old transactions, replication slots."""
 
 from __future__ import annotations
 
@@ -14,8 +14,22 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
+    from pgqpy.table_locks import LockQueue
+
 WARN_PART = 10  # a tenth of the limit is a warning
 SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
+
+
+def judge_lock_queues(queues: list[LockQueue], refused: str | None) -> Iterator[Finding]:
+    """Report tables that all wait for; `refused` is the error of the check that met a lock."""
+    for queue in queues:
+        yield Finding("fail", "lock", str(queue), queue.how_to_end)
+    if refused and not queues:
+        what = f"a check was refused: {refused}, and no table is locked any more"
+        yield Finding("fail", "lock", what, "run it again")
+    elif refused:
+        yield Finding("skipped", "lock", f"not all was looked at: {refused}")
+
 
 HELD: LiteralString = f"""
     select h.*, q.queue_name, s.consumer, s.queue as consumer_queue

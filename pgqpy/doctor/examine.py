@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from psycopg import errors
 from psycopg.rows import dict_row
 
-from pgqpy import install
+from pgqpy import install, table_locks
 from pgqpy.doctor import blockers, consumers, engine, queues, workers
 from pgqpy.doctor.finding import Finding, Row
 
@@ -61,8 +61,21 @@ def examine(
 ) -> Iterator[Finding]:
     """Yield the findings of all checks. The connection must be in autocommit mode.
 
-    An open transaction older than `long_transaction` is a failure. The checks change nothing.
+    An open transaction older than `long_transaction` is a failure. The checks change nothing. The
+    first findings are tables that all wait for; the checks end where one is refused for a lock.
     """
+    found: list[Finding] = []
+    refused = None
+    try:
+        found.extend(_findings(connection, long_transaction))
+    except errors.LockNotAvailable as exc:
+        refused = exc.diag.message_primary
+    queues = table_locks.lock_queues(connection, refused=refused is not None)
+    yield from blockers.judge_lock_queues(queues, refused)
+    yield from found
+
+
+def _findings(connection: Connection[Any], long_transaction: timedelta) -> Iterator[Finding]:
     # First: where it is on, the next query may be refused.
     row_security = Check("row security", engine.ROW_SECURITY, engine.judge_row_security)
     yield from _run(connection, row_security)
