@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
 
 MAX_INTERVAL = timedelta(days=365)  # a min_interval of more than a century is refused
+MAX_SHARE = 100  # events of the queue for each that a filter lets through
 
 
 class BatchLimits:
     """The min_count and min_interval for next_batch.
 
     min_interval doubles each time the next batch is available at once; min_count ends a batch that
-    would get too large.
+    would get too large. It counts events of the queue, so it is larger where a filter takes few.
     """
 
     def __init__(self, *, most: int, own: Limits = (None, None)) -> None:
@@ -34,11 +35,13 @@ class BatchLimits:
         self._own = own
         self._has_batch = False  # and did not wait since
         self._interval: timedelta | None = None
+        self._share = 1.0  # events of the queue for each that came
 
     @property
     def current(self) -> Limits:
         """The limits to ask for the next batch with; (None, None) is the next tick."""
-        return self._own if self._interval is None else (self._most, self._interval)
+        most = round(self._most * self._share)
+        return self._own if self._interval is None else (most, self._interval)
 
     def adapt(self, batch: Batch | None) -> bool:
         """Adapt the limits to what next_batch returned; True: ask once more, now without limits.
@@ -56,3 +59,8 @@ class BatchLimits:
             self._interval = min(interval, MAX_INTERVAL) if interval > timedelta(0) else None
         self._has_batch = True
         return False
+
+    def count(self, batch: Batch, events: int) -> None:
+        """Note how many events of a batch came through the consumer's filter."""
+        estimated = batch.event_seq - batch.prev_event_seq
+        self._share = min(max(estimated / max(events, 1), 1.0), MAX_SHARE)

@@ -63,6 +63,7 @@ class Loop:
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
         own_limits = (consumer.min_count, consumer.min_interval)
         self.limits = BatchLimits(most=consumer.fetch_size, own=own_limits)
+        self.filtered = consumer.types is not None or consumer.extras is not None
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
@@ -217,6 +218,8 @@ class Loop:
         if self.careful.active:
             self.careful.part_finished(self.session, whole=whole)
         counts, batch = self.counts, self.current
+        if self.filtered and whole and self.careful.part_size is None:
+            self.limits.count(batch.info, batch.size)
         self.pace.end(batch.size)
         counts.batches += whole
         counts.events += batch.size

@@ -56,6 +56,36 @@ def test_a_consumer_that_is_behind_takes_ticks_together(client: Client, dsn: str
     assert len(consumer.sizes) < TICKS / 2
 
 
+def test_a_consumer_with_a_filter_takes_more_ticks_together(client: Client, dsn: str) -> None:
+    client.create_queue("q")
+    client.register_consumer("q", "c")
+    for number in range(TICKS * 10):
+        client.insert_event("q", "taken" if number % 10 == 0 else "other", number)
+        client.tick_queue("q")
+
+    def batches(**settings: Any) -> int:
+        client.register_consumer_at("q", "c", 1)
+        consumer = Sizes(dsn, fetch_size=4, **settings)
+        consumer.run()
+        assert sum(consumer.sizes) == TICKS
+        return len(consumer.sizes)
+
+    client.set_consumer_filter("q", "c", types=["taken"])
+    assert batches(types=["taken"]) < batches() / 2
+
+
+@pytest.mark.parametrize(
+    ("events", "most"), [(100, 1000), (10, 10_000), (0, 100_000), (1000, 1000), (3, 33_333)]
+)
+def test_the_size_of_a_batch_counts_what_a_filter_lets_through(events: int, most: int) -> None:
+    limits = BatchLimits(most=1000)
+    found = batch(1)._replace(event_seq=100)
+    limits.count(found, events)
+    limits.adapt(found)
+    limits.adapt(found)
+    assert limits.current[0] == most
+
+
 def test_a_transactional_consumer_catches_up_likewise(client: Client, dsn: str) -> None:
     fall_behind(client)
     consumer = TransactionalSizes(dsn)
