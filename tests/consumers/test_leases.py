@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
-from tests.consumers.workers import runs, taken
+from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
 from tests.support.gates import shut_gate
 from tests.support.poolers import pgbouncer
@@ -17,7 +17,6 @@ from tests.support.waiting import eventually
 NO_POOL = pytest.mark.skipif(poolers.PGBOUNCER is None, reason=poolers.WHY_SKIPPED)
 LEASE = 3600  # seconds: nothing extends it in a test
 UNTIL = "select max(pos_until) from pgq.position where pos_batch = %s"
-ENDED = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch = %s"
 LOCKS = "select count(*) from pg_locks where locktype = 'advisory' and classid = 7366514"
 
 
@@ -132,7 +131,7 @@ def test_a_worker_whose_lease_has_ended_changes_nothing(
     queue.insert("a")
     gate.wait_for_arrival()
     (lost,) = taken(connection)
-    connection.execute(ENDED, [lost])
+    connection.execute(ENDED)
     other = make.start(handler[transactional], **chosen)
     eventually(lambda: len(gate.waiting()) == 2)
     (batch,) = taken(connection)

@@ -6,8 +6,8 @@ import signal
 
 import pytest
 
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
-from tests.consumers.workers import AGE, runs, taken, workers
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, private
+from tests.consumers.workers import AGE, ENDED, runs, taken, workers
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
@@ -25,6 +25,7 @@ from pgqpy.consumers import Consumer
 
 class Worker(Consumer):
     queue, name, shared, transactional = {queue!r}, {name!r}, True, {transactional}
+    lease = {lease!r}
 
     def process_event(self, event, connection=None):
         other = psycopg.connect(sys.argv[1], autocommit=True)
@@ -40,8 +41,8 @@ print("run() has returned", flush=True)
 def victim(spawn, dsn, queue, gate, connection):
     """Start a process that is in the middle of its batch."""
 
-    def starter(*, transactional):
-        names = {"queue": QUEUE, "name": CONSUMER, "transactional": transactional}
+    def starter(*, transactional, lease=None):
+        names = {"queue": QUEUE, "name": CONSUMER, "transactional": transactional, "lease": lease}
         code = WORKER.format(note=NOTE, wait=gate.wait_sql, **names)
         process = spawn("-c", code, dsn)
         queue.insert("a")
@@ -100,3 +101,27 @@ def test_a_process_that_was_stopped_for_too_long_changes_nothing(
     eventually(lambda: "b" in effects() and not taken(connection))
     assert process.terminate() == 0
     assert effects() == [*handled, "b"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_the_batch_of_a_process_is_taken_when_its_lease_has_ended(
+    make_threads, effects, connection, victim, gate, number
+):
+    process = victim(transactional=True, lease=3600)
+
+    def note(event):
+        yield NOTE, [event.data]
+
+    settings = {"shared": True, "transactional": True, "lease": 60}
+    idle = make_threads.start(note, **settings)
+    eventually(lambda: private(idle.consumer, "worked"))
+    (batch,) = taken(connection)
+    process.signal(number)
+    connection.execute(ENDED)
+    eventually(lambda: effects() == ["a"] and not taken(connection))
+    if number == signal.SIGSTOP:
+        gate.open()
+        process.signal(signal.SIGCONT)
+        process.wait_for_output(f"batch {batch} of queue {QUEUE}")
+        assert process.terminate() == 0
+        assert effects() == ["a"]

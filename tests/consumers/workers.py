@@ -10,6 +10,7 @@ WORKERS = """
      where p.sub_parent is not null order by 1
 """
 AGE = "update pgq.position set pos_active = pos_active - interval '1 hour' where pos_batch > 0"
+ENDED = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch > 0"
 
 
 def workers(connection):
