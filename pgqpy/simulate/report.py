@@ -101,7 +101,7 @@ def _notes(result: Result) -> list[str]:
     retried = {it.event for it in result.history.handlings if it.retry is not None}
     if not retried:
         return []
-    return [f"{len(retried):,} events were retried: they came after later events of their key"]
+    return [f"{len(retried):,} event(s) retried: they came after later events of their key"]
 
 
 def _sentence(violation: Violation) -> str:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DOCUMENTS = [str(name) for name in files("*.md") if name.parts[0] != "tests"]
 CONSUMERS, OPERATIONS, SQL = "docs/consumers.md", "docs/operations.md", "docs/sql.md"
-SPARK, RECIPES = "docs/spark.md", "docs/recipes.md"
+SPARK, RECIPES, SIMULATE = "docs/spark.md", "docs/recipes.md", "docs/simulate.md"
 BY_HAND = re.compile(r"by-hand: \S.+")
 VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
 KNOWN = {"tutorial", "spark", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
@@ -37,7 +37,7 @@ SOURCES = ("schema", "ticker", "consumers", "pgqpy")
 
 
 def test_every_block_is_tested_or_says_why_not() -> None:
-    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK, RECIPES]
+    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK, RECIPES, SIMULATE]
     unknown = [
         f"{block.document}:{block.line}: {block.note}"
         for page in pages
