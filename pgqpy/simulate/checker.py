@@ -36,8 +36,11 @@ KEY_PROMISES = (ORDER, ALONE)  # not with --shared
 
 
 def check(history: History) -> list[Violation]:
-    """Judge a history that has come to rest: everything was ticked, and handled or given up."""
-    found = [*_inserted(history), *_handled(history), *_repeated(history)]
+    """Judge a history that has come to rest: everything was ticked, and handled or given up.
+
+    Of one that is not complete, what was not handled is not judged.
+    """
+    found = [*_inserted(history), *_handled(history), *repeated(history)]
     if history.ordered:
         found += [*_alone(history), *_in_order(history)]
     return found
@@ -68,7 +71,7 @@ def _handled(history: History) -> Iterator[Violation]:
     shown = {event.id: event for event in history.stored}
     for event in shown.values():
         good = any(handling.outcome == "ok" for handling in handled.get(event.id, ()))
-        if not good and event.id not in history.dead:
+        if history.complete and not good and event.id not in history.dead:
             yield Violation(LOST, "was committed, and neither handled nor given up", (event.id,))
     for number, handlings in handled.items():
         if number not in shown:
@@ -79,7 +82,8 @@ def _handled(history: History) -> Iterator[Violation]:
         yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
 
 
-def _repeated(history: History) -> Iterator[Violation]:
+def repeated(history: History) -> Iterator[Violation]:
+    """Find events that were handled again without a reason. None is one only for a while."""
     for number, handlings in history.handled().items():
         for before, after in pairwise(handlings):
             if after.begin < before.end:
@@ -97,9 +101,9 @@ def _may_follow(history: History, before: Handling, after: Handling) -> bool:
 
 
 def redelivered(history: History) -> int:
-    """Count the handlings that repeat another one, because its worker did not finish the batch."""
+    """Count the handlings that repeat another one, because its worker was killed."""
     return sum(
-        after.retry == before.retry
+        after.retry == before.retry and history.excused(before, after.begin)
         for handlings in history.handled().values()
         for before, after in pairwise(handlings)
     )

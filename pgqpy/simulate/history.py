@@ -55,12 +55,14 @@ class History:
     """All that the checker judges."""
 
     ordered: bool = True  # per key, one at a time
+    complete: bool = True  # the workers came to the end of the queue
     inserts: dict[int, Insert] = field(default_factory=dict)  # by event
     stored: list[Stored] = field(default_factory=list)
     handlings: list[Handling] = field(default_factory=list)  # by the time that they began
     dead: set[int] = field(default_factory=set)  # events
     killed: dict[int, int] = field(default_factory=dict)  # when, by run
     lost: list[tuple[int, int]] = field(default_factory=list)  # (run, when) it lost its session
+    _open: dict[tuple[int, int], Handling] = field(default_factory=dict)  # by run and event
 
     def add(self, lines: Iterable[Line]) -> None:
         """Take lines of the log, by time."""
@@ -116,10 +118,6 @@ class History:
 
     def _lost(self, line: Line) -> None:
         self.lost.append((line["run"], line["at"]))
-
-    def __post_init__(self) -> None:
-        """Begin without a handler that runs."""
-        self._open: dict[tuple[int, int], Handling] = {}
 
     def close(self) -> None:
         """End what killed processes began, at the time of the kill."""

@@ -44,7 +44,7 @@ def run(options: Options, dsn: str | None = None, log: TextIO | None = None) -> 
             ignore_signals()
     except KeyboardInterrupt:
         with open_view("simulate") as view:
-            view.say("interrupted: everything is stopped and removed")
+            view.say(f"interrupted: everything is stopped{'' if options.keep else ' and removed'}")
         return INTERRUPTED
     result = judge(options, history, kills)
     print_result(result, on_stderr=log is sys.stdout)

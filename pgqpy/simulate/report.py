@@ -81,9 +81,11 @@ def findings(result: Result) -> list[tuple[str, str]]:
     """Return the lines below the table, each with its style."""
     lines = []
     for promise in (*PROMISES, *(KEY_PROMISES if result.options.ordered else ())):
-        broken = [it for it in result.violations if it.promise == promise]
+        # Of each event the first: one that comes again and again would fill the list.
+        first = {it.events: it for it in reversed(result.violations) if it.promise == promise}
+        broken = [first[events] for events in sorted(first)]
         if broken:
-            lines.append((f"  WRONG {promise}: {len(broken):,} times not", "bold red"))
+            lines.append((f"  WRONG {promise}: not for {len(broken):,}", "bold red"))
         else:
             lines.append((f"  ok    {promise}", "green"))
         lines += [(f"        {_sentence(it)}", "red") for it in broken[:SHOWN]]
@@ -96,6 +98,8 @@ def findings(result: Result) -> list[tuple[str, str]]:
 
 def _notes(result: Result) -> list[str]:
     """Say what was not verified."""
+    if not result.history.complete:
+        return ["stopped early: what was not handled was not judged"]
     if not result.options.ordered:
         return ["--shared: no order per key is promised, none was verified"]
     retried = {it.event for it in result.history.handlings if it.retry is not None}

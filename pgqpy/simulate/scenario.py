@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from pgqpy.sandbox.abort import RunFailed
 from pgqpy.simulate.audit import Audit
+from pgqpy.simulate.checker import repeated
 from pgqpy.simulate.crew import Crew
 from pgqpy.simulate.history import History
 from pgqpy.simulate.line_log import LineLog, LogReader
@@ -29,6 +30,8 @@ TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
 PRODUCER = [sys.executable, "-m", "pgqpy.simulate.producer"]
 LOOK_INTERVAL = 0.05  # seconds between two looks at the processes
 AUDIT_INTERVAL = 1.0  # seconds
+CHECK_INTERVAL = 2.0  # seconds between two searches for events that come again and again
+A_FEW = 100
 QUIET = 15.0  # seconds; a failed event that has not come again by then is lost
 STUCK = 120.0  # seconds without a line of the log
 STOP = "the workers do not get to the end of the queue: nothing was handled for {:.0f} s"
@@ -67,6 +70,7 @@ class _Scenario:
         self._history = History(ordered=options.ordered)
         self._progress = Progress(view)
         self._processes: list[Child] = []
+        self._next_check = 0.0
 
     def play(self) -> tuple[History, int]:
         options = self._options
@@ -132,16 +136,27 @@ class _Scenario:
 
     def _drain(self, tend: Callable[[], None]) -> None:
         """Wait until the workers have finished all, what was retried too."""
-        done = False
-        while not done:
+        while True:
             tick = self._client.tick_queue(QUEUE)
             last = 0 if tick is None else tick[0]
             while self._position() < last:
                 tend()
                 self._look()
+                if self._repeats():
+                    self._view.say("stopped early: events come again and again")
+                    self._history.complete = False
+                    return
             tend()
             self._look()
-            done = not self._awaited() or self._progress.idle > QUIET
+            if not self._awaited() or self._progress.idle > QUIET:
+                return
+
+    def _repeats(self) -> bool:
+        """Say whether more than a few events came again without a reason: it may never end."""
+        if time.monotonic() < self._next_check:
+            return False
+        self._next_check = time.monotonic() + CHECK_INTERVAL
+        return len(list(repeated(self._history))) > A_FEW
 
     def _awaited(self) -> set[int]:
         """Return the events that have to come again: their last handler failed."""

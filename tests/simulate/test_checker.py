@@ -133,6 +133,7 @@ def test_an_event_that_comes_again_without_a_kill_is_handled_twice(story: Story)
     story.handle(2)
     story.handle(3)
     assert story.broken() == [(TWICE, (2,))]
+    assert redelivered(story.history) == 0
 
 
 def test_an_event_of_another_worker_that_was_killed_is_handled_twice(story: Story) -> None:
@@ -243,3 +244,10 @@ def test_a_shared_consumer_promises_no_order() -> None:
     story.end(1, run=1)
     story.end(2)
     assert story.broken() == []
+
+
+def test_what_was_not_handled_before_an_early_stop_is_not_judged(story: Story) -> None:
+    story.history.complete = False
+    story.handle(2)
+    story.handle(2)
+    assert story.broken() == [(TWICE, (2,))]
