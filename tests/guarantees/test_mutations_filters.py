@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MUTATIONS = {
     "leave the filter out": Mutation(
         "range_sql",
-        "coalesce(' and ' || pgq.filter_sql(i_filter), '')",
-        "''",
+        "else ' and ' || pgq.filter_sql(i_filter) end",
+        "else '' end",
         filters.test_consumer_gets_what_passes_and_nothing_else,
     ),
     "leave it out for workers": Mutation(

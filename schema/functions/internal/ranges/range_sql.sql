@@ -45,7 +45,8 @@ declare
     v_columns constant text :=
         ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
     v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id))
-        || ' where (ev_owner is null' || coalesce(' and ' || pgq.filter_sql(i_filter), '')
+        || ' where (ev_owner is null'
+        || case when i_filter is null then '' else ' and ' || pgq.filter_sql(i_filter) end
         || coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')';
     v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     v_hides boolean;
