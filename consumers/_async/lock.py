@@ -63,8 +63,7 @@ class AsyncRunningLock:
     ) -> None:
         deadline = time.monotonic() + GRACE
         while not await self._try(session, take, subscription):
-            row = await _row(session, locks.HOLDER, locks.CONSUMER, subscription)
-            holder = None if row is None else locks.Holder(*row)
+            holder = await self._holder(session, subscription)
             mine = holder is not None and await self._end_mine(session, holder)
             if not mine and time.monotonic() > deadline:
                 raise self._running(holder, subscription)
@@ -74,6 +73,10 @@ class AsyncRunningLock:
 
     async def _try(self, session: AsyncSession, take: LiteralString, subscription: int) -> bool:
         return bool((await _row(session, take, locks.CONSUMER, subscription))[0])
+
+    async def _holder(self, session: AsyncSession, subscription: int) -> locks.Holder | None:
+        row = await _row(session, locks.HOLDER, locks.CONSUMER, subscription)
+        return None if row is None else locks.Holder(*row)
 
     async def _taken(self, session: AsyncSession, subscription: int) -> None:
         self._mine = await _row(session, OWN)

@@ -63,8 +63,7 @@ class RunningLock:
     ) -> None:
         deadline = time.monotonic() + GRACE
         while not self._try(session, take, subscription):
-            row = _row(session, locks.HOLDER, locks.CONSUMER, subscription)
-            holder = None if row is None else locks.Holder(*row)
+            holder = self._holder(session, subscription)
             mine = holder is not None and self._end_mine(session, holder)
             if not mine and time.monotonic() > deadline:
                 raise self._running(holder, subscription)
@@ -74,6 +73,10 @@ class RunningLock:
 
     def _try(self, session: Session, take: LiteralString, subscription: int) -> bool:
         return bool((_row(session, take, locks.CONSUMER, subscription))[0])
+
+    def _holder(self, session: Session, subscription: int) -> locks.Holder | None:
+        row = _row(session, locks.HOLDER, locks.CONSUMER, subscription)
+        return None if row is None else locks.Holder(*row)
 
     def _taken(self, session: Session, subscription: int) -> None:
         self._mine = _row(session, OWN)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.calls import Call, share
 from pgqpy.consumers._sync.lock import TAKE, RunningLock
+from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerRunning
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch
 
+MOST_STARTS = 64  # workers that start at the same moment
 TAKE_SHARED = "select pg_try_advisory_lock_shared(%s, %s)"
 
 
@@ -50,9 +52,21 @@ class WorkerLock(RunningLock):
                 self.worker = None  # a process that came while our session was lost has it
             else:
                 return
+        strange = 0  # new subconsumers whose lock was taken: by workers that start too, or others
         for number in itertools.count(1):
-            if self._try_worker(session, str(number)):
+            if stop.is_set:
+                raise StopRequested
+            self.consumer = f"{self._parent}.{number}"
+            register = share.register_subconsumer(self.queue, self._parent, str(number))
+            strange += session.runner.run(register)
+            subscription = self._subscription(session)
+            if self._try(session, TAKE, subscription):
+                self._taken(session, subscription)
+                self.worker = str(number)  # only now: a session lost before may have no lock
                 return
+            if strange > MOST_STARTS:
+                holder = self._holder(session, subscription)
+                raise self._running(holder, subscription)
 
     def take_part(
         self,
@@ -87,17 +101,6 @@ class WorkerLock(RunningLock):
             return part.batch
 
         return Call(call.function, call.sql, call.params, decode, call.error_data, pgqpy_only=True)
-
-    def _try_worker(self, session: Session, worker: str) -> bool:
-        self.consumer = f"{self._parent}.{worker}"
-        register = share.register_subconsumer(self.queue, self._parent, worker)
-        session.runner.run(register)
-        subscription = self._subscription(session)
-        if not self._try(session, TAKE, subscription):
-            return False
-        self._taken(session, subscription)
-        self.worker = worker  # only now: a session lost before may have registered nothing
-        return True
 
 
 class LeasedWorker(WorkerLock):

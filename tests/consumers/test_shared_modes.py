@@ -58,3 +58,16 @@ def test_a_batch_that_a_run_left_open_is_to_be_finished_before_workers_take_any(
         make.start(stop, shared=True).join()
     with pytest.raises(ConsumerRunning, match="a run, or finish_batch, finishes an open batch"):
         client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+
+
+def test_a_worker_whose_every_lock_is_taken_names_the_holder(
+    queue, make, client, connect, monkeypatch
+):
+    monkeypatch.setattr("pgqpy.consumers._sync.worker_lock.MOST_STARTS", 2)
+    monkeypatch.setattr("pgqpy.consumers._async.worker_lock.MOST_STARTS", 2)
+    client.register_consumer(QUEUE, CONSUMER)
+    taken = "select pg_advisory_lock(7366514, max(sub_id) + n) from pgq.registration, "
+    with connect(application_name="mallory") as stray:
+        stray.execute(f"{taken} generate_series(1, 50) n group by n")
+        with pytest.raises(ConsumerRunning, match="mallory"):
+            make.start(lambda event: None, shared=True).join()
