@@ -69,6 +69,12 @@ class Parser(click.ParamType[Any]):
     help="Different keys of events.",
 )
 @click.option(
+    "--types",
+    type=Parser("types"),
+    metavar="TYPE,...",
+    help="The workers take only these of placed, paid, sent; 'p*' is a prefix.",
+)
+@click.option(
     "--work",
     type=Parser("work"),
     default="1ms-10ms",

@@ -30,6 +30,7 @@ class Violation(NamedTuple):
 
 
 LOST, PHANTOM, TWICE = "nothing lost", "nothing from a rollback", "nothing handled twice"
+FILTER = "no event of other types"  # only with --types
 ORDER, ALONE = "order per key", "one event of a key at a time"
 PROMISES = (LOST, PHANTOM, TWICE)
 KEY_PROMISES = (ORDER, ALONE)  # not with --shared
@@ -69,7 +70,8 @@ def _handled(history: History) -> Iterator[Violation]:
     """Compare what was handled with what the ticks show."""
     handled = history.handled()
     shown = {event.id: event for event in history.stored}
-    for event in shown.values():
+    wanted = [event for event in shown.values() if history.takes(event.content)]
+    for event in wanted:
         good = any(handling.outcome == "ok" for handling in handled.get(event.id, ()))
         if history.complete and not good and event.id not in history.dead:
             yield Violation(LOST, "was committed, and neither handled nor given up", (event.id,))
@@ -78,6 +80,8 @@ def _handled(history: History) -> Iterator[Violation]:
             yield Violation(PHANTOM, "was handled, and no tick shows it", (number,))
         elif any(handling.content != shown[number].content for handling in handlings):
             yield Violation(LOST, "was handled with another content", (number,))
+        elif not history.takes(shown[number].content):
+            yield Violation(FILTER, "was handled, and is of another type", (number,))
     for number in history.dead - shown.keys():
         yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
 

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy.simulate.options import matches
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -55,6 +57,7 @@ class History:
     """All that the checker judges."""
 
     ordered: bool = True  # per key, one at a time
+    types: tuple[str, ...] = ()  # that the workers take; (): all
     complete: bool = True  # the workers came to the end of the queue
     inserts: dict[int, Insert] = field(default_factory=dict)  # by event
     stored: list[Stored] = field(default_factory=list)
@@ -75,6 +78,10 @@ class History:
         for handling in sorted(self.handlings, key=lambda handling: handling.begin):
             found.setdefault(handling.event, []).append(handling)
         return found
+
+    def takes(self, content: Content) -> bool:
+        """Say whether the workers take an event, by its type."""
+        return not self.types or any(matches(wanted, content.type) for wanted in self.types)
 
     def failed_last(self) -> set[int]:
         """Return the events whose last handler failed."""

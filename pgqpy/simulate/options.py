@@ -6,6 +6,8 @@ import json
 import re
 from dataclasses import asdict, dataclass
 
+from pgqpy.simulate.names import TYPES
+
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min)")
 UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0}  # seconds
 LONGEST = 3600.0  # seconds
@@ -23,6 +25,7 @@ class Options:
     concurrency: int = 1
     keys: int = 20
     work: tuple[float, float] = (0.001, 0.01)  # seconds that a handler takes, at least and at most
+    types: tuple[str, ...] = ()  # that the workers take, prefixes end with *; (): all
     fail: float = 0.01  # the probability that a handler fails
     kill_every: float = 5.0  # seconds; 0: never
     seed: int = 0
@@ -51,7 +54,21 @@ class Options:
     def from_json(cls, text: str) -> Options:
         """Return the options that `json` wrote."""
         found = json.loads(text)
-        return cls(**{**found, "work": tuple(found["work"])})
+        return cls(**{**found, "work": tuple(found["work"]), "types": tuple(found["types"])})
+
+
+def parse_types(text: str) -> tuple[str, ...]:
+    """Return the types of `paid,s*`. ValueError for one that no event has."""
+    types = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    for wanted in types:
+        if not any(matches(wanted, kind) for kind in TYPES):
+            raise ValueError(f"{wanted!r} is the type of no event: they are {', '.join(TYPES)}")
+    return types
+
+
+def matches(wanted: str, kind: str) -> bool:
+    """Say whether an event's type is the one that is wanted, or begins as `wanted` does."""
+    return kind.startswith(wanted[:-1]) if wanted.endswith("*") else kind == wanted
 
 
 def parse_duration(text: str) -> float:

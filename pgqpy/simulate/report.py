@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgqpy.sandbox.view import duration
-from pgqpy.simulate.checker import KEY_PROMISES, PROMISES, check, redelivered
+from pgqpy.simulate.checker import FILTER, KEY_PROMISES, PROMISES, check, redelivered
 
 if TYPE_CHECKING:
     from pgqpy.simulate.checker import Violation
@@ -59,9 +59,11 @@ def figures(result: Result) -> list[tuple[str, str]]:
     good = sum(
         any(handling.outcome == "ok" for handling in handlings) for handlings in handled.values()
     )
+    others = sum(not history.takes(event.content) for event in history.stored)
     backlog = ", backlog included" if result.options.fill else ""
     return [
         ("events committed", f"{len(history.stored):,}"),
+        *([("events of other types", f"{others:,}")] if result.options.types else []),
         ("events rolled back", f"{outcomes.count('rollback'):,}"),
         ("events handled", f"{good:,}"),
         ("handlers failed", f"{failed:,}"),
@@ -80,7 +82,9 @@ def figures(result: Result) -> list[tuple[str, str]]:
 def findings(result: Result) -> list[tuple[str, str]]:
     """Return the lines below the table, each with its style."""
     lines = []
-    for promise in (*PROMISES, *(KEY_PROMISES if result.options.ordered else ())):
+    filtered = (FILTER,) if result.options.types else ()
+    of_keys = KEY_PROMISES if result.options.ordered else ()
+    for promise in (*PROMISES, *filtered, *of_keys):
         # Of each event the first: one that comes again and again would fill the list.
         first = {it.events: it for it in reversed(result.violations) if it.promise == promise}
         broken = [first[events] for events in sorted(first)]

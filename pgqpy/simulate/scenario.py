@@ -67,7 +67,7 @@ class _Scenario:
         self._folder = folder
         self._stack = stack
         self._reader = LogReader(folder)
-        self._history = History(ordered=options.ordered)
+        self._history = History(ordered=options.ordered, types=options.types)
         self._progress = Progress(view)
         self._processes: list[Child] = []
         self._next_check = 0.0

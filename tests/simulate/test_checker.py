@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgqpy.simulate.checker import ALONE, LOST, ORDER, PHANTOM, TWICE, check, redelivered
+from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, check, redelivered
 from pgqpy.simulate.history import Content, History, Stored
 
 
@@ -251,3 +251,10 @@ def test_what_was_not_handled_before_an_early_stop_is_not_judged(story: Story) -
     story.handle(2)
     story.handle(2)
     assert story.broken() == [(TWICE, (2,))]
+
+
+def test_with_types_only_events_of_these_have_to_be_handled(story: Story) -> None:
+    story.history.types = ("s*", "sold")
+    assert story.broken() == [(FILTER, (1,))]
+    story.history.types = ("s*", "paid")
+    assert story.broken() == [(LOST, (2,)), (LOST, (3,))]

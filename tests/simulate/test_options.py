@@ -33,7 +33,7 @@ def test_work_is_one_duration_or_two() -> None:
 
 
 def test_options_survive_the_way_to_a_process() -> None:
-    options = Options(workers=3, shared=True, work=(0.0, 0.5), seed=7)
+    options = Options(workers=3, shared=True, types=("paid",), work=(0.0, 0.5), seed=7)
     assert Options.from_json(options.json()) == options
 
 
@@ -46,6 +46,8 @@ def test_options_survive_the_way_to_a_process() -> None:
         (["--seconds", "3"], "--seconds needs --rate"),
         (["--work", "10ms-1ms"], "'10ms-1ms' ends before it begins"),
         (["--kill-every", "2"], "'2' is no duration: write a number with its unit"),
+        (["--types", "paid,bill*"], "'bill*' is the type of no event: they are placed, paid, sent"),
+        (["--types", ""], "'' is the type of no event"),
         (["--fail", "2"], "2.0 is not in the range"),
         (["--rate", "nan"], "nan is not a number"),
         (["--keys", "0"], "0 is not in the range"),

@@ -66,9 +66,10 @@ def test_workers_that_share_a_consumer_on_a_database_of_ones_own(
     simulate: Simulate, dsn: str, client: Any
 ) -> None:
     options = ["--rate", "100", "--seconds", "2", "--workers", "2", "--kill-every", "1s"]
-    process = simulate("--dsn", dsn, "--shared", *options)
+    process = simulate("--dsn", dsn, "--shared", "--types", "pl*,sent", *options)
     assert process.wait(TIMEOUT) == 0, process.output()
     assert PASSED in process.output()
+    assert "ok    no event of other types" in process.output()
     assert "no order per key is promised" in process.output()
     assert client.get_queue_info() == []
 
