@@ -28,7 +28,7 @@ class Worker(Consumer):
     queue = QUEUE
     name = CONSUMER
     key = "extra1"
-    part_size = 100  # events: a kill repeats no more
+    part_size = 20  # events: a kill repeats no more
     max_retries = 3
     retry_base = 0.1  # seconds
 

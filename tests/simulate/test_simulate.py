@@ -47,7 +47,16 @@ def simulate(spawn: Callable[..., PythonProcess], place: Path) -> Simulate:
 
 def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, place: Path) -> None:
     log = place / "log"
-    options = ["--fill", "400", "--kill-every", "500ms", "--concurrency", "4", "--work", "8ms-9ms"]
+    options = [
+        "--fill",
+        "150",
+        "--kill-every",
+        "500ms",
+        "--concurrency",
+        "2",
+        "--work",
+        "15ms-16ms",
+    ]
     process = simulate(*options, "--log", str(log))
     process.wait_for_output("worker(s) started")
     children = psutil.Process(process.pid).children(recursive=True)
@@ -98,3 +107,14 @@ def test_a_signal_stops_and_removes_everything(
     assert "interrupted: everything is stopped and removed" in process.output()
     assert list(place.iterdir()) == []
     eventually(lambda: not any(child.is_running() for child in children))
+
+
+def test_a_simulation_that_is_killed_takes_its_processes_along(
+    simulate: Simulate, place: Path
+) -> None:
+    process = simulate("--fill", "5000")
+    process.wait_for_output("producers fill")
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    eventually(lambda: not any(child.is_running() for child in children))
+    eventually(lambda: list(place.iterdir()) == [])
