@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from pgqpy.consumers._async import worker_lock as _async
+from pgqpy.consumers._sync import worker_lock as _sync
 from pgqpy.errors import ConsumerRunning, InvalidArgument
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, private
+from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, NOTE, QUEUE, SESSIONS, private
 from tests.support.waiting import eventually
 
 OTHER = "takes other events than before"
@@ -98,6 +102,23 @@ def test_of_two_programs_with_different_settings_the_second_is_refused(queue, ma
     one.stop()
     eventually(lambda: not connection.execute(SESSIONS).fetchall())
     start(make, types=["b"], shared=True).stop()
+
+
+def test_workers_that_start_at_the_same_time_take_the_same_events(queue, make, monkeypatch):
+    both = threading.Barrier(2, timeout=JOIN_TIMEOUT)  # each has its lock, before it goes on
+
+    async def take_async(self, *arguments, take=_async.AsyncWorkerLock.take):
+        await take(self, *arguments)
+        both.wait()
+
+    def take(self, *arguments, take=_sync.WorkerLock.take):
+        take(self, *arguments)
+        both.wait()
+
+    monkeypatch.setattr(_async.AsyncWorkerLock, "take", take_async)
+    monkeypatch.setattr(_sync.WorkerLock, "take", take)
+    workers = [make.start(lambda event: None, types=["a"], shared=True) for _ in range(2)]
+    eventually(lambda: all(private(worker.consumer, "worked") for worker in workers))
 
 
 def test_running_consumer_keeps_its_filter(queue, make, client):
