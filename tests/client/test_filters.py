@@ -30,7 +30,7 @@ async def test_consumer_takes_some_events_only(orders):
     assert await taken(orders) == ["0", "1", "2"]
 
 
-async def test_same_filter_is_told_apart(orders):
+async def test_same_filter_in_another_order_changes_nothing(orders):
     extras = {"extra2": ["x"]}
     wanted = orders.set_consumer_filter
     assert await wanted("orders", "billing", types=["b", "a"], extras=extras) == 1
@@ -57,12 +57,12 @@ async def test_filter_that_makes_no_sense_is_refused(orders, wanted, message):
         await orders.set_consumer_filter("orders", "billing", **wanted)
 
 
-async def test_filter_of_nobody(orders):
+async def test_filter_of_an_unknown_consumer_is_refused(orders):
     with pytest.raises(ConsumerNotFound):
         await orders.set_consumer_filter("orders", "nobody", types=["a"])
 
 
-async def test_filter_of_a_lease_is_kept(orders):
+async def test_filter_does_not_change_while_events_are_leased(orders):
     await orders.insert_event("orders", "a", "x")
     await orders.tick_queue("orders")
     assert await orders.receive("orders", "billing", wait=0)
@@ -70,7 +70,7 @@ async def test_filter_of_a_lease_is_kept(orders):
         await orders.set_consumer_filter("orders", "billing", types=["a"])
 
 
-def test_words_of_a_filter():
+def test_filter_is_described_in_words():
     words = calls.filters.describe_filter(["order.*", "invoice"], {"extra1": ["eu"]})
     assert words == "types order.*, invoice; extra1 eu"
     assert calls.filters.describe_filter(None, None) == "all events"

@@ -166,7 +166,7 @@ def test_a_worker_that_stops_gives_its_batch_back(queue, make, connection, log, 
 
     make.start(note, **settings(**chosen))
     eventually(lambda: seen[-1] == "b" and not taken(connection))
-    assert "died" not in log.text
+    assert "unclean end" not in log.text
     assert "could not tell" not in log.text
 
 

@@ -73,7 +73,7 @@ def test_a_connection_lost_in_a_handler_gives_the_batch_again(
     make.start(handler, transactional=transactional)
     queue.insert("a", "b", "c")
     queue.wait_until_finished()
-    assert seen[:3] == ["a", "b", "a"] if transactional else ["a", "b", "c"]
+    assert seen[:3] == (["a", "b", "a"] if transactional else ["a", "b", "c"])
     assert seen[-3:] == ["a", "b", "c"]
     assert queue.retry_delays() == []
 

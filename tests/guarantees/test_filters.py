@@ -160,7 +160,7 @@ def test_event_of_a_late_transaction_is_not_skipped(db: Database, *, rolled_back
     assert db.main.next() is None
     late.run("rollback" if rolled_back else "commit")
     fill(db, "b3")
-    assert db.main.drain() == [] if rolled_back else ["late"]
+    assert db.main.drain() == ([] if rolled_back else ["late"])
 
 
 @pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])

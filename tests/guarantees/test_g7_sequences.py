@@ -52,7 +52,8 @@ def test_queue_whose_sequence_is_behind_is_repaired(db: Database, sequence: str)
 def test_repair_moves_the_sequences_of_all_queues_up(db: Database, sequence: str) -> None:
     copied(db, sequence)
     db.main.one(REPAIR)
-    assert db.main.one(f"select last_value from pgq.{sequence}") == db.main.one(SHARED[sequence])
+    used = db.main.one("select pg_sequence_last_value(%s)", f"pgq.{sequence}")  # null: none yet
+    assert used == db.main.one(SHARED[sequence])
 
 
 def test_repair_moves_no_sequence_back(db: Database) -> None:
