@@ -9,8 +9,9 @@
 -- An event with an id beyond the last tick's was inserted since, and no tick sees it. All other
 -- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
 --
--- A copy may lack the values of the sequences. They are moved up. Events that were inserted since
--- have old numbers then, and are told by ev_time: they get new ids.
+-- A copy of the database may lack the values of the sequences. They are moved up. Events that were
+-- inserted into such a copy have ids of older events. They are told by ev_time, which is after the
+-- last tick, and get new ids.
 --
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
@@ -33,7 +34,7 @@ declare
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
     v_last pgq.tick;
-    v_behind boolean;  -- the event sequence
+    v_behind boolean;  -- the event sequence is behind the last tick
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then

@@ -1,7 +1,7 @@
--- Checks and normalises a filter: which events a subscription, or a reader of ticks, takes. It is
--- an object of lists: {"types": ["order.*", "invoice"], "extra1": ["eu", "us"]}. An event passes if
--- each condition holds: its field is one of the values. A type that ends with * is a prefix. A null
--- field is none of the values.
+-- Checks and normalises a filter, which says what events a subscription, or a reader of ticks,
+-- takes. It is an object of lists: {"types": ["order.*", "invoice"], "extra1": ["eu", "us"]}. Each
+-- list is a condition: the event's field is one of these values. An event passes if it meets all
+-- conditions. A type that ends with * is a prefix. A null field meets no condition.
 -- Returns: the filter with its values in order, each once; null if every event passes, as with the
 --   type *.
 -- Raises: PQ009 another condition; a condition that is no list of texts, or an empty one; more than

@@ -1,5 +1,5 @@
 -- The condition of a filter on events, for range_sql. The sessions that run it have search_paths of
--- their own: so operators and functions are qualified, and values are quoted literals, which mean
+-- their own, so operators and functions are qualified. The values are quoted literals, which mean
 -- the same with and without standard_conforming_strings.
 -- Parameters: i_filter: as check_filter returns it.
 -- Returns: SQL text; null for a null filter.

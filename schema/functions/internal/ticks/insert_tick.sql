@@ -13,8 +13,8 @@
 -- alone, because otherwise only a NOTIFY that succeeds removes anything. Consumers find a tick
 -- without a notification at their next poll.
 --
--- A copy of the database may lack the values of the sequences, which logical replication does not
--- send. New ticks and events would take old numbers, and no consumer would come to them.
+-- Logical replication does not copy the values of sequences. In such a copy of the database new
+-- ticks and events would take old numbers, and no consumer would come to them.
 --
 -- Parameters: i_tick_id, i_tick_time, i_event_seq: given by an external ticker; null: from the
 --   sequences and the clock.
