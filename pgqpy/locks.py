@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 # The first key of each lock, with its second key:
-ENGINE = 7366513  # one of the next four, or 7: a demo or simulation
+ENGINE = 7366513  # one of the next five
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
+SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
 
+from pgqpy import locks
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import InstallRefused, QueueNotFound
 from pgqpy.install import Status, install, status, uninstall
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     Say = Callable[[str], None]
 
-LOCK = (7366513, 7)  # a session advisory lock: one demo or simulation in a database at a time
+TRY_LOCK = "select pg_try_advisory_lock(%s, %s)"
 MAKE_SCHEMA = "create schema {}; comment on schema {} is {}"
 DROP_SCHEMA = "drop schema if exists {} cascade"
 FOREIGN_SCHEMA = """
@@ -74,7 +75,7 @@ def make_schema(connection: Connection[Any], contents: Contents) -> None:
 
 
 def _take_lock(connection: Connection[Any]) -> None:
-    row = connection.execute("select pg_try_advisory_lock(%s, %s)", LOCK).fetchone()
+    row = connection.execute(TRY_LOCK, (locks.ENGINE, locks.SANDBOX)).fetchone()
     if not (row and row[0]):
         what = "another pgqpy demo or simulation runs in this database"
         raise RunFailed(f"{what}: wait until it has ended")
