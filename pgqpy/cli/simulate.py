@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.core import ParameterSource
@@ -12,8 +12,6 @@ from pgqpy.cli.options import FiniteRange, Target, connected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Parsed = TypeVar("Parsed")
 
 
 class Parser(click.ParamType[Any]):
