@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Limits = tuple[int | None, "timedelta | float | None"]  # min_count, min_interval (seconds)
 
 MAX_INTERVAL = timedelta(days=365)  # a min_interval of more than a century is refused
-MAX_SHARE = 100  # events of the queue for each that a filter lets through
+MAX_RATIO = 100  # events of the queue for each that a filter lets through
 
 
 class BatchLimits:
@@ -35,12 +35,12 @@ class BatchLimits:
         self._own = own
         self._has_batch = False  # and did not wait since
         self._interval: timedelta | None = None
-        self._share = 1.0  # events of the queue for each that came
+        self._ratio = 1.0  # events of the queue for each that the filter lets through
 
     @property
     def current(self) -> Limits:
         """The limits to ask for the next batch with; (None, None) is the next tick."""
-        most = round(self._most * self._share)
+        most = round(self._most * self._ratio)
         return self._own if self._interval is None else (most, self._interval)
 
     def adapt(self, batch: Batch | None) -> bool:
@@ -63,4 +63,4 @@ class BatchLimits:
     def count(self, batch: Batch, events: int) -> None:
         """Note how many events of a batch came through the consumer's filter."""
         estimated = batch.event_seq - batch.prev_event_seq
-        self._share = min(max(estimated / max(events, 1), 1.0), MAX_SHARE)
+        self._ratio = min(max(estimated / max(events, 1), 1.0), MAX_RATIO)

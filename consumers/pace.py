@@ -20,9 +20,9 @@ class Pace:
     `with` measures: handlers run in its block. Taking, reading and finishing a batch stay outside,
     because a batch of one event spends most of its time on these round trips.
 
-    Before the first batch the worker wants one event for each handler that runs side by side: if
-    they are slow, a worker with a whole range would work while the others have nothing. But a
-    handler of batches may take long for each batch, however small: it begins with a large one.
+    Before the first batch the worker wants one event for each handler that runs side by side. If
+    the handlers are slow, a worker with a whole range would leave nothing to the others. A handler
+    of batches may take long for each batch, however small, so it begins with `fetch_size` events.
     """
 
     def __init__(self, consumer: BaseConsumer) -> None:

@@ -55,12 +55,12 @@ class BaseConsumer:
 
     queue: str = ""
     name: str = ""  # of the consumer: one name, one position
-    types: Sequence[str] | None = None  # it takes events of these types; prefixes end with *
-    extras: Mapping[str, Sequence[str]] | None = None  # and with one of these extra1 … extra4
+    types: Sequence[str] | None = None  # only events of these types; order.* is a prefix
+    extras: Mapping[str, Sequence[str]] | None = None  # only events with these extra1 … extra4
     transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
     dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
-    lease: timedelta | float | None = None  # a worker's batch is its own so long, without a lock
+    lease: timedelta | float | None = None  # seconds; a worker leases its batch, without a lock
     concurrency: int = 1  # events that are handled side by side
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
     part_size: int | None = None  # events; progress in a batch is kept after about so many

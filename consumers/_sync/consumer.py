@@ -231,8 +231,9 @@ class Consumer(BaseConsumer):
         """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
         while not self.__stop.is_set:
             kind = partial(self.__kind_of_loop(), self, session, self.__stop, progress)
-            mine = (self.__losses, self.__counts, self.__lock, self.__careful, self.__watch)
-            self.__loop = loop = kind(*mine, self.__pace)
+            self.__loop = loop = kind(
+                self.__losses, self.__counts, self.__lock, self.__careful, self.__watch, self.__pace
+            )
             loop.run()
 
     def __kind_of_loop(self) -> type[PlainLoop | TransactionalLoop]:

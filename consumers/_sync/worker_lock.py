@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers.waiting import Wakeup
     from pgqpy.records import Batch
 
-MOST_STARTS = 64  # workers that start at the same moment
+MOST_STARTS = 64  # other workers that may start at the same time
 TAKE_SHARED = "select pg_try_advisory_lock_shared(%s, %s)"
 
 
@@ -52,19 +52,19 @@ class WorkerLock(RunningLock):
                 self.worker = None  # a process that came while our session was lost has it
             else:
                 return
-        strange = 0  # new subconsumers whose lock was taken: by workers that start too, or others
+        contested = 0  # new subconsumers whose lock is taken: by starting workers, or by strangers
         for number in itertools.count(1):
             if stop.is_set:
                 raise StopRequested
             self.consumer = f"{self._parent}.{number}"
             register = share.register_subconsumer(self.queue, self._parent, str(number))
-            strange += session.runner.run(register)
+            contested += session.runner.run(register)
             subscription = self._subscription(session)
             if self._try(session, TAKE, subscription):
                 self._taken(session, subscription)
                 self.worker = str(number)  # only now: a session lost before may have no lock
                 return
-            if strange > MOST_STARTS:
+            if contested > MOST_STARTS:
                 holder = self._holder(session, subscription)
                 raise self._running(holder, subscription)
 
@@ -113,11 +113,11 @@ class LeasedWorker(WorkerLock):
         """Take nothing."""
 
     def check(self, session: Session) -> None:
-        """Check nothing: what take_part gives is of the consumer as it is registered now."""
+        """Check nothing: take_part finds the consumer by its name at each call."""
 
 
 def kind_of_lock(consumer: BaseConsumer) -> type[RunningLock]:
-    """Return what a process of this consumer holds while it runs."""
+    """Return the class of what a process of this consumer holds while it runs."""
     if consumer.lease is not None:
         return LeasedWorker
     return WorkerLock if consumer.shared else RunningLock

@@ -1,4 +1,4 @@
-"""Filters: which events a consumer takes, or a reader of ticks. The server checks the rest."""
+"""Filters of consumers and of readers of ticks. The server checks their conditions."""
 
 from __future__ import annotations
 

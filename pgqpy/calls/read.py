@@ -21,7 +21,7 @@ FETCH_SIZE = 1000  # events held by the client at a time
 
 COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
     ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
-NO_ID = -(2**63)  # no event has it
+NO_ID = -(2**63)  # below the id of every event
 _cursors = itertools.count(1)
 
 # Opens a cursor in the running transaction, and returns its first events. PGQ get_batch_cursor.

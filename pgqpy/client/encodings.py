@@ -85,7 +85,8 @@ def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connect
 def not_carried(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
     """Return the error for arguments, or for texts of the result, that cannot be transferred.
 
-    UTF-8 carries every result. For another client_encoding only the arguments tell which it is.
+    UTF-8 carries every result. With another client_encoding, an argument that it lacks tells
+    which of the two it is.
     """
     server = parameter(connection, "server_encoding")
     texts = {str(index): each for index, each in enumerate(call.params)}

@@ -92,9 +92,13 @@ async def connect_as_tool_async(
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session_async`.
     """
-    allowed = {"any_owner": any_owner, "any_session": any_session}
     connection = await open_session_async(
-        dsn, PINNED, kind=AsyncConnection, defaults=defaults, **allowed
+        dsn,
+        PINNED,
+        kind=AsyncConnection,
+        defaults=defaults,
+        any_owner=any_owner,
+        any_session=any_session,
     )
     return _owning_client(connection, calls.PAYLOAD_LIMIT)
 

@@ -92,9 +92,13 @@ def connect_as_tool(
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session`.
     """
-    allowed = {"any_owner": any_owner, "any_session": any_session}
     connection = open_session(
-        dsn, PINNED, kind=Connection, defaults=defaults, **allowed
+        dsn,
+        PINNED,
+        kind=Connection,
+        defaults=defaults,
+        any_owner=any_owner,
+        any_session=any_session,
     )
     return _owning_client(connection, calls.PAYLOAD_LIMIT)
 

@@ -64,10 +64,10 @@ class Consuming(Base):
     ) -> int:
         """Decide which events a consumer takes: of these types, with these values of extras.
 
-        A type that ends with * is a prefix. None: events are not chosen by it. All conditions hold:
-        `types=["order.*"], extras={"extra1": ["eu", "us"]}`. What is not finished yet is read
-        with the new filter. Returns 1 if that changed, else 0. Raises ConsumerNotFound,
-        InvalidArgument, and ConsumerRunning while another session is at work.
+        A type that ends with * is a prefix. An event has to meet all conditions; None is no
+        condition: `types=["order.*"], extras={"extra1": ["eu", "us"]}`. Events that are not
+        finished yet are read with the new filter. Returns 1 if the filter changed, else 0. Raises
+        ConsumerNotFound, InvalidArgument, and ConsumerRunning while another session is at work.
         """
         return self.runner.run(
             calls.filters.set_consumer_filter(queue, consumer, types, extras)

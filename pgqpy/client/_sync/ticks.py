@@ -55,7 +55,8 @@ class TickReading(Base):
 
         Run it in the same transaction: rotation waits only for that. `stages`, from those that
         get_tick_stages lists, selects only their events; an empty list selects the events outside
-        of stages, None all events. `types` as in set_consumer_filter selects only events of these.
+        of stages, None all events. `types`, as in set_consumer_filter,
+        selects only events of these types.
 
         Raises QueueNotFound, TickNotFound, RangeExpired if rotation removed some of its events, and
         InvalidArgument if a stage is not in the range.
