@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -13,7 +14,7 @@ from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import QueueNotFound, SchemaTooNew
+from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaTooNew
 from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
@@ -123,6 +124,15 @@ class AsyncSession:
             raise QueueNotFound(words, queue=queue)
         if not found[0][0]:
             await self.client.register_consumer(queue, consumer)
+
+    async def offer_filter(self, consumer: BaseConsumer) -> None:
+        """Register which events a worker takes, unless another one is at work with other events.
+
+        For the time before its lock: of two workers that start at the same time, each would find
+        the lock of the other, and the old filter.
+        """
+        with suppress(ConsumerRunning):
+            await self.set_filter(consumer)
 
     async def set_filter(self, consumer: BaseConsumer) -> None:
         """Register which events the consumer takes, unless its class leaves that open.

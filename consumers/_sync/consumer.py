@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
 from pgqpy.consumers.waiting import Wakeup
-from pgqpy.errors import ConsumerRunning
 from pgqpy.settings import default_dsn
 from pgqpy.texts import describe, printable
 
@@ -251,10 +249,7 @@ class Consumer(BaseConsumer):
             session.runner.require_pgqpy("finish_part")
         if self.shared:
             session.runner.require_pgqpy("take_part")
-            # Before the lock too: of two workers that start at the same time, each would find the
-            # lock of the other, and the old filter.
-            with suppress(ConsumerRunning):
-                session.set_filter(self)
+            session.offer_filter(self)
         self.__lock.take(session, self.__stop)
         session.set_filter(self)
         session.listen(self.queue)
