@@ -103,9 +103,8 @@ class Loop:
         while self.limits.adapt(found):
             found = (self.send(*settings, self._next_call()))[-1]
         self._expects_batch = found is not None
-        self.open_batch = (
-            None if found is None else found.id
-        )  # given signs of life while it is read
+        # Known before the batch is read: reading may take long, and signs of life cover it.
+        self.open_batch = None if found is None else found.id
         if self.careful.active:
             self.careful.keep_whole(self.session)
         return results, found
