@@ -1,8 +1,8 @@
 """Sessions whose lock on a table of the engine holds up all others. No query here waits for them.
 
 A request for a strong lock waits for every session that uses the table, and all later sessions wait
-behind the request. `create rule` and `create trigger` ask for such a lock before PostgreSQL checks
-their right, so any login that may look into the schema can stop all queues.
+behind the request: a blockage. `create rule` and `create trigger` ask for such a lock before
+PostgreSQL checks their right, so any login that may look into the schema can stop all queues.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NAMES = 3  # of tables, in a sentence
 # One row for each session at the head of a table's lock queue, with one session at the root of what
 # it waits for (itself, if it does not wait). pg_blocking_pids calls a prepared transaction 0.
 # Parameter: whether a lock counts for which nobody has waited for two seconds.
-QUEUES: LiteralString = """
+BLOCKAGES: LiteralString = """
     with recursive locked as materialized (
         select l.relation, concat(n.nspname, '.', c.relname) as name, l.mode, l.granted,
             coalesce(l.pid, 0) as pid, l.waitstart
@@ -76,7 +76,7 @@ QUEUES: LiteralString = """
 """
 
 
-class LockQueue(NamedTuple):
+class Blockage(NamedTuple):
     """Tables, the session that all others wait behind, and the one that has to end first."""
 
     names: list[str]
@@ -110,15 +110,15 @@ class TableLocked(PgqError):
     sqlstate = LockNotAvailable.sqlstate
 
 
-def lock_queues(connection: Connection[Any], *, refused: bool) -> list[LockQueue]:
+def find_blockages(connection: Connection[Any], *, refused: bool) -> list[Blockage]:
     """Return what holds up the sessions that use the engine's tables.
 
     `refused`: a statement was just refused for a lock. Else only waits of two seconds count.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(QUEUES, [refused]).fetchall()
+        rows = cursor.execute(BLOCKAGES, [refused]).fetchall()
     return [
-        LockQueue(names, mode, granted, _holder(fields[:6]), _holder(fields[6:]), more)
+        Blockage(names, mode, granted, _holder(fields[:6]), _holder(fields[6:]), more)
         for names, mode, granted, more, *fields in rows
     ]
 
@@ -131,7 +131,7 @@ def _holder(fields: list[Any]) -> Holder:
 def table_locked(connection: Connection[Any]) -> TableLocked | None:
     """Return an error that names the sessions, after a statement was refused for a lock."""
     with suppress(psycopg.Error):
-        found = lock_queues(connection, refused=True)
+        found = find_blockages(connection, refused=True)
         if found:
             return TableLocked(f"{found[0]}: {found[0].how_to_end}")
     return None

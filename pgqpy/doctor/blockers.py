@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-    from pgqpy.table_locks import LockQueue
+    from pgqpy.table_locks import Blockage
 
 WARN_PART = 10  # a tenth of the limit is a warning
 SLOT_XIDS = 1_000_000  # transaction ids behind, from which a slot counts as forgotten
 
 
-def judge_lock_queues(queues: list[LockQueue], refused: str | None) -> Iterator[Finding]:
+def judge_blockages(blockages: list[Blockage], refused: str | None) -> Iterator[Finding]:
     """Report tables that all wait for; `refused` is the error of the check that met a lock."""
-    for queue in queues:
-        yield Finding("fail", "lock", str(queue), queue.how_to_end)
-    if refused and not queues:
+    for each in blockages:
+        yield Finding("fail", "lock", str(each), each.how_to_end)
+    if refused and not blockages:
         what = f"a check was refused: {refused}, and no table is locked any more"
         yield Finding("fail", "lock", what, "run it again")
     elif refused:

@@ -70,8 +70,8 @@ def examine(
         found.extend(_findings(connection, long_transaction))
     except errors.LockNotAvailable as exc:
         refused = exc.diag.message_primary
-    queues = table_locks.lock_queues(connection, refused=refused is not None)
-    yield from blockers.judge_lock_queues(queues, refused)
+    blockages = table_locks.find_blockages(connection, refused=refused is not None)
+    yield from blockers.judge_blockages(blockages, refused)
     yield from found
 
 
