@@ -77,7 +77,7 @@ def register(
     """Register a consumer on a queue. It receives the events inserted from now on.
 
     With --at, a consumer that is registered already moves to that tick. With --type or --extra it
-    takes these events only, from what it has not finished on; --type '*' takes all again.
+    takes only these of the events that it has not finished; --type '*' takes all again.
 
     Example: pgqpy consumer register orders billing --type 'order.*' --extra extra1=eu
     """

@@ -93,7 +93,7 @@ class Parser(click.ParamType[Any]):
     default="5s",
     show_default=True,
     metavar="TIME",
-    help="Kill a worker so often; 0: never.",
+    help="Time between two kills of a worker; 0: never.",
 )
 @click.option(
     "--keep/--delete",
@@ -103,7 +103,7 @@ class Parser(click.ParamType[Any]):
 @click.option(
     "--log",
     type=click.File("w", lazy=False),
-    help="Write each event in and out as a line of JSON; -: stdout.",
+    help="Write a JSON line for each insert, commit, handling and kill; -: stdout.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Repeat the random choices of another run.")
 @connected

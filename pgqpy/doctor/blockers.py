@@ -28,7 +28,7 @@ def judge_blockages(blockages: list[Blockage], refused: str | None) -> Iterator[
         what = f"a check was refused: {refused}, and no table is locked any more"
         yield Finding("fail", "lock", what, "run it again")
     elif refused:
-        yield Finding("skipped", "lock", f"not all was looked at: {refused}")
+        yield Finding("skipped", "lock", f"not every check could run: {refused}")
 
 
 HELD: LiteralString = f"""
