@@ -70,11 +70,13 @@ class Part(NamedTuple):
         batch: the range; its consumer is the subconsumer's name.
         part_size: handle so many events at a time, because holders before died; None: as you like.
         tries: how often a holder died while it handled only the first open event; None: never.
+        died: the tokens of the holders that `tries` counts.
     """
 
     batch: Batch
     part_size: int | None
     tries: int | None
+    died: tuple[str, ...] = ()
 
 
 class BatchInfo(NamedTuple):

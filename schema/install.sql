@@ -155,6 +155,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/lock_free_range.sql
 \ir functions/internal/batches/take_range.sql
 \ir functions/internal/batches/show_holder.sql
+\ir functions/internal/batches/uncount_end.sql
 \ir functions/internal/batches/raise_worker_lives.sql
 \ir functions/internal/batches/resume_part.sql
 \ir functions/internal/batches/cut_range.sql

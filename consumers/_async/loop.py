@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqpy.calls import admin, consume
+from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
 from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
@@ -136,6 +138,31 @@ class AsyncLoop:
             return False
         batch.failures.dead(part[0], error)  # a second one is its retried copy, with the same id
         batch.size = len(part)
+        return True
+
+    async def ends_confirmed(self, info: Batch, part: list[Event]) -> bool:
+        """Ask again before an event is given up; False if `stop` came meanwhile.
+
+        A worker that lost its session counts as dead at once. When it is back, it takes that back.
+        """
+        until, told = time.monotonic() + unclean_ends.GRACE, False
+        while self.careful.killer_error(part) is not None and self.careful.may_live:
+            left = until - time.monotonic()
+            if left <= 0:
+                break
+            if not told:
+                text = (
+                    "batch %d of queue %s, consumer %s: waits up to %.0f s before event %d is "
+                    "given up: a worker that counts as dead may have lost its connection only"
+                )
+                logger.info(text, info.id, info.queue, info.consumer, left, part[0].id)
+                told = True
+            await self.stop.wait(min(left, unclean_ends.LOOK))
+            if self.stop.is_set:
+                return False
+            _, found = await self.open_next()
+            if found is None or found.id != info.id:
+                raise BatchLost(batch_id=info.id)
         return True
 
     async def finish_part(

@@ -111,6 +111,8 @@ class AsyncPlainLoop(AsyncLoop):
         return False
 
     async def _process_part(self, part: AsyncOpenBatch, events: list[Event]) -> bool:
+        if not await self.ends_confirmed(part.info, events):
+            return False
         if self.give_up(part, events):
             return True
         return await (self._process_events(part) if self.by_event else self.handle_batch(part))

@@ -61,7 +61,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = await self._reader.next()
-        return True
+        return await self.ends_confirmed(self.info, self._events_of_part)
 
     async def open(self) -> AsyncOpenBatch | None:
         """Return the part that was read."""

@@ -14,6 +14,7 @@ import psycopg
 
 from pgqpy.calls import consume
 from pgqpy.consumers.handlers import HANDLER_ERRORS, ProcessDied
+from pgqpy.consumers.holder import is_gone
 from pgqpy.consumers.late_end import LateEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.settings import handler_name
@@ -50,6 +51,7 @@ class Careful:
         self._session: Session | None = None  # that the run has begun in
         self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
+        self._died: tuple[str, ...] = ()  # the runs that a worker's tries count
         self._quiet = 0  # parts in a row that went well
         self._told = False  # that batches come in parts, since a worker had an unclean end
         self.widened = 0  # times; each moved the position
@@ -114,6 +116,7 @@ class Careful:
         if part is not None:
             self._told = size is not None
         self._state = RunState(size, tries, None)
+        self._died = () if part is None else part.died
 
     def keep_whole(self, session: Session) -> None:
         """Take back what the server narrowed, if the handler gets whole batches all the same.
@@ -163,13 +166,18 @@ class Careful:
             return None
         return ProcessDied(tries, most)
 
+    @property
+    def may_live(self) -> bool:
+        """Whether a run that counts as dead may have lost its session only."""
+        return not all(is_gone(holder) for holder in self._died)
+
     def part_finished(self, session: Session, *, whole: bool) -> None:
         """Count a part that went well, and widen the parts after many; `whole`: its batch ended.
 
         Whole batches come back only after the end of a batch: the event that kills may be anywhere
         in the one that was open.
         """
-        self._state = self._state._replace(tries=None)
+        self._state, self._died = self._state._replace(tries=None), ()
         self._quiet += 1
         enough = QUIET_PARTS if self._narrows else 1
         if self._quiet < enough or (self._state.part_size == LARGEST_PART and not whole):

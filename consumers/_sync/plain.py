@@ -111,6 +111,8 @@ class PlainLoop(Loop):
         return False
 
     def _process_part(self, part: OpenBatch, events: list[Event]) -> bool:
+        if not self.ends_confirmed(part.info, events):
+            return False
         if self.give_up(part, events):
             return True
         return (self._process_events(part) if self.by_event else self.handle_batch(part))

@@ -61,7 +61,7 @@ class TransactionalParts(TransactionalLoop):
         self.info = self._reader.info
         self._finished = False
         self._events_of_part = self._reader.next()
-        return True
+        return self.ends_confirmed(self.info, self._events_of_part)
 
     def open(self) -> OpenBatch | None:
         """Return the part that was read."""

@@ -48,7 +48,7 @@ begin
             raise_wrong_mode range_sql read_open_events read_sequence remove_registration
             resume_part set_rights show_holder skip_ranges slowest_tick subtract_ids
             system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            try_lock_against_drop update_insert_rights used_ticks')
+            try_lock_against_drop uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 
+from pgqpy.consumers import unclean_ends
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
@@ -208,8 +209,11 @@ def test_workers_with_and_without_a_lease_share_the_events(
         without.close()
 
 
-def test_an_event_that_killed_its_workers_too_often_is_dead(queue, make, connection, client, log):
+def test_an_event_that_killed_its_workers_too_often_is_dead(
+    queue, make, connection, client, monkeypatch
+):
     """A run that has died left the batch in parts of one event."""
+    monkeypatch.setattr(unclean_ends, "GRACE", 0)
     queue.insert("a", "b", "c")
     take = "select pgq.take_part(%s, %s, null, 'dead', '1 hour')"
     connection.execute(take, [QUEUE, CONSUMER])

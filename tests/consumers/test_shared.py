@@ -9,7 +9,7 @@ import pytest
 
 from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._sync.consume import Consuming
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, unclean_ends
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, runs, taken, workers
 from tests.support.gates import shut_gate, wait_until_blocked
@@ -146,9 +146,10 @@ def test_a_batch_of_a_worker_that_stops_goes_on_with_another(
 @pytest.mark.parametrize("part_size", [None, 100])
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_event_that_killed_its_workers_too_often_is_dead(
-    queue, make, effects, connection, client, log, transactional, part_size
+    queue, make, connection, client, log, transactional, part_size, monkeypatch
 ):
     """A run that has died left the batch in parts of one event."""
+    monkeypatch.setattr(unclean_ends, "GRACE", 0)
     connection.execute("select pgq.register_subconsumer(%s, %s, 'x')", [QUEUE, CONSUMER])
     queue.insert("a", "b", "c")
     connection.execute("select pgq.take_part(%s, %s, 'x', 'dead')", [QUEUE, CONSUMER])

@@ -26,9 +26,6 @@ dies = partial(
     dead=None,
     taken=True,
 )
-comes_back = partial(
-    takeover.test_process_that_comes_back_after_a_lost_session_did_not_die, died=False
-)
 MUTATIONS = {
     "count consumers without their workers": Mutation(
         "slowest_tick",
@@ -66,18 +63,6 @@ MUTATIONS = {
         "if d.pos_holder is not null then",
         "if false then",
         takeover.test_released_range_is_taken_at_once_and_counts_as_no_unclean_end,
-    ),
-    "count lost sessions as unclean ends": Mutation(
-        "take_range",
-        "d.pos_tries := nullif(d.pos_tries - 1, 0);",
-        "null;",
-        comes_back,
-    ),
-    "do not see who came back": Mutation(
-        "take_part",
-        "perform pgq.show_holder(w.sub_id, i_holder);",
-        "null;",
-        comes_back,
     ),
     "keep a released range": Mutation(
         "end_run",

@@ -185,8 +185,8 @@ MUTATIONS = {
     ),
     "forget where the part ends when a run ends": Mutation(
         "end_run",
-        "p.pos_to, x_ids",
-        "null, x_ids",
+        "p.pos_to, x_died",
+        "null, x_died",
         partial(parts.test_part_stays_a_part_whatever_its_run_tells, function="end_run"),
     ),
     "finish a worker's range as a lease": Mutation(

@@ -235,20 +235,3 @@ def test_takeover_that_a_crash_of_the_server_cuts_off_has_not_happened(
         again = Worker(db.open(), "2", "host:2:y")
         assert again.drain() == ["a", "b"]
         assert db.main.finish(batch) == 0
-
-
-@pytest.mark.parametrize("died", [True, False])
-def test_process_that_comes_back_after_a_lost_session_did_not_die(db: Database, died: bool) -> None:
-    """Three ends narrow the range to one event, and each one after that counts against it."""
-    made = workers(db, "a", 3)
-    tries = None
-    for number in range(6):
-        worker, idle = made[number % 3], made[(number + 2) % 3]
-        if died and number:
-            idle.holder = f"host:{number}:new"
-        worker.take()
-        tries = db.main.one("select pos_tries from pgq.current_position where pos_batch > 0")
-        worker.lock()
-        assert idle.take() is None
-        worker.session.one("select pg_advisory_unlock_all()::text")
-    assert tries == (2 if died else 1)

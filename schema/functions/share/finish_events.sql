@@ -38,7 +38,7 @@ begin
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         x_from => p.pos_from, x_done => p.pos_done, x_holder => p.pos_holder,
         x_part => p.pos_part, x_tries => p.pos_tries, x_until => p.pos_until, x_to => p.pos_to,
-        x_ids => v_open);
+        x_died => p.pos_died, x_ids => v_open);
     return 1;
 end $$;
 comment on function pgq.finish_events(bigint, bigint[])

@@ -23,7 +23,9 @@
 --   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its
 --   share of one that is. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
---   call; worker: the subconsumer that has the range.
+--   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
+--   counts. A run whose end is counted, though it had only lost its session, takes that back by its
+--   next call: so ask again before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as lease_slot; PQ015 as find_next_tick; PQ020 the consumer is plain, or a
@@ -31,7 +33,7 @@
 --   PQ022 as lease_slot; 40001 as touch_batch; 42501 as cut_range; with a filter, as
 --   skip_ranges.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
---   pgq.position; as lease_slot, skip_ranges.
+--   pgq.position; as lease_slot, skip_ranges, uncount_end.
 create or replace function pgq.take_part(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_holder text default null,
     i_lease interval default null, i_dead_interval interval default null,
@@ -39,7 +41,8 @@ create or replace function pgq.take_part(
     i_min_interval interval default null, i_wanted int default null, out batch_id bigint,
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
-    out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text)
+    out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
+    out died text[])
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -104,7 +107,7 @@ begin
                 else pgq.find_next_tick(p, i_min_lag, i_min_count, i_min_interval) end;
             if v_next is null then
                 if w.pos_holder is distinct from i_holder and i_holder is not null
-                        and w.sub_id is not null then
+                        and pgq.uncount_end(p.sub_id, i_holder) then
                     perform pgq.show_holder(w.sub_id, i_holder);
                 end if;
                 return;
@@ -156,8 +159,11 @@ begin
          where sub_id = p.sub_id and sub_mode is null;
         v_locked := true;
     end loop;
-    select s.pos_part, s.pos_tries, substr(c.co_name, length(i_consumer_name) + 2)
-      into part_size, tries, worker
+    if w.pos_holder is distinct from i_holder and i_holder is not null then
+        perform pgq.uncount_end(p.sub_id, i_holder);
+    end if;
+    select s.pos_part, s.pos_tries, s.pos_died, substr(c.co_name, length(i_consumer_name) + 2)
+      into part_size, tries, died, worker
       from pgq.current_position s join pgq.consumer c on c.co_id = s.sub_consumer
      where s.sub_id = w.sub_id;
     select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq

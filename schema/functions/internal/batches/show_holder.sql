@@ -1,5 +1,5 @@
--- Writes the token of a run to the position of an idle subconsumer, once a session. A run that lost
--- its range together with its session shows by this that it lives: see take_range.
+-- Writes the token of a run to the position of an idle subconsumer, once a session. So
+-- take_part looks once a session whether the run was counted as dead: see uncount_end.
 -- Writes: row lock pgq.registration; insert pgq.position, unless another session holds the row.
 create or replace function pgq.show_holder(i_worker int, i_holder text)
 returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off

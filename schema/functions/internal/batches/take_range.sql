@@ -4,8 +4,7 @@
 -- holds both registrations.
 --
 -- A holder that lost its session looks dead, and comes back under the same token a moment later. So
--- the run that counted last (pos_died) is looked for among the consumer's workers before another
--- one counts: an end does not count against an event if that process is alive after all.
+-- the tokens of what counts against an event are kept (pos_died), each once: see uncount_end.
 -- Writes: insert pgq.position.
 create or replace function pgq.take_range(
     d pgq.current_position, w pgq.current_position, i_batch bigint, i_holder text,
@@ -15,14 +14,12 @@ begin
     if d.pos_ids is not null and coalesce(d.pos_holder, 'receive') = 'receive' then
         d.pos_tries := null;  -- ends of leases, not unclean ends of runs
     elsif d.pos_holder is not null then
-        if d.pos_died = i_holder or exists (
-                select from pgq.current_position
-                 where sub_parent = w.sub_parent and pos_holder = d.pos_died) then
-            d.pos_tries := nullif(d.pos_tries - 1, 0);
+        if d.pos_part is distinct from 1 or d.pos_holder <> all (coalesce(d.pos_died, '{}')) then
+            d.pos_died := coalesce(d.pos_died, '{}')
+                || case when d.pos_part = 1 then array[d.pos_holder] end;
+            select n.part_size, n.tries into d.pos_part, d.pos_tries
+              from pgq.narrow_part(d.pos_part, d.pos_tries) n;
         end if;
-        d.pos_died := d.pos_holder;
-        select n.part_size, n.tries into d.pos_part, d.pos_tries
-          from pgq.narrow_part(d.pos_part, d.pos_tries) n;
     end if;
     if d.sub_id <> w.sub_id then
         perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);

@@ -15,7 +15,7 @@ create or replace function pgq.move_position(
     x_pins bigint[] default null, x_from bigint default null, x_done bigint[] default null,
     x_holder text default null, x_part int default null, x_tries int default null,
     x_until timestamptz default null, x_to bigint default null, x_cuts bigint[] default null,
-    x_died text default null, x_ids bigint[] default null)
+    x_died text[] default null, x_ids bigint[] default null)
 returns void language plpgsql as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then

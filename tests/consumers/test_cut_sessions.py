@@ -1,0 +1,144 @@
+"""Workers whose sessions were cut live: what they had counts against no event."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pgqpy.consumers import holder, unclean_ends
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.workers import taken
+from tests.support.waiting import eventually
+
+SHAPES = [{}, {"transactional": True}, {"transactional": True, "part_size": 5}]
+HOST = holder.new_holder().rpartition(":")[0].rpartition(":")[0]
+COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s where pos_batch > 0"
+COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
+WAITS = "may have lost its connection only"
+LONG = 3600  # seconds
+
+
+@pytest.fixture
+def call(connection):
+    """Let a run without a process of its own call take_part."""
+
+    def take(worker, token):
+        values = [QUEUE, CONSUMER, worker]
+        connection.execute("select pgq.register_subconsumer(%s, %s, %s)", values)
+        call = "select batch_id from pgq.take_part(%s, %s, %s, %s)"
+        return connection.execute(call, [*values, token]).fetchone()[0]
+
+    return take
+
+
+@pytest.fixture
+def cut(queue, connection, call):
+    """Let a worker lose its session at the first event, where others may have lost theirs."""
+
+    def lose(token, *before):
+        queue.insert("a", "b", "c")
+        assert call("x", token) is not None
+        connection.execute(COUNT, [len(before) or None, list(before)])
+
+    return lose
+
+
+@pytest.fixture
+def start(make, monkeypatch):
+    """Start a worker that gives up after the first end at one event; return what it handles."""
+    monkeypatch.setattr(unclean_ends, "GRACE", LONG)
+    monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
+
+    def run(**settings):
+        seen = []
+
+        def handler(event):
+            seen.append(event.data)
+            return ()
+
+        return make.start(handler, shared=True, max_attempts=4, **settings), seen
+
+    return run
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_an_event_where_two_live_workers_lost_their_sessions_is_handled(
+    start, cut, call, connection, client, log, settings
+):
+    tokens = [f"{HOST}:{os.getpid()}:x", "elsewhere:1:y"]
+    cut(*tokens)
+    _, seen = start(**settings)
+    eventually(lambda: WAITS in log.text)
+    assert connection.execute(COUNTED).fetchone() == (2,)
+    assert call("y", tokens[1]) is None
+    assert connection.execute(COUNTED).fetchone() == (1,)
+    assert seen == []
+    assert call("x", tokens[0]) is None
+    eventually(lambda: seen == ["a", "b", "c"] and not taken(connection))
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_an_event_whose_worker_stays_away_is_dead_at_last(
+    start, cut, connection, client, log, monkeypatch, settings
+):
+    cut("elsewhere:1:x")
+    monkeypatch.setattr(unclean_ends, "GRACE", 0.1)
+    _, seen = start(**settings)
+    eventually(lambda: seen == ["b", "c"] and not taken(connection))
+    assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
+    assert WAITS in log.text
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_an_event_that_killed_a_process_of_this_host_is_dead_at_once(
+    start, cut, connection, client, log, settings
+):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    cut(f"{HOST}:{process.pid}:x")
+    _, seen = start(**settings)
+    eventually(lambda: seen == ["b", "c"] and not taken(connection))
+    assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
+    assert WAITS not in log.text
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_stop_ends_the_wait_and_leaves_the_event(start, cut, connection, client, log, settings):
+    cut("elsewhere:1:x")
+    running, seen = start(**settings)
+    eventually(lambda: WAITS in log.text)
+    running.stop()
+    assert seen == []
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
+    assert connection.execute(COUNTED).fetchone() == (1,)
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_a_batch_that_is_lost_in_the_wait_is_left(start, cut, connection, client, log, settings):
+    cut("elsewhere:1:x")
+    _, seen = start(**settings)
+    eventually(lambda: WAITS in log.text)
+    connection.execute("select pgq.finish_batch(%s)", taken(connection))
+    eventually(lambda: "is not ours any more" in log.text)
+    assert seen == []
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
+
+
+@pytest.mark.parametrize(
+    ("token", "gone"),
+    [
+        (f"{HOST}:{os.getpid()}:x", False),
+        (f"{HOST}:{1 << 40}:x", True),
+        (f"{HOST}:1:x", False),
+        ("elsewhere:99999999:x", False),
+        (f"{HOST}:x", False),
+        ("dead", False),
+    ],
+    ids=["itself", "ended", "of another user, perhaps", "elsewhere", "no process", "no token"],
+)
+def test_only_a_process_of_this_host_is_known_to_have_ended(token, gone):
+    assert holder.is_gone(token) is gone

@@ -1,0 +1,95 @@
+"""Unclean ends of workers: what is counted against an event, and what is taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.guarantees.workers import Worker, workers
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+COUNTED = "select pos_tries, pos_died from pgq.current_position where pos_batch > 0"
+COUNT = "update pgq.position set pos_part = 1, pos_tries = 1, pos_died = %s where pos_batch > 0"
+DIED = "select died from pgq.take_part('q', 'c', %s, %s)"
+LEASED = "select batch_id from pgq.take_part('q', 'c', null, %s, '1 minute')"
+BACK = "host:1:x"  # the run that was counted, and comes back
+
+
+@pytest.mark.parametrize("died", [True, False])
+def test_process_that_comes_back_after_a_lost_session_did_not_die(db: Database, died: bool) -> None:
+    """Three ends narrow the range to one event, and each one after that counts against it."""
+    made = workers(db, "a", 3)
+    counts: list[Any] = []
+    for number in range(6):
+        worker, idle = made[number % 3], made[(number + 2) % 3]
+        if died and number:
+            idle.holder = f"host:{number}:new"
+        worker.take()
+        counts += db.main.all(COUNTED)
+        worker.lock()
+        assert idle.take() is None
+        counts += db.main.all(COUNTED)
+        worker.session.one("select pg_advisory_unlock_all()::text")
+    none, *rest = counts[-4:]
+    if died:
+        tokens = ["host:1:new", "host:2:new"]
+        assert [none, *rest] == [(1, tokens[:1])] * 2 + [(2, tokens)] * 2
+    else:
+        assert [none, *rest] == [(1, ["host:1:x"]), (None, []), (1, ["host:2:x"]), (None, [])]
+
+
+def counted(db: Database, holder: str, *died: str) -> Worker:
+    """Make another worker have a range in which runs are counted, as one that lives."""
+    one, other = workers(db, "a")
+    one.holder = BACK
+    other.holder = holder
+    other.lock().take()
+    db.main.connection.execute(COUNT, [list(died)])
+    return one
+
+
+def test_process_that_takes_its_lost_range_again_did_not_die(db: Database) -> None:
+    one = counted(db, "host:2:x", BACK)
+    db.main.run("update pgq.position set pos_until = now() - interval '1 hour'")
+    assert one.session.one(DIED, "1", BACK) == ["host:2:x"]
+    assert db.main.all(COUNTED) == [(1, ["host:2:x"])]
+
+
+def test_worker_without_a_subconsumer_that_comes_back_did_not_die(db: Database) -> None:
+    counted(db, "host:2:x", BACK)
+    assert db.main.one(LEASED, BACK) is None
+    assert db.main.all(COUNTED) == [(None, [])]
+
+
+def test_range_that_is_locked_is_uncounted_later(db: Database) -> None:
+    one = counted(db, "host:2:x", BACK, "host:3:x")
+    one.session.run("set lock_timeout = '1s'")
+    stopped = db.open()
+    stopped.begin()
+    stopped.one("select pos_no from pgq.position where pos_batch > 0 for no key update")
+    assert one.take() is None
+    assert db.main.all(COUNTED) == [(1, [BACK, "host:3:x"])]
+    stopped.rollback()
+    assert one.take() is None
+    assert db.main.all(COUNTED) == [(None, ["host:3:x"])]
+
+
+def test_token_counts_once(db: Database) -> None:
+    one = counted(db, "host:2:x", "host:2:x")
+    db.main.run("update pgq.position set pos_until = now() - interval '1 hour'")
+    assert one.take() is not None
+    assert db.main.all(COUNTED) == [(1, ["host:2:x"])]
+
+
+def test_progress_clears_the_tokens_with_the_tries(db: Database) -> None:
+    counted(db, "host:2:x", BACK)
+    event = db.main.one("select pos_batch from pgq.position where pos_batch > 0")
+    batch, (first, *_) = event, db.main.events(event)
+    assert db.main.one("select pgq.finish_part(%s, null, array[%s])", batch, first.id) == 1
+    assert db.main.one("select pgq.end_run('q', 'c.2', 'host:2:x')") == 1
+    assert db.main.all(COUNTED) == [(1, [BACK])]
+    assert db.main.one("select pgq.finish_part(%s, %s)", batch, first.id) == 1
+    assert db.main.all(COUNTED) == [(None, None)]
