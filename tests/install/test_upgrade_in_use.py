@@ -75,6 +75,56 @@ def test_upgrade_waits_for_a_session_that_creates_or_drops_a_queue(
     assert upgrade.result(timeout=30) == STEP
 
 
+TAKE = "select batch_id from pgq.take_part('q', 'c', %s, %s)"
+LOCK = """
+    select pg_advisory_lock(7366514, sub_id) from pgq.registration
+    join pgq.consumer on co_id = sub_consumer where co_name = 'c.1'
+"""
+FINISH = "select pgq.finish_batch(%s)"
+EVENTS = "select ev_id, ev_data from pgq.get_batch_events(%s)"
+STEPS = {
+    "takes a range": "select",
+    "takes over a dead worker's range": "select",
+    "finishes a part": "select pgq.finish_part({batch}, {first})",
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_upgrade_waits_for_a_worker_and_another_worker_for_the_upgrade(
+    admin: Connection, sessions: list[Connection], background: ThreadPoolExecutor, step: str
+) -> None:
+    one, upgrader, other = sessions
+    make = "select pgq.create_queue('q'), pgq.register_consumer('q', 'c')"
+    admin.execute(make.encode())
+    for number in "123":
+        admin.execute("select pgq.register_subconsumer('q', 'c', %s)", [number])
+        admin.execute("select pgq.insert_event('q', 't', %s)", [number])
+        admin.execute("select pgq.tick_queue('q')")
+    if "dead" in step:
+        admin.execute(TAKE, ["3", "dead"])  # its session holds no lock
+    one.execute(LOCK.encode())
+    one.execute("begin")
+    try:
+        (batch,) = one.execute(TAKE, ["1", "one"]).fetchone() or (None,)
+        ((first, data),) = one.execute(EVENTS, [batch]).fetchall()
+        one.execute(STEPS[step].format(batch=batch, first=first).encode())
+        upgrade = background.submit(install.install, upgrader)
+        wait_until_blocked(admin, _pid(upgrader))
+        taken = background.submit(lambda: other.execute(TAKE, ["2", "two"]).fetchone())
+        wait_until_blocked(admin, _pid(other))
+        assert one.execute(FINISH, [batch]).fetchone() == (1,)
+    finally:
+        one.execute("commit")
+    assert upgrade.result(timeout=30) == STEP
+    found = [data]
+    (batch,) = taken.result(timeout=30) or (None,)
+    while batch is not None:
+        found += [data for _, data in other.execute(EVENTS, [batch])]
+        assert other.execute(FINISH, [batch]).fetchone() == (1,)
+        (batch,) = other.execute(TAKE, ["2", "two"]).fetchone() or (None,)
+    assert sorted(found) == ["1", "2", "3"]
+
+
 ROTATE = """
     update pgq.queue set queue_rotation_period = '1 microsecond';
     select pgq.maint_rotate_tables_step1('q')
