@@ -108,7 +108,7 @@ class Parser(click.ParamType[Any]):
 @click.option("--seed", type=click.IntRange(0), help="Repeat the random choices of another run.")
 @connected
 @click.pass_context
-def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **given: Any) -> int:
+def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **settings: Any) -> int:
     """Verify on this machine that no event is lost, handled twice, or out of order.
 
     Producers insert events; workers handle them, fail, and are killed. Then a checker compares what
@@ -127,16 +127,16 @@ def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **giv
         place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
         for place in (ctx, ctx.find_root())
     )
-    if given["keep"] is not None and not named:
+    if settings["keep"] is not None and not named:
         raise click.UsageError("--keep and --delete need --dsn: a temporary server is removed")
-    if given["seconds"] is not None and given["rate"] is None:
+    if settings["seconds"] is not None and settings["rate"] is None:
         raise click.UsageError("--seconds needs --rate: --fill alone ends when all is handled")
-    if given["rate"] is not None and given["fill"] is None:
-        given["fill"] = 0
-    if given["seed"] is None:
-        given["seed"] = random.SystemRandom().randrange(1_000_000)
+    if settings["rate"] is not None and settings["fill"] is None:
+        settings["fill"] = 0
+    if settings["seed"] is None:
+        settings["seed"] = random.SystemRandom().randrange(1_000_000)
     try:
-        options = Options(**{name: value for name, value in given.items() if value is not None})
+        options = Options(**{name: value for name, value in settings.items() if value is not None})
     except ValueError as exc:
         raise click.UsageError(str(exc)) from exc
     return run_simulation(options, target.dsn if named else None, log)

@@ -107,5 +107,5 @@ def main(number: int, events: int, rate: float, path: Path, options: Options) ->
 
 
 if __name__ == "__main__":
-    _, at, count, speed, file, given = sys.argv
-    main(int(at), int(count), float(speed), Path(file), Options.from_json(given))
+    _, at, count, speed, file, options = sys.argv
+    main(int(at), int(count), float(speed), Path(file), Options.from_json(options))

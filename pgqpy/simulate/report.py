@@ -89,7 +89,7 @@ def findings(result: Result) -> list[tuple[str, str]]:
         first = {it.events: it for it in reversed(result.violations) if it.promise == promise}
         broken = [first[events] for events in sorted(first)]
         if broken:
-            lines.append((f"  WRONG {promise}: not for {len(broken):,}", "bold red"))
+            lines.append((f"  BROKEN {promise}: {len(broken):,} time(s)", "bold red"))
         else:
             lines.append((f"  ok    {promise}", "green"))
         lines += [(f"        {_sentence(it)}", "red") for it in broken[:SHOWN]]

@@ -84,5 +84,5 @@ def main(run: int, path: Path, options: Options) -> None:
 
 
 if __name__ == "__main__":
-    _, number, file, given = sys.argv
-    main(int(number), Path(file), Options.from_json(given))
+    _, number, file, options = sys.argv
+    main(int(number), Path(file), Options.from_json(options))

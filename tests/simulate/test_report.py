@@ -52,7 +52,7 @@ def test_a_passed_simulation_names_every_promise() -> None:
 def test_a_failed_simulation_lists_the_events_up_to_ten() -> None:
     result = judge(Options(shared=True), history(handled=0), kills=0)
     lines = [line.strip() for line, _ in findings(result)]
-    assert lines[0] == "WRONG nothing lost: not for 12"
+    assert lines[0] == "BROKEN nothing lost: 12 time(s)"
     assert lines[1] == "event 1 was committed, and neither handled nor given up"
     assert lines[11] == "and 2 more"
     assert lines[-1] == FAILED
@@ -63,4 +63,4 @@ def test_an_event_that_comes_again_and_again_is_listed_once() -> None:
     again = history(handled=12)
     again.handlings += [again.handlings[0]] * 5
     lines = [line.strip() for line, _ in findings(judge(Options(), again, kills=0))]
-    assert "WRONG nothing handled twice: not for 1" in lines
+    assert "BROKEN nothing handled twice: 1 time(s)" in lines

@@ -3,8 +3,8 @@
 -- Retried events of the subscription count too.
 --
 -- One call skips at most a hundred ranges, or half a million events, since the caller holds the
--- subscription meanwhile. Then the last range that it read is returned as if it had an event: the
--- caller opens a batch as ever, and comes back when that is finished.
+-- subscription meanwhile. Then it returns the last range that it read, though that may be empty.
+-- The caller opens it as a batch, finishes it, and calls again.
 --
 -- Parameters: p: the position, locked by the caller. i_next_tick: the end of the range after it.
 --   The others: the limits of next_batch_custom, which hold for the events of the queue.
