@@ -10,7 +10,7 @@
 -- The consumer is locked before its filter is compared: of two programs that start with different
 -- filters, the one that comes second sees the lock of the first.
 -- Parameters: i_filter: see check_filter; null: all events.
--- Returns: 1 changed, 0 nothing to change.
+-- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 as check_filter; PQ013 not READ COMMITTED: the look after
 --   the lock needs a new snapshot; PQ020 it is a subconsumer; PQ021 another session is at work.
 -- Writes: row locks and update pgq.registration; insert pgq.position, for open batches.
@@ -56,4 +56,4 @@ begin
     return 1;
 end $$;
 comment on function pgq.set_consumer_filter(text, text, jsonb)
-    is 'Decides which events a consumer takes: 1 changed, 0 nothing to change.';
+    is 'Decides which events a consumer takes: 1 changed, 0 it was so.';

@@ -2,7 +2,7 @@
 -- first run decides that by itself. A change needs that nobody runs it: no batch is open, and no
 -- session holds the advisory lock of the consumer or of a subconsumer.
 -- Parameters: i_mode: plain, shared, or null: the next run decides.
--- Returns: 1 changed, 0 nothing to change.
+-- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 another mode; PQ020 it is a subconsumer; PQ021 it runs.
 -- Writes: row locks and update pgq.registration.
 create or replace function pgq.set_consumer_mode(
@@ -40,4 +40,4 @@ begin
     return found::int;
 end $$;
 comment on function pgq.set_consumer_mode(text, text, text)
-    is 'Decides whether one process or several workers run a consumer: 1 changed, 0 nothing to change.';
+    is 'Decides whether one process or several workers run a consumer: 1 changed, 0 it was so.';
