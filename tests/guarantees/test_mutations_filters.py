@@ -86,7 +86,7 @@ MUTATIONS = {
     "do not move workers over it": Mutation(
         "take_part",
         "perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, null, null);",
-        "null;",
+        "return;",
         filters.test_workers_get_what_passes,
     ),
     "do not move receivers over it": Mutation(
