@@ -82,6 +82,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ticks/check_tick_order.sql
 \ir functions/internal/ticks/check_moved.sql
 \ir functions/internal/ticks/try_lock_against_drop.sql
+\ir functions/internal/ticks/raise_sequence_behind.sql
 \ir functions/internal/ticks/raise_sequences.sql
 \ir functions/internal/ticks/insert_tick.sql
 \ir functions/internal/ticks/tick_wanted.sql

@@ -172,7 +172,10 @@ def _listed(names: list[str]) -> str:
 RESTORED = """
     select q.queue_name,
         txid_snapshot_xmax(t.tick_snapshot) as tick_xmax,
-        txid_snapshot_xmax(txid_current_snapshot()) as now_xmax
+        txid_snapshot_xmax(txid_current_snapshot()) as now_xmax,
+        case when has_sequence_privilege(q.queue_tick_seq, 'select')
+            then coalesce(pg_sequence_last_value(q.queue_tick_seq::regclass), 0) < t.tick_id
+        end as sequence_behind
     from pgq.queue q
         join pgq.tick t on t.tick_queue = q.queue_id
             and t.tick_id = (select max(tick_id) from pgq.tick where tick_queue = q.queue_id)
@@ -189,7 +192,11 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
             f"({row['tick_xmax']}, now {row['now_xmax']}): it refuses to tick"
         )
         yield Finding("fail", "restored", what, "pgqpy schema repair")
-    if not refused:
+    behind = [row for row in rows if row["sequence_behind"]]
+    for row in behind:
+        what = f"queue {row['queue_name']} refuses to tick: its sequence is behind its last tick"
+        yield Finding("fail", "restored", what, "pgqpy schema repair")
+    if not refused and not behind:
         yield Finding("ok", "restored", "transaction ids go forward on every queue")
 
 

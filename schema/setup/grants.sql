@@ -44,11 +44,11 @@ begin
             insert_row insert_tick is_extra_maint is_unchecked lease_events lease_slot lock_batch
             lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
             lock_subscription move_position narrow_part open_next_range raise_queue_not_found
-            raise_sequences raise_subscription_moved raise_worker_lives raise_wrong_isolation
-            raise_wrong_mode range_sql read_open_events read_sequence remove_registration
-            resume_part set_rights show_holder skip_ranges slowest_tick subtract_ids
-            system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            try_lock_against_drop uncount_end update_insert_rights used_ticks')
+            raise_sequence_behind raise_sequences raise_subscription_moved raise_worker_lives
+            raise_wrong_isolation raise_wrong_mode range_sql read_open_events read_sequence
+            remove_registration resume_part set_rights show_holder skip_ranges slowest_tick
+            subtract_ids system_identifier take_dead_events take_range tick_is_due tick_sees_table
+            tick_wanted try_lock_against_drop uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

@@ -115,12 +115,13 @@ def test_rights_of_public_are_compared_and_the_first_named() -> None:
 
 def test_transaction_ids_that_ran_backwards_fail() -> None:
     rows = [
-        {"queue_name": "fine", "tick_xmax": 10, "now_xmax": 10},
-        {"queue_name": "restored", "tick_xmax": 11, "now_xmax": 10},
+        {"queue_name": "fine", "tick_xmax": 10, "now_xmax": 10, "sequence_behind": None},
+        {"queue_name": "restored", "tick_xmax": 11, "now_xmax": 10, "sequence_behind": False},
+        {"queue_name": "copied", "tick_xmax": 10, "now_xmax": 10, "sequence_behind": True},
     ]
-    found = only(engine.judge_restored(rows))
-    assert (found.level, found.remedy) == ("fail", "pgqpy schema repair")
-    assert "restored" in found.what
+    found = list(engine.judge_restored(rows))
+    assert {(each.level, each.remedy) for each in found} == {("fail", "pgqpy schema repair")}
+    assert ["queue restored" in found[0].what, "queue copied" in found[1].what] == [True, True]
     assert levels(engine.judge_restored(rows[:1])) == ["ok"]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees.sessions import refused
+from tests.guarantees.test_g7_unrepaired import LARGER
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -46,6 +47,19 @@ def test_queue_whose_sequence_is_behind_is_repaired(db: Database, sequence: str)
     assert sorted(db.main.drain("behind")) == ["a", "b", "c", "d", "e", "f"]
     ids = db.main.one(IDS)
     assert len(ids) == len(set(ids)) == 6
+
+
+def test_copy_that_got_more_events_than_the_original_had_is_repaired(db: Database) -> None:
+    copied(db, "event_1_tick_seq", "event_1_id_seq")
+    db.main.run(LARGER)
+    for data in "defgh":
+        db.main.insert(data)
+        with refused("PQ012"):
+            db.main.tick()
+    db.main.one(REPAIR)
+    db.main.tick()
+    assert sorted(db.main.drain("c")) == ["d", "e", "f", "g", "h"]
+    assert sorted(db.main.drain("behind")) == ["a", "b", "c", "d", "e", "f", "g", "h"]
 
 
 @pytest.mark.parametrize("sequence", SHARED)

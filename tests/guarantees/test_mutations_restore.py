@@ -45,8 +45,8 @@ MUTATIONS = {
     ),
     "tick with numbers of ticks that were used before": Mutation(
         "insert_tick",
-        "insert_tick.tick_id <= last.tick_id\n",
-        "false\n",
+        "if i_tick_id is null and last.tick_id",
+        "if false and last.tick_id",
         partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=TICKS),
     ),
     "tick with ids of events that were used before": Mutation(
@@ -60,6 +60,12 @@ MUTATIONS = {
         "select $4 and",
         "select false and",
         partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
+    ),
+    "ask the sequence of events alone whether it is behind": Mutation(
+        "repair_queue",
+        "pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id",
+        "false",
+        sequences.test_copy_that_got_more_events_than_the_original_had_is_repaired,
     ),
     "leave two events one id": Mutation(
         "repair_queue",

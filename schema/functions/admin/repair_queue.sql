@@ -34,7 +34,7 @@ declare
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
     v_last pgq.tick;
-    v_behind boolean;  -- the event sequence is behind the last tick
+    v_behind boolean;  -- a sequence is behind the last tick
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -44,7 +44,8 @@ begin
 
     select * into v_last
       from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 1;
-    v_behind := pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq;
+    v_behind := pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id
+             or pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq;
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id)
       into v_ticks, v_snapshots
       from pgq.tick t

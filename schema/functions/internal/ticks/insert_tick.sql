@@ -44,6 +44,10 @@ begin
         raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id
             using errcode = 'PQ009';
     end if;
+    if i_tick_id is null and last.tick_id
+            > coalesce(pg_sequence_last_value(q.queue_tick_seq::regclass), 0) then
+        perform pgq.raise_sequence_behind(q, 'ticks', last.tick_id);  -- before it moves
+    end if;
     insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
     values (
         i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)),
@@ -52,14 +56,8 @@ begin
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
     if last.tick_id is not null then
-        if insert_tick.tick_id <= last.tick_id
-                or i_event_seq is null and v_event_seq < last.tick_event_seq then
-            raise exception 'the sequences of queue % are behind its last tick', q.queue_name
-                using errcode = 'PQ012', detail = format('tick %s with event %s after tick %s with '
-                    'event %s: a copy of the database, without the values of its sequences.',
-                    insert_tick.tick_id, v_event_seq, last.tick_id, last.tick_event_seq),
-                hint = format(
-                    'select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
+        if i_event_seq is null and v_event_seq < last.tick_event_seq then
+            perform pgq.raise_sequence_behind(q, 'events', last.tick_event_seq);
         end if;
         if pgq.check_tick_order(q, last, insert_tick.tick_snapshot) then
             update pgq.queue set queue_system_id = pgq.system_identifier()
