@@ -45,8 +45,8 @@ MUTATIONS = {
     ),
     "tick with numbers of ticks that were used before": Mutation(
         "insert_tick",
-        "if i_tick_id is null and last.tick_id",
-        "if false and last.tick_id",
+        "if v_tick_seq < last.tick_id then",
+        "if false then",
         partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=TICKS),
     ),
     "tick with ids of events that were used before": Mutation(

@@ -29,6 +29,7 @@ language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable
 declare
     q pgq.queue;
     last pgq.tick;
+    v_tick_seq bigint;
     v_event_seq bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -44,9 +45,15 @@ begin
         raise exception 'tick % is not beyond the last tick %', i_tick_id, last.tick_id
             using errcode = 'PQ009';
     end if;
-    if i_tick_id is null and last.tick_id
-            > coalesce(pg_sequence_last_value(q.queue_tick_seq::regclass), 0) then
-        perform pgq.raise_sequence_behind(q, 'ticks', last.tick_id);  -- before it moves
+    if i_tick_id is null then
+        v_tick_seq := pg_sequence_last_value(q.queue_tick_seq::regclass);
+        if v_tick_seq is null then  -- it has begun anew: what would it give?
+            execute format('select last_value - 1 from pgq.%I',
+                pgq.event_table(q.queue_id) || '_tick_seq') into v_tick_seq;
+        end if;
+        if v_tick_seq < last.tick_id then
+            perform pgq.raise_sequence_behind(q, 'ticks', last.tick_id);  -- before it moves
+        end if;
     end if;
     insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
     values (
