@@ -55,6 +55,7 @@ def embedded_database(
     connections = max(FEWEST_CONNECTIONS, clients + SPARE_CONNECTIONS)
     with ExitStack() as stack:
         with postponed():
+            stack.enter_context(_without_libpq_variables())
             settings = {"max_connections": connections}
             server = stack.enter_context(embedded_server(settings=settings))
         dsn = _resolve(server.dsn(), contents)
@@ -79,6 +80,17 @@ def existing_database(
     folder = TemporaryDirectory(prefix=f"pgqpy-{contents.command}-")
     with folder as logs, prepared(resolved, contents, say):
         yield Database(resolved, Path(logs), None)
+
+
+@contextmanager
+def _without_libpq_variables() -> Iterator[None]:
+    """Hide PG* variables in the block: PGHOSTADDR would lead to another server than the DSN."""
+    names = [name for name in os.environ if name.startswith("PG") and name[:6] != "PGQPY_"]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def _resolve(dsn: str, contents: Contents) -> str:

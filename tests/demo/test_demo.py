@@ -53,6 +53,8 @@ def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
     ) -> PythonProcess:
         # The application's own database is not for a demo, unless --dsn says so.
         env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
+        if "--dsn" not in options:
+            env |= {"PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGSERVICE": "nowhere"}
         if not spark:
             env["JAVA_HOME"] = "/nowhere"
         return spawn(*program, "demo", *SHORT, *options, env=env)

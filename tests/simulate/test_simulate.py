@@ -40,6 +40,8 @@ def simulate(spawn: Callable[..., PythonProcess], place: Path) -> Simulate:
     def start(*options: str) -> PythonProcess:
         # The application's own database is not for a simulation, unless --dsn says so.
         env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
+        if "--dsn" not in options:
+            env |= {"PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGSERVICE": "nowhere"}
         return spawn("-m", "pgqpy", "simulate", *options, env=env)
 
     return start
