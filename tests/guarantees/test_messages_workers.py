@@ -29,10 +29,12 @@ def test_range_of_a_dead_worker_goes_to_receivers(db: Database) -> None:
 def test_event_that_a_receiver_leased_is_not_counted_against_the_next_one(db: Database) -> None:
     filled(db, "abc")
     Worker(db.open(), "1", "host:1:x").take()
-    db.main.connection.execute("update pgq.position set pos_part = 1, pos_tries = 1")
+    db.main.connection.execute(
+        "update pgq.position set pos_part = 1, pos_tries = 1, pos_died = '{host:1:w}'"
+    )
     assert data(receive(db.main, 1)) == ["a"]
-    state = "select part_size, tries from pgq.take_part('q', 'c', '1', 'host:1:y')"
-    assert db.main.all(state) == [(1, None)]
+    state = "select part_size, tries, died from pgq.take_part('q', 'c', '1', 'host:1:y')"
+    assert db.main.all(state) == [(1, None, None)]
 
 
 def test_dead_worker_that_comes_back_has_no_lease_of_a_receiver(db: Database) -> None:

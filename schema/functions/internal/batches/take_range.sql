@@ -13,6 +13,7 @@ returns void language plpgsql as $$
 begin
     if d.pos_ids is not null and coalesce(d.pos_holder, 'receive') = 'receive' then
         d.pos_tries := null;  -- ends of leases, not unclean ends of runs
+        d.pos_died := null;
     elsif d.pos_holder is not null then
         if d.pos_part is distinct from 1 or d.pos_holder <> all (coalesce(d.pos_died, '{}')) then
             d.pos_died := coalesce(d.pos_died, '{}')

@@ -26,7 +26,8 @@ begin
                     then i_ids[cardinality(i_ids)] else d.pos_from end,
                 x_done => d.pos_done, x_part => d.pos_part,
                 x_tries => case when d.pos_ids is not null then d.pos_tries end,
-                x_until => '-infinity', x_to => d.pos_to, x_died => d.pos_died,
+                x_until => '-infinity', x_to => d.pos_to,
+                x_died => case when d.pos_ids is not null then d.pos_died end,
                 x_ids => (select array_agg(id) from unnest(d.pos_ids) id where id <> all (i_ids)));
         else
             perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);
