@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgqpy.consumers import _async, _sync
-from tests.consumers.harness import Maker, Queue
+from tests.consumers.harness import NOTE, Maker, Queue
+from tests.support.gates import shut_gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import psycopg
 
     import pgqpy
+    from pgqpy.records import Event
+    from tests.support.gates import Gate
 
 
 @pytest.fixture
@@ -64,3 +67,28 @@ def no_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Refuse a second process at once: no other one is about to end."""
     for module in (_async.lock, _sync.lock):
         monkeypatch.setattr(module, "GRACE", 0.0)
+
+
+@pytest.fixture
+def gate(connect: Callable[..., psycopg.Connection[Any]]) -> Iterator[Gate]:
+    """A gate that handlers wait at; it is shut."""
+    with shut_gate(connect()) as gate:
+        yield gate
+
+
+@pytest.fixture
+def waiting_handler(
+    gate: Gate, effects: object, connect: Callable[..., psycopg.Connection[Any]]
+) -> dict[bool, Callable[..., Any]]:
+    """Handlers that wait at the gate and note the event: whether transactional, and the handler."""
+
+    def transactional(event: Event) -> Iterator[tuple[str, list[str] | None]]:
+        yield gate.wait_sql, None
+        yield NOTE, [event.data or ""]
+
+    def plain(event: Event) -> None:
+        with connect() as other:
+            other.execute(gate.wait_sql.encode())
+            other.execute(NOTE.encode(), [event.data])
+
+    return {True: transactional, False: plain}

@@ -11,7 +11,6 @@ from pgqpy.consumers import unclean_ends
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
-from tests.support.gates import shut_gate
 from tests.support.poolers import pgbouncer
 from tests.support.waiting import eventually
 
@@ -38,28 +37,6 @@ def make(request, asynchronous, dsn, queue):
         maker.close()
 
 
-@pytest.fixture
-def gate(connect):
-    with shut_gate(connect()) as gate:
-        yield gate
-
-
-@pytest.fixture
-def handler(gate, effects, connect):
-    """A handler that notes the event; it waits at the gate before that."""
-
-    def transactional(event):
-        yield gate.wait_sql, None
-        yield NOTE, [event.data]
-
-    def plain(event):
-        with connect() as other:
-            other.execute(gate.wait_sql)
-            other.execute(NOTE, [event.data])
-
-    return {True: transactional, False: plain}
-
-
 def settings(**more):
     return {"shared": True, "lease": LEASE, "poll_interval": 0.02, **more}
 
@@ -72,12 +49,12 @@ def until(connection):
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_workers_with_a_lease_share_the_events(
-    queue, make, effects, gate, handler, connection, transactional
+    queue, make, effects, gate, waiting_handler, connection, transactional
 ):
     for data in "abc":
         queue.insert(data)
     chosen = settings(transactional=transactional)
-    started = [make.start(handler[transactional], **chosen) for _ in range(3)]
+    started = [make.start(waiting_handler[transactional], **chosen) for _ in range(3)]
     eventually(lambda: len(gate.waiting()) == 3)
     assert len(set(taken(connection))) == 3
     assert connection.execute(LOCKS).fetchone() == (0,)
@@ -112,9 +89,9 @@ def test_a_batch_larger_than_the_fetch_size_is_read_to_its_end(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_the_lease_is_extended_while_a_handler_runs(
-    queue, make, effects, gate, handler, connection, transactional
+    queue, make, effects, gate, waiting_handler, connection, transactional
 ):
-    make.start(handler[transactional], **settings(transactional=transactional, lease=1))
+    make.start(waiting_handler[transactional], **settings(transactional=transactional, lease=1))
     queue.insert("a")
     gate.wait_for_arrival()
     at_first = until(connection)
@@ -125,15 +102,15 @@ def test_the_lease_is_extended_while_a_handler_runs(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_worker_whose_lease_has_ended_changes_nothing(
-    queue, make, effects, gate, handler, connection, log, transactional
+    queue, make, effects, gate, waiting_handler, connection, log, transactional
 ):
     chosen = settings(transactional=transactional)
-    late = make.start(handler[transactional], **chosen)
+    late = make.start(waiting_handler[transactional], **chosen)
     queue.insert("a")
     gate.wait_for_arrival()
     (lost,) = taken(connection)
     connection.execute(ENDED)
-    other = make.start(handler[transactional], **chosen)
+    other = make.start(waiting_handler[transactional], **chosen)
     eventually(lambda: len(gate.waiting()) == 2)
     (batch,) = taken(connection)
     assert batch != lost
@@ -179,9 +156,9 @@ def test_a_worker_that_never_had_a_batch_stops_without_a_word(queue, make, log):
 
 
 def test_a_lost_session_is_followed_by_one_with_the_same_batch(
-    queue, make, effects, gate, handler, connection, connect
+    queue, make, effects, gate, waiting_handler, connection, connect
 ):
-    make.start(handler[True], **settings(transactional=True))
+    make.start(waiting_handler[True], **settings(transactional=True))
     queue.insert("a")
     pid = gate.wait_for_arrival()
     (batch,) = taken(connection)
@@ -193,13 +170,13 @@ def test_a_lost_session_is_followed_by_one_with_the_same_batch(
 
 
 def test_workers_with_and_without_a_lease_share_the_events(
-    queue, make, dsn, effects, gate, handler, connection
+    queue, make, dsn, effects, gate, waiting_handler, connection
 ):
     without = Maker(dsn, asynchronous=False)
     queue.insert("a")
     queue.insert("b")
-    make.start(handler[False], **settings())
-    without.start(handler[False], shared=True)
+    make.start(waiting_handler[False], **settings())
+    without.start(waiting_handler[False], shared=True)
     try:
         eventually(lambda: len(gate.waiting()) == 2)
         gate.open()

@@ -10,42 +10,22 @@ import pytest
 from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._sync.consume import Consuming
 from pgqpy.consumers import Consumer, unclean_ends
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
+from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, runs, taken, workers
-from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
 SILENT = "select now() - min(pos_active) > '30 minutes' from pgq.position where pos_batch = %s"
 
 
-@pytest.fixture
-def gate(connect):
-    with shut_gate(connect()) as gate:
-        yield gate
-
-
-@pytest.fixture
-def handler(gate, effects, connect):
-    """A handler that notes the event; it waits at the gate before that."""
-
-    def transactional(event):
-        yield gate.wait_sql, None
-        yield NOTE, [event.data]
-
-    def plain(event):
-        with connect() as other:
-            other.execute(gate.wait_sql)
-            other.execute(NOTE, [event.data])
-
-    return {True: transactional, False: plain}
-
-
 @pytest.mark.parametrize("transactional", [False, True])
-def test_workers_share_the_events(queue, make, effects, gate, handler, connection, transactional):
+def test_workers_share_the_events(
+    queue, make, effects, gate, waiting_handler, connection, transactional
+):
     for data in "abc":
         queue.insert(data)
     settings = {"shared": True, "transactional": transactional}
-    started = [make.start(handler[transactional], **settings) for _ in range(3)]
+    started = [make.start(waiting_handler[transactional], **settings) for _ in range(3)]
     eventually(lambda: len(gate.waiting()) == 3)
     assert list(workers(connection)) == ["1", "2", "3"]
     assert len(set(taken(connection))) == 3
@@ -57,11 +37,11 @@ def test_workers_share_the_events(queue, make, effects, gate, handler, connectio
     assert taken(connection) == []
 
 
-def test_workers_that_begin_share_a_range(queue, make, effects, gate, handler, connection):
+def test_workers_that_begin_share_a_range(queue, make, effects, gate, waiting_handler, connection):
     """Nothing is known of the handlers yet: they may take seconds, and then one worker hours."""
     queue.insert(*map(str, range(100, 130)))
     for _ in range(2):
-        make.start(handler[True], shared=True, transactional=True)
+        make.start(waiting_handler[True], shared=True, transactional=True)
     eventually(lambda: len(gate.waiting()) == 2)
     assert len(taken(connection)) == 2
     gate.open()
@@ -70,10 +50,10 @@ def test_workers_that_begin_share_a_range(queue, make, effects, gate, handler, c
 
 
 def test_a_worker_that_takes_a_batch_holds_no_lock_of_the_one_that_it_finished(
-    queue, make, effects, gate, handler, connect
+    queue, make, effects, gate, waiting_handler, connect
 ):
     """Taking locks the consumer, then the worker: who holds both takes them in this order too."""
-    make.start(handler[False], shared=True)
+    make.start(waiting_handler[False], shared=True)
     queue.insert("a")
     gate.wait_for_arrival()
     queue.insert("b")
@@ -101,9 +81,9 @@ def test_a_process_takes_the_lowest_number_that_is_free(queue, make, connection)
 
 
 def test_a_lost_session_is_followed_by_one_with_the_same_number_and_batch(
-    queue, make, effects, gate, handler, connection, connect
+    queue, make, effects, gate, waiting_handler, connection, connect
 ):
-    running = make.start(handler[True], shared=True, transactional=True)
+    running = make.start(waiting_handler[True], shared=True, transactional=True)
     eventually(lambda: runs(running))
     idle = make.start(lambda event: None, shared=True, transactional=False)
     eventually(lambda: runs(idle))
@@ -197,15 +177,15 @@ def test_unclean_ends_with_whole_batches_count_against_no_event(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_worker_whose_batch_was_taken_over_changes_nothing(
-    queue, make, effects, gate, handler, connection, log, transactional
+    queue, make, effects, gate, waiting_handler, connection, log, transactional
 ):
     settings = {"transactional": transactional, "shared": True}
-    late = make.start(handler[transactional], **settings, dead_interval=3600)
+    late = make.start(waiting_handler[transactional], **settings, dead_interval=3600)
     queue.insert("a")
     gate.wait_for_arrival()
     (lost,) = taken(connection)
     connection.execute(AGE)
-    other = make.start(handler[transactional], **settings, dead_interval=60)
+    other = make.start(waiting_handler[transactional], **settings, dead_interval=60)
     queue.tick()
     eventually(lambda: len(gate.waiting()) == 2)
     (batch,) = taken(connection)
@@ -222,9 +202,11 @@ def test_a_worker_whose_batch_was_taken_over_changes_nothing(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_worker_whose_handler_takes_long_gives_signs_of_life(
-    queue, make, effects, gate, handler, connection, transactional
+    queue, make, effects, gate, waiting_handler, connection, transactional
 ):
-    make.start(handler[transactional], transactional=transactional, shared=True, dead_interval=1)
+    make.start(
+        waiting_handler[transactional], transactional=transactional, shared=True, dead_interval=1
+    )
     queue.insert("a")
     gate.wait_for_arrival()
     (batch,) = taken(connection)
