@@ -119,7 +119,7 @@ begin
                   from pgq.skip_ranges(p, v_next, i_min_lag, i_min_count, i_min_interval);
                 if v_next is null then
                     perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, null, null);
-                    continue;  -- there is none now
+                    continue;  -- the next look finds no range
                 end if;
             end if;
             batch_id := nextval('pgq.batch_id_seq');

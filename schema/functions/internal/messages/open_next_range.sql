@@ -1,8 +1,8 @@
 -- Moves the position of a shared consumer over the next range, and leaves the range in a
 -- subconsumer of receive as one that nobody holds. With a filter, ranges without an event are
--- skipped before: see skip_ranges. Ticks are merged until about a hundred events
--- are in the range, or a hundred ticks: else an idle time would cost a range for each tick. Of a
--- range that take_part has cut, it is the next part.
+-- skipped before: see skip_ranges. Ticks are merged until about a hundred events are in the range,
+-- or a hundred ticks: else an idle time would cost a range for each tick. Of a range that take_part
+-- has cut, it is the next part.
 -- Parameters: i_parent: the consumer, locked by the caller.
 -- Returns: the position of the subconsumer, all null when there is no range yet.
 -- Raises: PQ015 as find_next_tick; PQ022, PQ009 as lease_slot; with a filter, as skip_ranges.
