@@ -73,8 +73,7 @@ def from_database(
     if found is None:
         return None
     diag = exc.diag
-    if words := _not_found_message(found, data):
-        text = f"{words}: {found.what_to_do}"
+    if text := _not_found_message(found, data, diag.message_detail or ""):
         return found(text, function=function, sqlstate=code, detail=diag.message_detail, **data)
     data = {**data, **_named_ticks(diag.message_detail or "")}
     detail = f" ({diag.message_detail})" if diag.message_detail else ""
@@ -100,13 +99,20 @@ def translated(
         raise found from exc
 
 
-def _not_found_message(found: type[errors.PgqError], data: Mapping[str, Any]) -> str:
-    """Return one wording for a missing queue or consumer, for PGQ has five; empty otherwise."""
+def _not_found_message(found: type[errors.PgqError], data: Mapping[str, Any], detail: str) -> str:
+    """Return one wording for a missing queue or consumer, for PGQ has five; empty otherwise.
+
+    The detail names a missing subconsumer, whose consumer is there: `subconsumer=1`.
+    """
     queue, consumer = data.get("queue"), data.get("consumer")
     if found is errors.QueueNotFound and queue is not None:
-        return errors.QueueNotFound.words.format(queue=queue)
+        return f"{errors.QueueNotFound.words.format(queue=queue)}: {found.what_to_do}"
     if found is errors.ConsumerNotFound and queue is not None and consumer is not None:
-        return errors.ConsumerNotFound.words.format(queue=queue, consumer=consumer)
+        _, named, worker = detail.partition("subconsumer=")
+        name = f"{consumer}.{worker}" if named else consumer
+        words = errors.ConsumerNotFound.words.format(queue=queue, consumer=name)
+        what_to_do = "register it with register_subconsumer" if named else found.what_to_do
+        return f"{words}: {what_to_do}"
     return ""
 
 

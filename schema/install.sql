@@ -109,6 +109,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 -- Consumers: reading batches
 \ir functions/internal/positions/raise_wrong_mode.sql
 \ir functions/internal/positions/add_registration.sql
+\ir functions/internal/positions/check_removable.sql
 \ir functions/internal/positions/remove_registration.sql
 \ir functions/internal/positions/move_position.sql
 \ir functions/consume/register_consumer_at.sql

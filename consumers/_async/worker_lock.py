@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgqpy.calls import Call, share
 from pgqpy.consumers._async.lock import TAKE, AsyncRunningLock
 from pgqpy.consumers.handlers import StopRequested
-from pgqpy.errors import ConsumerRunning
+from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -40,7 +40,8 @@ class AsyncWorkerLock(AsyncRunningLock):
     async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
         """Take both locks; ConsumerRunning if a process runs the consumer that is not shared.
 
-        A new session of the same process takes the same subconsumer, unless another has it now.
+        A new session of the same process takes the same subconsumer, unless another has it now, or
+        it was removed.
         """
         self.consumer = self._parent
         await self._wait_for(session, stop, TAKE_SHARED, await self._subscription(session))
@@ -48,8 +49,8 @@ class AsyncWorkerLock(AsyncRunningLock):
             self.consumer = f"{self._parent}.{self.worker}"
             try:
                 await super().take(session, stop)
-            except ConsumerRunning:
-                self.worker = None  # a process that came while our session was lost has it
+            except (ConsumerRunning, ConsumerNotFound):
+                self.worker = None  # it was taken or removed while our session was lost
             else:
                 return
         contested = 0  # new subconsumers whose lock is taken: by starting workers, or by strangers

@@ -36,8 +36,9 @@ begin
         ('', '
             add_registration add_tries build_insert_event build_insert_group build_insert_leaf
             build_insert_path build_insert_tree check_filter check_insert check_moved check_name
-            check_newest_position check_queue check_range check_restored check_snapshot
-            check_tick_order check_writer compact_positions compact_ticks count_live_workers
+            check_newest_position check_queue check_range check_removable check_restored
+            check_snapshot check_tick_order check_writer compact_positions compact_ticks
+            count_live_workers
             create_event_table cut_range dead_event_matches due_retries event_table filter_sql
             find_batch find_batch_events find_dead_worker find_next_tick find_queue find_range
             find_range_stages find_shared find_subconsumer find_subscription holder_is_dead

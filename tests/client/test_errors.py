@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 import pgqpy
-from pgqpy import errors, sqlstates
+from pgqpy import calls, errors, sqlstates
 from pgqpy.errors import PgqError
 from pgqpy.sqlstates import BY_SQLSTATE
 from tests.client.either import sql
@@ -52,6 +52,18 @@ def test_a_missing_consumer_is_told_in_the_same_words_everywhere(
     about = {"queue": "orders", "consumer": "billing"}
     found = sqlstates.from_database(raised(connection, "PQ002"), "f", about)
     assert str(found).startswith("consumer 'billing' is not registered on queue 'orders': register")
+
+
+def test_a_missing_subconsumer_is_named(client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    words = (
+        r"'billing\.1' is not registered on queue 'orders': register it with register_subconsumer"
+    )
+    with pytest.raises(errors.ConsumerNotFound, match=words):
+        client.runner.run(calls.share.take_part("orders", "billing", "1"))
+    with pytest.raises(errors.ConsumerNotFound, match=r"'other' is not .* with register_consumer$"):
+        client.runner.run(calls.share.take_part("orders", "other", "1"))
 
 
 @pytest.mark.parametrize(

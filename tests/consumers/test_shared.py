@@ -10,7 +10,7 @@ import pytest
 from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._sync.consume import Consuming
 from pgqpy.consumers import Consumer, unclean_ends
-from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Running
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
 from tests.consumers.workers import AGE, runs, taken, workers
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
@@ -96,6 +96,20 @@ def test_a_lost_session_is_followed_by_one_with_the_same_number_and_batch(
     assert workers(connection) == {"1": batch, "2": None}
     gate.open()
     eventually(lambda: effects() == ["a"])
+
+
+def test_a_worker_whose_number_was_removed_while_its_session_was_lost_takes_another(
+    queue, make, connection, connect, effects
+):
+    running = make.start(lambda event: [(NOTE, [event.data])], shared=True, transactional=True)
+    eventually(lambda: runs(running))
+    with connect(autocommit=False) as administrator:
+        administrator.execute("lock table pgq.registration")  # the worker waits for it
+        administrator.execute(f"select pg_terminate_backend(pid, 30000) from ({SESSIONS}) s")
+        remove = "select pgq.unregister_subconsumer(%s, %s, '1', 0)"
+        assert administrator.execute(remove, [QUEUE, CONSUMER]).fetchone() == (1,)
+    queue.insert("a")
+    eventually(lambda: effects() == ["a"] and list(workers(connection)) == ["1"])
 
 
 @pytest.mark.parametrize("settings", [{}, {"transactional": True, "part_size": 5}])

@@ -76,10 +76,22 @@ MUTATIONS = {
         ),
     ),
     "remove a worker with its range": Mutation(
-        "unregister_subconsumer",
+        "check_removable",
         "if v_batch is not null and",
         "if false and",
         partial(removed, call=registration.REMOVE),
+    ),
+    "remove a worker that is idle": Mutation(
+        "check_removable",
+        "elsif not pgq.holder_is_dead(r.sub_id, '', null, now(), null)",
+        "elsif false",
+        partial(registration.test_idle_worker_is_not_removed, call=registration.REMOVE),
+    ),
+    "remove a running worker by force": Mutation(
+        "check_removable",
+        "elsif not pgq",
+        "elsif not i_drop_batch and not pgq",
+        partial(registration.test_idle_worker_is_not_removed, call=registration.DROP),
     ),
     "remove a worker beside its take": Mutation(
         "unregister_subconsumer",
@@ -89,8 +101,8 @@ MUTATIONS = {
     ),
     "unregister a worker with its range": Mutation(
         "unregister_consumer",
-        "if v_batch is not null then",
-        "if false then",
+        "perform pgq.check_removable(r, false);",
+        "null;",
         partial(removed, call=registration.UNREGISTER),
     ),
     "unregister a worker beside its take": Mutation(

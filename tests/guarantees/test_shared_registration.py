@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PLAIN = "select pgq.set_consumer_mode('q', 'c', 'plain')"
 TAKERS = pytest.mark.parametrize("taker", ["worker", "receiver"])
 REMOVE = "unregister_subconsumer('q', 'c', '1', 0)"
+DROP = "unregister_subconsumer('q', 'c', '1', 1)"
 UNREGISTER = "unregister_consumer('q', 'c.1')"
 
 
@@ -108,6 +109,19 @@ def test_worker_is_not_removed_with_its_range(db: Database, call: str) -> None:
     assert one.data(batch) == ["a"]
     assert one.finish(batch) == 1
     assert admin.one(f"select pgq.{call}") == 1
+
+
+@pytest.mark.parametrize("call", [REMOVE, DROP, UNREGISTER])
+def test_idle_worker_is_not_removed(db: Database, call: str) -> None:
+    (one,) = workers(db, "", 1)
+    one.lock()
+    with refused("PQ021"):
+        db.main.one(f"select pgq.{call}")
+    db.main.insert("a")
+    db.main.tick()
+    assert one.drain() == ["a"]
+    one.session.one("select pg_advisory_unlock_all()::text")
+    assert db.main.one(f"select pgq.{call}") == 1
 
 
 def test_worker_takes_over_from_workers_of_its_own_consumer_only(db: Database) -> None:

@@ -3,7 +3,7 @@
 -- names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
--- Raises: PQ021 it is a subconsumer and has a batch open.
+-- Raises: PQ021 it is a subconsumer, as check_removable.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -11,7 +11,6 @@ set row_security = off as $$
 declare
     r pgq.registration;
     v_sub int;
-    v_batch bigint;
     v_count int := 0;
 begin
     select s.* into r
@@ -23,12 +22,7 @@ begin
     if not found then
         return 0;
     elsif r.sub_parent is not null then
-        v_batch := (select pos_batch from pgq.current_position where sub_id = r.sub_id);
-        if v_batch is not null then
-            raise exception 'subconsumer has active batch' using errcode = 'PQ021',
-                detail = format('batch %s', v_batch),
-                hint = 'finish it, or let another worker take it over: pgq.take_part';
-        end if;
+        perform pgq.check_removable(r, false);
     end if;
     v_sub := r.sub_id;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;

@@ -80,9 +80,9 @@ begin
         end if;
         if w.sub_id is null and i_subconsumer_name is not null then
             raise exception 'Not subscriber to queue: %/%', i_queue_name, c_worker
-                using errcode = 'PQ002', hint = format(
-                    'select pgq.register_subconsumer(%L, %L, %L)',
-                    i_queue_name, i_consumer_name, i_subconsumer_name);
+                using errcode = 'PQ002', detail = 'subconsumer=' || i_subconsumer_name,
+                hint = format('select pgq.register_subconsumer(%L, %L, %L)', i_queue_name,
+                    i_consumer_name, i_subconsumer_name);
         elsif w.pos_batch is not null then
             if i_subconsumer_name is not null then
                 batch_id := pgq.resume_part(w.sub_id, i_holder, v_until, i_dead_interval);

@@ -2,7 +2,7 @@
 -- Parameters: i_batch_handling: 0: refuse while it has a batch open; 1: drop the batch, so that
 --   nobody gets its unfinished events.
 -- Returns: 1 removed, 0 was not registered.
--- Raises: PQ021 subconsumer has active batch.
+-- Raises: PQ021 as check_removable.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_batch_handling int)
@@ -10,7 +10,6 @@ returns int language plpgsql security definer set search_path = pg_catalog, pg_t
 set row_security = off as $$
 declare
     r pgq.registration;
-    v_batch bigint;
 begin
     select * into r from pgq.registration
      where sub_id = pgq.find_subconsumer(i_queue_name, i_consumer_name, i_subconsumer_name)
@@ -18,12 +17,7 @@ begin
     if not found then
         return 0;
     end if;
-    v_batch := (select pos_batch from pgq.current_position where sub_id = r.sub_id);
-    if v_batch is not null and i_batch_handling is distinct from 1 then
-        raise exception 'subconsumer has active batch' using errcode = 'PQ021',
-            detail = format('batch %s', v_batch),
-            hint = 'finish it, or let another worker take it over: pgq.take_part';
-    end if;
+    perform pgq.check_removable(r, i_batch_handling = 1);
     perform from pgq.consumer where co_id = r.sub_consumer for update;
     perform pgq.remove_registration(r);
     return 1;
