@@ -27,13 +27,14 @@ class HandlerFailed(Exception):
 class ProcessDied(Exception):
     """Processes died while they handled an event: it is dead without another retry.
 
-    `tries`: so many died while they handled nothing else.
+    `tries`: so many died while they handled nothing else, or were receivers whose lease ended.
     """
 
-    def __init__(self, tries: int, max_attempts: int) -> None:
+    def __init__(self, tries: int, max_attempts: int, leases: int = 0) -> None:
         text = f"the process died {tries} times while it handled only this event"
+        text += f", and {leases} leases with it ended" * bool(leases)
         super().__init__(f"{text} (max_attempts = {max_attempts})")
-        self.tries = tries
+        self.tries = tries + leases
 
 
 class StopRequested(Exception):

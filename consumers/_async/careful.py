@@ -52,6 +52,7 @@ class AsyncCareful:
         self._dsn: str | None = None  # of the server that may know the run's token
         self._state = RunState(None, None, None)
         self._died: tuple[str, ...] = ()  # the runs that a worker's tries count
+        self._leases = 0  # of receivers, which had the worker's events and ended
         self._quiet = 0  # parts in a row that went well
         self._told = False  # that batches come in parts, since a worker had an unclean end
         self.widened = 0  # times; each moved the position
@@ -116,7 +117,7 @@ class AsyncCareful:
         if part is not None:
             self._told = size is not None
         self._state = RunState(size, tries, None)
-        self._died = () if part is None else part.died
+        self._died, self._leases = ((), 0) if part is None else (part.died, part.leases)
 
     async def keep_whole(self, session: AsyncSession) -> None:
         """Take back what the server narrowed, if the handler gets whole batches all the same.
@@ -156,15 +157,16 @@ class AsyncCareful:
         """Return the error of a part whose one event killed the process too often.
 
         An event and its retried copy are one event. A larger part tells nothing about any of its
-        events, so its handlers are called.
+        events, so its handlers are called. Nor do ended leases alone: a receiver may be slow.
         """
         most = self._consumer.max_attempts
-        tries = self._state.tries or 0
-        given_up = tries > most - LEAST_ATTEMPTS and self._consumer.on_error == "retry"
+        tries, leases = self._state.tries or 0, self._leases
+        enough = tries > 0 and tries + leases > most - LEAST_ATTEMPTS
+        given_up = enough and self._consumer.on_error == "retry"
         one = len({event.id for event in part}) == 1
         if not (one and self._narrows and given_up):
             return None
-        return ProcessDied(tries, most)
+        return ProcessDied(tries, most, leases)
 
     @property
     def may_live(self) -> bool:
@@ -177,7 +179,7 @@ class AsyncCareful:
         Whole batches come back only after the end of a batch: the event that kills may be anywhere
         in the one that was open.
         """
-        self._state, self._died = self._state._replace(tries=None), ()
+        self._state, self._died, self._leases = self._state._replace(tries=None), (), 0
         self._quiet += 1
         enough = QUIET_PARTS if self._narrows else 1
         if self._quiet < enough or (self._state.part_size == LARGEST_PART and not whole):

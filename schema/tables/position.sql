@@ -42,8 +42,10 @@
 -- handed out yet, but for the last part, which has none; pos_from is where they begin. Meanwhile
 -- the consumer stays at the range's first tick, and pos_next_tick is its last.
 --
--- pos_ids are the ids of what receive leased of the range; null: the whole range. finish_events
--- takes ids out of it.
+-- pos_ids are the ids of what receive leased of the range, ascending; null: the whole range.
+-- finish_events takes ids out of it. pos_leases says how many leases ended that had all of them,
+-- since a worker last finished the first one. Whoever takes a range over, a worker or a receiver,
+-- keeps all of these counts: see count_end.
 do $$ begin if not exists (select from pgq.installation) then
 create sequence pgq.batch_id_seq;
 create table pgq.position (
@@ -59,6 +61,7 @@ create table pgq.position (
     pos_holder text,
     pos_part int,
     pos_tries int,
+    pos_leases int,
     pos_until timestamptz,
     pos_to bigint,
     pos_cuts bigint[],

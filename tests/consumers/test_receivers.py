@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pgqpy import BatchLost
@@ -9,6 +12,8 @@ from tests.consumers.harness import NOTE, QUEUE
 from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
+BOTH_KINDS = str(Path(__file__).with_name("both_kinds.py"))
+NEVER = 1000  # attempts
 END = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch = %s"
 
 
@@ -38,3 +43,27 @@ def test_receivers_and_workers_share_events_and_take_over_from_each_other(
     (d,) = client.receive(QUEUE, "billing", wait=0)
     d.done()
     assert effects() == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("order", "max_attempts", "most", "died", "reason"),
+    [
+        ("worker,receiver", 5, NEVER, [4, 4], "died 1 times .*, and 4 leases .* = 5"),
+        ("receiver,worker", NEVER, 5, [4, 4], "gave up"),
+        ("receiver,receiver,worker,receiver", 5, NEVER, [4, 14], "died 1 times .*, and 14 leases"),
+        ("worker,receiver,worker", 7, 5, [5, 3], "died 2 times .*, and 3 leases .* = 7"),
+    ],
+)
+def test_event_that_kills_both_kinds_is_given_up_by_their_common_count(
+    queue, client, spawn, dsn, effects, order, max_attempts, most, died, reason
+):
+    others = [f"good {number}" for number in range(8)]
+    queue.insert(*others[:3], "killer", *others[3:])
+    process = spawn(BOTH_KINDS, dsn, order, str(max_attempts), str(most))
+    assert process.wait(120) == 0
+    (line,) = (line for line in process.output().splitlines() if line.startswith("died: "))
+    assert [line.split().count(kind) for kind in ("worker", "receiver")] == died
+    (dead,) = client.get_dead_events(QUEUE, "billing")
+    assert dead.ev_data == "killer"
+    assert re.search(reason, dead.dead_reason)
+    assert set(effects()) == set(others)

@@ -46,13 +46,13 @@ MUTATIONS = {
         ends.test_process_that_takes_its_lost_range_again_did_not_die,
     ),
     "forget who died": Mutation(
-        "take_range",
+        "count_end",
         "case when d.pos_part = 1 then array[d.pos_holder] end",
         "'{}'::text[]",
         comes_back,
     ),
     "count a token twice": Mutation(
-        "take_range",
+        "count_end",
         "if d.pos_part is distinct from 1 or d.pos_holder <> all (coalesce(d.pos_died, '{}')) then",
         "if true then",
         ends.test_token_counts_once,

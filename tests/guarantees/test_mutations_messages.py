@@ -30,15 +30,15 @@ MUTATIONS = {
         partial(messages.test_old_snapshot_takes_no_lease, isolation=RR),
     ),
     "count no lease that ended": Mutation(
-        "receive",
-        "case when d.pos_ids is null then 0",
-        "case when true then 0",
+        "count_end",
+        "pgq.add_tries(d.pos_leases, 1)",
+        "null",
         messages.test_ended_lease_goes_on_with_what_is_not_done,
     ),
     "count a worker's end against the event after the leased ones": Mutation(
         "lease_events",
-        "x_tries => case when d.pos_ids is not null then d.pos_tries end,",
-        "x_tries => d.pos_tries,",
+        "x_until => '-infinity',",
+        "x_until => '-infinity', x_tries => d.pos_tries,",
         beside_workers.test_event_that_a_receiver_leased_is_not_counted_against_the_next_one,
     ),
     "stop at an empty range": Mutation(
@@ -138,7 +138,7 @@ MUTATIONS = {
         beside_workers.test_workers_take_ended_leases_and_leftovers,
     ),
     "count ends of leases as unclean": Mutation(
-        "take_range",
+        "count_end",
         "= 'receive' then",
         "= '' then",
         beside_workers.test_workers_take_ended_leases_and_leftovers,

@@ -53,13 +53,13 @@ MUTATIONS = {
         takeover.test_range_of_a_dead_worker_goes_on_with_what_is_open_of_it,
     ),
     "count an end in order as unclean": Mutation(
-        "take_range",
+        "count_end",
         "if d.pos_holder is not null then",
         "if true then",
         takeover.test_released_range_is_taken_at_once_and_counts_as_no_unclean_end,
     ),
     "count no unclean end": Mutation(
-        "take_range",
+        "count_end",
         "if d.pos_holder is not null then",
         "if false then",
         takeover.test_released_range_is_taken_at_once_and_counts_as_no_unclean_end,

@@ -128,8 +128,8 @@ class Message:
 
     Attributes:
         event: the event: `id`, `type`, `data`, `extra1` …, `json()`.
-        attempt: 1 the first time; one more for each retry of the event, and for each lease since
-            then that had it and ended.
+        attempt: 1 the first time; one more for each retry of the event, and since then for each
+            lease that had it and ended, and each worker that died while it handled nothing else.
         batch_id: the id of the lease; messages of one `receive` share it.
     """
 

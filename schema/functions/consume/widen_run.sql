@@ -16,7 +16,8 @@ begin
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         p.pos_pins, p.pos_from, p.pos_done, p.pos_holder, v_part,
-        x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids);
+        x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
+        x_leases => p.pos_leases);
     return v_part;
 end $$;
 comment on function pgq.widen_run(text, text, text)

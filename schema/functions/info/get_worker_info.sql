@@ -45,7 +45,9 @@ set row_security = off set enable_nestloop = off as $$
                     and p.sub_parent is not null then p.pos_until - clock_timestamp() end,
            clock_timestamp() - p.pos_active, clock_timestamp() - p.pos_moved,
            case when p.pos_batch is not null then 1 + coalesce(p.pos_tries, 0)
-                + case when p.pos_ids is null and (p.pos_died is not null or p.pos_tries > 0)
+                + coalesce(p.pos_leases, 0)
+                + case when p.pos_holder is distinct from 'receive'
+                        and (p.pos_died is not null or p.pos_tries > 0)
                     then case p.pos_part when 1000 then 1 when 30 then 2 when 1 then 3 else 0 end
                     else 0 end end,
            p.pos_part, p.pos_tries, p.sub_filter

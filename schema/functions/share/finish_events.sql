@@ -37,8 +37,10 @@ begin
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         x_from => p.pos_from, x_done => p.pos_done, x_holder => p.pos_holder,
-        x_part => p.pos_part, x_tries => p.pos_tries, x_until => p.pos_until, x_to => p.pos_to,
-        x_died => p.pos_died, x_ids => v_open);
+        x_part => p.pos_part, x_until => p.pos_until, x_to => p.pos_to,
+        x_tries => case when v_open[1] = p.pos_ids[1] then p.pos_tries end,
+        x_died => case when v_open[1] = p.pos_ids[1] then p.pos_died end,
+        x_ids => v_open, x_leases => p.pos_leases);
     return 1;
 end $$;
 comment on function pgq.finish_events(bigint, bigint[])

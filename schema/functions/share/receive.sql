@@ -17,8 +17,9 @@
 --
 -- Parameters: i_limit: 1 to 1,000. i_lease: a second or more.
 -- Returns: the batch id of the lease with each event; attempt: 1, and one for each retry of the
---   event, and for each lease that had it and ended. No rows: nothing to lease, or a hundred ranges
---   without events came; then the position moved on.
+--   event, for each lease that had it and ended, and for each worker that died while it handled
+--   only this event. No rows: nothing to lease, or a hundred ranges without events came; then the
+--   position moved on.
 -- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease, or as lease_slot; PQ012, 42501 as
 --   batch_event_sql; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 the consumer is
 --   plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
@@ -62,14 +63,16 @@ begin
         end if;
         v_events := pgq.read_open_events(d.pos_batch, i_limit + 1);
         if v_events is not null then
+            d := pgq.count_end(d);
             batch_id := pgq.lease_events(d,
                 array(select e.ev_id from unnest(v_events[1:i_limit]) e),
                 cardinality(v_events) > i_limit, clock_timestamp() + i_lease);
-            attempt := 1 + case when d.pos_ids is null then 0 else coalesce(d.pos_tries, 0) + 1 end;
+            attempt := pgq.add_tries(d.pos_leases, 1);
             return query
-            select batch_id, pgq.add_tries(attempt, e.ev_retry), e.ev_id, e.ev_time, e.ev_txid,
-                   e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1, e.ev_extra2, e.ev_extra3,
-                   e.ev_extra4
+            select batch_id, pgq.add_tries(pgq.add_tries(attempt, e.ev_retry),
+                       case when e.ev_id = (v_events[1]).ev_id then d.pos_tries end),
+                   e.ev_id, e.ev_time, e.ev_txid, e.ev_retry, e.ev_type, e.ev_data, e.ev_extra1,
+                   e.ev_extra2, e.ev_extra3, e.ev_extra4
               from unnest(v_events[1:i_limit]) e;
             return;
         end if;

@@ -49,7 +49,8 @@ begin
         elsif p.pos_batch is not null then
             perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, p.pos_next_tick,
                 nextval('pgq.batch_id_seq'), p.pos_pins, p.pos_from, p.pos_done, p.pos_holder,
-                p.pos_part, p.pos_tries, p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids);
+                p.pos_part, p.pos_tries, p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids,
+                p.pos_leases);
         end if;
     end loop;
     update pgq.registration set sub_filter = v_filter where sub_id = v_sub;

@@ -24,8 +24,9 @@
 --   share of one that is. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
---   counts. A run whose end is counted, though it had only lost its session, takes that back by its
---   next call: so ask again before an event is given up.
+--   counts; leases: how many leases had the events that are open, and ended. A run whose end is
+--   counted, though it had only lost its session, takes that back by its next call: so ask again
+--   before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as lease_slot; PQ015 as find_next_tick; PQ020 the consumer is plain, or a
@@ -42,7 +43,7 @@ create or replace function pgq.take_part(
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
-    out died text[])
+    out died text[], out leases int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -162,8 +163,9 @@ begin
     if w.pos_holder is distinct from i_holder and i_holder is not null then
         perform pgq.uncount_end(p.sub_id, i_holder);
     end if;
-    select s.pos_part, s.pos_tries, s.pos_died, substr(c.co_name, length(i_consumer_name) + 2)
-      into part_size, tries, died, worker
+    select s.pos_part, s.pos_tries, s.pos_died, s.pos_leases,
+           substr(c.co_name, length(i_consumer_name) + 2)
+      into part_size, tries, died, leases, worker
       from pgq.current_position s join pgq.consumer c on c.co_id = s.sub_consumer
      where s.sub_id = w.sub_id;
     select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq

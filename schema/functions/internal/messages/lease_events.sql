@@ -1,8 +1,11 @@
 -- Leases events of a range that nobody holds, under a new batch id. The rest of the range, if there
 -- is one, stays in its subconsumer, also under a new id: a receiver whose lease has ended lost it
 -- as a whole. A worker's subconsumer is left, because the worker goes on with what its own has.
--- Parameters: d: the range, locked by the caller. i_ids: the first of its open events. i_rest:
---   there are more. i_until: the end of the lease.
+--
+-- What was counted against the first open event goes with the lease, which has it. The rest keeps
+-- the size of the parts, and the leases that had all of it.
+-- Parameters: d: the range, locked by the caller, as count_end returned it. i_ids: the first of its
+--   open events. i_rest: there are more. i_until: the end of the lease.
 -- Returns: the batch id of the lease.
 -- Raises: PQ022, PQ009 as lease_slot.
 -- Writes: insert pgq.position; as lease_slot.
@@ -25,16 +28,15 @@ begin
                 nextval('pgq.batch_id_seq'), x_from => case when d.pos_ids is null
                     then i_ids[cardinality(i_ids)] else d.pos_from end,
                 x_done => d.pos_done, x_part => d.pos_part,
-                x_tries => case when d.pos_ids is not null then d.pos_tries end,
                 x_until => '-infinity', x_to => d.pos_to,
-                x_died => case when d.pos_ids is not null then d.pos_died end,
-                x_ids => (select array_agg(id) from unnest(d.pos_ids) id where id <> all (i_ids)));
+                x_ids => (select array_agg(id) from unnest(d.pos_ids) id where id <> all (i_ids)),
+                x_leases => d.pos_leases);
         else
             perform pgq.move_position(d.sub_id, d.pos_no, null, null, null);
         end if;
     end if;
     perform pgq.move_position(s.sub_id, s.pos_no, d.pos_last_tick, d.pos_next_tick, v_batch,
-        x_holder => 'receive', x_until => i_until, x_ids => i_ids,
-        x_tries => case when d.pos_ids is not null then coalesce(d.pos_tries, 0) + 1 end);
+        x_holder => 'receive', x_part => d.pos_part, x_tries => d.pos_tries, x_until => i_until,
+        x_died => d.pos_died, x_ids => i_ids, x_leases => d.pos_leases);
     return v_batch;
 end $$;
