@@ -26,6 +26,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/event_template.sql
 \ir tables/retry_queue.sql
 \ir tables/dead_event.sql
+\ir tables/parked.sql
 \ir tables/ledger.sql
 \ir tables/stage.sql
 \ir views/current_position.sql
@@ -112,6 +113,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/check_removable.sql
 \ir functions/internal/positions/remove_registration.sql
 \ir functions/internal/positions/move_position.sql
+\ir functions/internal/parked/remove_parked.sql
+\ir functions/internal/parked/forget_parked.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/register_consumer.sql
 \ir functions/consume/unregister_consumer.sql
@@ -126,6 +129,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ranges/range_sql.sql
 \ir functions/internal/ranges/check_queue.sql
 \ir functions/internal/batches/skip_ranges.sql
+\ir functions/internal/parked/parked_event_sql.sql
 \ir functions/consume/batch_event_sql.sql
 \ir functions/consume/batch_event_tables.sql
 \ir functions/consume/get_batch_events.sql
@@ -144,12 +148,22 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/revive_dead_events.sql
 \ir functions/consume/delete_dead_events.sql
 \ir functions/consume/finish_batch.sql
+\ir functions/internal/parked/finish_parked_part.sql
 \ir functions/consume/finish_part.sql
 \ir functions/internal/positions/lock_subscription.sql
 \ir functions/internal/positions/narrow_part.sql
 \ir functions/consume/begin_run.sql
 \ir functions/consume/widen_run.sql
 \ir functions/consume/end_run.sql
+
+-- Consumers that keep order per key: parked events
+\ir functions/consume/event_park.sql
+\ir functions/parked/next_parked.sql
+\ir functions/parked/take_parked.sql
+\ir functions/parked/get_parked_keys.sql
+\ir functions/parked/get_parked.sql
+\ir functions/parked/retry_parked.sql
+\ir functions/parked/delete_parked.sql
 
 -- Workers of shared consumers
 \ir functions/internal/batches/holder_is_dead.sql

@@ -23,7 +23,8 @@ begin
             finish_batch finish_part begin_run widen_run end_run tick_event_sql get_tick_stages
             get_tick_events pin_range advance_subscription register_subconsumer
             unregister_subconsumer set_consumer_mode set_consumer_filter take_part touch_batch
-            receive finish_events'),
+            receive finish_events event_park next_parked take_parked get_parked_keys get_parked
+            retry_parked delete_parked'),
         ('pgq_writer', '
             insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
         ('pgq_admin pgq_ticker', '
@@ -41,12 +42,13 @@ begin
             count_live_workers create_event_table cut_range dead_event_matches due_retries
             event_table filter_sql find_batch find_batch_events find_dead_worker find_next_tick
             find_queue find_range find_range_stages find_shared find_subconsumer find_subscription
-            holder_is_dead insert_row insert_tick is_extra_maint is_unchecked lease_events
-            lease_slot lock_batch lock_current_table lock_event_tables lock_for_compaction
-            lock_free_range lock_queue lock_subscription move_position narrow_part open_next_range
-            raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
-            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql read_open_events
-            read_sequence remove_registration resume_part set_rights show_holder skip_ranges
+            finish_parked_part forget_parked holder_is_dead insert_row insert_tick is_extra_maint
+            is_unchecked lease_events lease_slot lock_batch lock_current_table lock_event_tables
+            lock_for_compaction lock_free_range lock_queue lock_subscription move_position
+            narrow_part open_next_range parked_event_sql raise_queue_not_found
+            raise_sequence_behind raise_sequences raise_subscription_moved raise_worker_lives
+            raise_wrong_isolation raise_wrong_mode range_sql read_open_events read_sequence
+            remove_parked remove_registration resume_part set_rights show_holder skip_ranges
             slowest_tick subtract_ids system_identifier take_dead_events take_range tick_is_due
             tick_sees_table tick_wanted try_lock_against_drop uncount_end update_insert_rights
             used_ticks')
@@ -75,7 +77,7 @@ begin
        from (values
         ('installation tick tick_recent consumer registration position', '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
-        ('event_template', '{pgq_reader select}'),
+        ('event_template parked', '{pgq_reader select}'),
         ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(

@@ -10,8 +10,8 @@
 -- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on the queue's tables
 --   or sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and sequences;
---   create function.
+--   pgq.dead_event, pgq.parked, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and
+--   sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set client_min_messages = warning as $$

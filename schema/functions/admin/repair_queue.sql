@@ -25,7 +25,7 @@
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids; 55P03 as lock_queue.
 -- Writes: as lock_queue, raise_sequences; update pgq.queue; truncate and insert on the event
---   tables; update and delete pgq.tick; delete pgq.stage; update pgq.position.
+--   tables; update and delete pgq.tick; delete pgq.stage; update pgq.position, pgq.parked.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -93,6 +93,11 @@ begin
       from pgq.current_position c
      where c.sub_queue = q.queue_id and c.pos_batch is not null
        and p.pos_sub = c.sub_id and p.pos_no = c.pos_no;
+    update pgq.parked
+       set ev_txid = 3 + (
+            select count(*) from unnest(v_snapshots) t
+             where not txid_visible_in_snapshot(ev_txid, t))
+     where ev_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
     update pgq.tick t set tick_snapshot = concat(3 + k.j, ':', 3 + k.j, ':')::txid_snapshot

@@ -6,9 +6,12 @@
 -- transaction with an older snapshot may still see a batch as open that another session finished,
 -- and whose tables were truncated since: see lock_event_tables.
 --
+-- A batch of take_parked lies between a tick and itself: see parked_event_sql.
+--
 -- The first read of a session checks the queue: see check_queue.
 --
--- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice).
+-- Returns: SQL text, ordered by ev_id (and by ev_txid, for an id that is there twice); of parked
+--   events per key in their order.
 -- Raises: PQ003 batch not found; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables;
 --   42501 as range_sql.
 -- Writes: as check_snapshot; as check_queue; as lock_event_tables, outside READ COMMITTED.
@@ -27,6 +30,9 @@ begin
     if not found then
         raise exception 'batch not found' using errcode = 'PQ003',
             detail = format('batch %s', x_batch_id);
+    end if;
+    if b.start_tick = b.end_tick then
+        return pgq.parked_event_sql(b.owner, x_batch_id, b.pos_ids);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.lock_event_tables(b.queue_name);

@@ -11,6 +11,8 @@
 -- The ids of a batch are not checked one by one. Its end tick tells a number that no id exceeds,
 -- unless a producer or an external ticker gave another: only then the events are read.
 --
+-- The events of a batch of take_parked are not in the order of their ids: see finish_parked_part.
+--
 -- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
 --   x_up_to that were finished out of order. With those of earlier calls, the 1,000 lowest are
 --   kept; the events of others are delivered again. x_pos_no: the pos_no of the subscription's
@@ -48,6 +50,10 @@ begin
         raise exception 'the events of batch % up to % are finished already', x_batch_id, p.pos_from
             using errcode = 'PQ009',
             hint = format('%s lies before: what is finished stays finished', x_up_to);
+    end if;
+    if p.pos_last_tick = p.pos_next_tick then
+        perform pgq.finish_parked_part(p, x_up_to, x_done);
+        return 1;
     end if;
     v_from := coalesce(x_up_to, p.pos_from);
     v_last := x_up_to;

@@ -1,5 +1,6 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
--- dropped, or those of its workers; its retried events stay. With a null tick, a new consumer
+-- dropped, or those of its workers; its retried events stay. Of its parked events those stay that
+-- the tick sees: see forget_parked. With a null tick, a new consumer
 -- starts from the last tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
@@ -15,7 +16,7 @@
 --   subconsumer has this name; 40001 in REPEATABLE READ, the queue rotated, another session moved
 --   the position, or as check_snapshot.
 -- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; update pgq.tick, if
---   it is this transaction's own; as check_snapshot.
+--   it is this transaction's own; as check_snapshot, forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -66,6 +67,7 @@ begin
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for no key update;
         perform pgq.move_position(sub_id, pos_no, null, null, null)
            from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
+        perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
         select pos_no, pos_holder into p from pgq.current_position where sub_id = r.sub_id;
         perform pgq.move_position(
             r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null, x_holder => p.pos_holder);

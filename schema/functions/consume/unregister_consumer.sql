@@ -1,6 +1,6 @@
--- Ends a subscription: deletes its position, its retried and its dead events, and the subconsumers
--- of a shared consumer. The registrations are locked in the order of pgq.registration, then the
--- names in the same order, as register_subconsumer does.
+-- Ends a subscription: deletes its position, its retried, dead and parked events, and the
+-- subconsumers of a shared consumer. The registrations are locked in the order of pgq.registration,
+-- then the names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
 -- Raises: PQ021 it is a subconsumer, as check_removable.

@@ -1,0 +1,83 @@
+-- Parks events of an open batch: each waits, with all later events of its key, until it is taken by
+-- take_parked. The caller finishes the events in the same transaction, by finish_part or
+-- finish_batch. Otherwise events that it has handled are delivered again, behind what is parked.
+--
+-- An event whose handler failed has a delay. If its key has no parked event, it becomes the head:
+-- it is due after the delay. An event of a parked key has none: the caller did not handle it.
+--
+-- In a batch of take_parked the events are parked already. They stay where they are, a failed one
+-- with a later time, and so do all events of their keys behind them, whatever the caller says.
+-- Parameters: ids and txids as for event_retry, keys, delays, classes and texts of exceptions. The
+--   elements with the same index belong to one event.
+-- Returns: how many events were parked, or parked again.
+-- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
+--   NULL key; PQ020 the consumer is shared; 40001 as lock_batch; PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert or update pgq.parked.
+create or replace function pgq.event_park(
+    x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_keys text[],
+    x_retry_after interval[], x_errors text[] default null, x_reasons text[] default null)
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
+declare
+    b record;
+    v_count int;
+begin
+    if cardinality(x_event_ids) is distinct from cardinality(x_keys)
+            or cardinality(x_event_ids) is distinct from cardinality(x_retry_after)
+            or cardinality(x_errors) <> cardinality(x_event_ids)
+            or cardinality(x_reasons) <> cardinality(x_event_ids) then
+        raise exception 'event ids, keys and delays differ in number' using errcode = 'PQ009',
+            hint = 'errors and reasons are null, or have one element for each event';
+    elsif array_position(x_keys, null) is not null then
+        raise exception 'Invalid NULL value: a key' using errcode = 'PQ009',
+            hint = 'an event without a key keeps no order: call event_retry';
+    elsif (pgq.lock_batch(x_batch_id, false)).pos_sub is null then
+        raise exception 'batch not found' using errcode = 'PQ003',
+            detail = format('batch %s', x_batch_id);
+    end if;
+    select f.*, r.sub_mode, r.sub_parent into b
+      from pgq.find_batch(x_batch_id) f
+      join pgq.registration r on r.sub_id = f.owner;
+    if b.sub_mode = 'shared' then
+        perform pgq.raise_wrong_mode(b.queue_name, b.consumer_name, 'shared');
+    elsif b.start_tick = b.end_tick then
+        update pgq.parked p
+           set park_batch = x_batch_id,
+               park_after = coalesce(clock_timestamp() + u.after, p.park_after),
+               park_error = case when u.after is null then p.park_error
+                                 else coalesce(u.error, '') end,
+               park_reason = case when u.after is null then p.park_reason else u.reason end,
+               ev_retry = case when u.after is null then p.ev_retry
+                               else pgq.add_tries(p.ev_retry, 1) end
+          from pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
+          join unnest(x_event_ids, x_retry_after, x_errors, x_reasons)
+               u (id, after, error, reason) on u.id = e.ev_id
+         where p.ev_owner = b.owner and p.ev_id = e.ev_id;
+    else
+        insert into pgq.parked (park_key, park_no, park_after, park_error, park_reason, ev_queue,
+               ev_id, ev_time, ev_txid, ev_owner, ev_retry,
+               ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+        select n.key, coalesce(last.no, 0) + n.number,
+               case when last.no is null and n.number = 1
+                   then clock_timestamp() + coalesce(n.after, interval '0') end,
+               case when n.after is not null then coalesce(n.error, '') end, n.reason, b.queue_id,
+               n.ev_id, n.ev_time, n.ev_txid, b.owner,
+               case when n.after is null then n.ev_retry else pgq.add_tries(n.ev_retry, 1) end,
+               n.ev_type, n.ev_data, n.ev_extra1, n.ev_extra2, n.ev_extra3, n.ev_extra4
+          from (
+                select e.*, u.*,
+                       row_number() over (partition by u.key order by e.ev_id, e.ev_txid) as number
+                  from pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
+                  join (select distinct on (1) *
+                          from unnest(x_event_ids, x_keys, x_retry_after, x_errors, x_reasons))
+                       u (id, key, after, error, reason) on u.id = e.ev_id) n
+         cross join lateral (
+                select max(park_no) as no from pgq.parked
+                 where ev_owner = b.owner and park_key = n.key) last
+        on conflict (ev_owner, ev_id) do nothing;
+    end if;
+    get diagnostics v_count = row_count;
+    return v_count;
+end $$;
+comment on function pgq.event_park(bigint, bigint[], bigint[], text[], interval[], text[], text[])
+    is 'Parks failed events of an open batch, and those that wait behind them.';

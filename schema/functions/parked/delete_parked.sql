@@ -1,0 +1,29 @@
+-- Deletes the heads of parked keys for good. What was parked behind a head is due now. It waits for
+-- a transaction that handles events of the consumer. Heads of an open batch are left out: a handler
+-- may have them just now.
+-- Parameters: i_keys: the heads of these keys.
+-- Returns: the ids of the deleted events.
+-- Raises: PQ002 not a subscriber; 40001 as check_snapshot.
+-- Writes: row lock pgq.registration; as check_snapshot; as remove_parked.
+create or replace function pgq.delete_parked(
+    i_queue_name text, i_consumer_name text, i_keys text[])
+returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
+declare
+    v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
+    v_taken bigint[];
+    v_ids bigint[];
+begin
+    perform from pgq.registration where sub_id = v_sub for no key update;
+    perform pgq.check_snapshot();
+    v_taken := (select pos_ids from pgq.current_position where sub_id = v_sub);
+    v_ids := array(
+        select ev_id from pgq.parked
+         where ev_owner = v_sub and park_key = any (i_keys) and park_after is not null
+           and ev_id <> all (coalesce(v_taken, '{}'))
+         order by ev_id);
+    perform pgq.remove_parked(v_sub, null, v_ids);
+    return query select unnest(v_ids);
+end $$;
+comment on function pgq.delete_parked(text, text, text[])
+    is 'Deletes the heads of parked keys for good, and returns their ids.';

@@ -1,0 +1,27 @@
+-- Which of some keys are parked for the consumer that has a batch. Its later events of these keys
+-- are to be parked too, without being handled: see event_park. Of a batch of take_parked, whose
+-- keys are all parked: the keys of which an event has been parked again.
+-- Returns: the keys, each once; none if the batch is not known.
+-- Writes: nothing.
+create or replace function pgq.get_parked_keys(x_batch_id bigint, x_keys text[])
+returns setof text language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+    p record;
+begin
+    select coalesce(r.sub_parent, r.sub_id) as owner, b.pos_ids,
+           b.pos_last_tick = b.pos_next_tick as is_parked into p
+      from (select * from pgq.position where pos_batch = x_batch_id limit 1) b
+      join pgq.registration r on r.sub_id = b.pos_sub;
+    if p.is_parked then
+        return query
+        select distinct park_key from pgq.parked
+         where ev_owner = p.owner and ev_id = any (p.pos_ids) and park_batch = x_batch_id
+           and park_key = any (x_keys);
+    else
+        return query
+        select distinct key from unnest(x_keys) key
+         where exists (select from pgq.parked where ev_owner = p.owner and park_key = key);
+    end if;
+end $$;
+comment on function pgq.get_parked_keys(bigint, text[]) is 'Which of some keys are parked.';

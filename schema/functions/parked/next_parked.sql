@@ -1,0 +1,17 @@
+-- How long until take_parked has an event for a consumer; zero or less: now. Null: none is parked.
+-- It is one look into an index, so a consumer may ask at every batch.
+-- Raises: PQ002 not a subscriber.
+-- Writes: nothing.
+create or replace function pgq.next_parked(i_queue_name text, i_consumer_name text)
+returns interval language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
+begin
+    return (select park_after from pgq.parked
+             where ev_owner = v_sub and park_after is not null
+             order by park_after limit 1) - clock_timestamp();
+end $$;
+comment on function pgq.next_parked(text, text)
+    is 'How long until the next parked event is due; null: none is parked.';

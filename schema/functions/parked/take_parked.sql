@@ -1,0 +1,69 @@
+-- Opens a batch of parked events: the heads that are due, the longest first, with followers. The
+-- batch lies between a tick and itself, so the position does not move, and other sessions neither
+-- get nor finish it (G5). pos_ids lists its events. All functions of a batch work on it:
+-- next_batch gives it again, event_dead and event_retry take its events. event_park leaves events
+-- parked; finish_batch and finish_part remove the others.
+--
+-- Followers come with a head that has not failed: one that became the head because those before it
+-- are done. A head that failed comes alone, so that another failure costs one event, however many
+-- wait behind it.
+--
+-- The first look takes no lock: it often finds nothing.
+--
+-- Parameters: i_limit: at most so many events, from 1 to 1,000.
+-- Returns: one row as next_batch_info. batch_id is null when no head is due, or a batch is open.
+-- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ020 workers share the
+--   consumer; 40001 as lock_subscription.
+-- Writes: as lock_subscription; insert pgq.position.
+create or replace function pgq.take_parked(
+    i_queue_name text, i_consumer_name text, i_limit int, out batch_id bigint,
+    out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
+    out prev_tick_time timestamptz, out cur_tick_event_seq bigint, out prev_tick_event_seq bigint)
+language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+    p pgq.position;
+    h record;
+    t pgq.tick;
+    v_ids bigint[] := '{}';
+    v_left int := i_limit;
+    v_queue int;
+begin
+    if i_limit between 1 and 1000 is not true then
+        raise exception 'a limit of % events is out of range', i_limit using errcode = 'PQ009',
+            hint = 'from 1 to 1000';
+    elsif pgq.next_parked(i_queue_name, i_consumer_name) <= interval '0' is not true then
+        return;
+    end if;
+    p := pgq.lock_subscription(i_queue_name, i_consumer_name);
+    if p.pos_batch is not null then
+        return;
+    end if;
+    for h in
+        select * from pgq.parked
+         where ev_owner = p.pos_sub and park_after <= clock_timestamp() order by park_after
+    loop
+        exit when v_left = 0;
+        continue when exists (  -- not the head: a failed event behind one that is not finished
+            select from pgq.parked
+             where ev_owner = p.pos_sub and park_key = h.park_key and park_no < h.park_no);
+        v_ids := v_ids || array(
+            select ev_id from pgq.parked
+             where ev_owner = p.pos_sub and park_key = h.park_key and park_no >= h.park_no
+             order by park_no limit case when h.park_error is null then v_left else 1 end);
+        v_left := i_limit - cardinality(v_ids);
+    end loop;
+    if v_ids = '{}' then
+        return;
+    end if;
+    v_queue := (select sub_queue from pgq.registration where sub_id = p.pos_sub);
+    select * into t from pgq.tick where tick_queue = v_queue and tick_id = p.pos_last_tick limit 1;
+    batch_id := nextval('pgq.batch_id_seq');
+    cur_tick_id := p.pos_last_tick; prev_tick_id := p.pos_last_tick;
+    cur_tick_time := t.tick_time; prev_tick_time := t.tick_time;
+    cur_tick_event_seq := t.tick_event_seq; prev_tick_event_seq := t.tick_event_seq;
+    perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_last_tick, batch_id,
+        x_holder => p.pos_holder, x_part => p.pos_part, x_ids => v_ids);
+end $$;
+comment on function pgq.take_parked(text, text, int)
+    is 'Opens a batch of the parked events that are due.';

@@ -1,0 +1,131 @@
+"""Take one mechanism of parked events out, and the test that is there for it has to fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees import test_parked as parked
+from tests.guarantees.mutations import Mutation, expect_failure
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+MUTATIONS = {
+    "park in any order": Mutation(
+        "event_park",
+        "partition by u.key order by e.ev_id, e.ev_txid",
+        "partition by u.key order by e.ev_id desc",
+        parked.test_order_is_that_of_the_batches_and_not_of_the_ids,
+    ),
+    "park in the order of ids": Mutation(
+        "event_park",
+        "coalesce(last.no, 0) + n.number",
+        "n.ev_id",
+        parked.test_order_is_that_of_the_batches_and_not_of_the_ids,
+    ),
+    "read in the order of ids": Mutation(
+        "parked_event_sql",
+        "order by number",
+        "order by ev_id",
+        parked.test_part_of_parked_events_is_finished_in_their_order,
+    ),
+    "take a follower for a head": Mutation(
+        "event_park",
+        "last.no is null and n.number = 1",
+        "true",
+        parked.test_keys_are_listed_with_their_heads,
+    ),
+    "take a failed event for a head": Mutation(
+        "take_parked",
+        "continue when exists",
+        "continue when false and exists",
+        parked.test_failed_event_behind_one_that_is_not_finished_waits_for_it,
+    ),
+    "let followers overtake a failed event": Mutation(
+        "remove_parked",
+        "f.park_key = p.park_key and f.no <= p.park_no",
+        "f.park_key = p.park_key and f.no = p.park_no",
+        parked.test_nothing_behind_a_failed_event_is_finished_whatever_the_caller_says,
+    ),
+    "read on behind a failed event": Mutation(
+        "parked_event_sql",
+        "(park_no operator(pg_catalog.>=) failed_no) is not true",
+        "true",
+        parked.test_head_that_fails_again_keeps_its_place_and_counts_its_retries,
+    ),
+    "take all followers with a failed head": Mutation(
+        "take_parked",
+        "case when h.park_error is null then v_left else 1 end",
+        "v_left",
+        parked.test_failed_head_comes_alone_and_a_free_one_with_its_followers,
+    ),
+    "leave a key without a head": Mutation(
+        "remove_parked",
+        "and p.park_after is null",
+        "and false",
+        parked.test_failed_event_and_those_behind_it_wait_and_come_in_order,
+    ),
+    "finish and keep": Mutation(
+        "finish_batch",
+        "p.pos_last_tick = p.pos_next_tick",
+        "false",
+        parked.test_failed_event_and_those_behind_it_wait_and_come_in_order,
+    ),
+    "take what another session has taken": Mutation(
+        "take_parked",
+        "if p.pos_batch is not null then",
+        "if false then",
+        parked.test_open_batch_of_parked_events_is_given_again_and_no_other_beside_it,
+    ),
+    "take without the lock": Mutation(
+        "take_parked",
+        "pgq.lock_subscription(i_queue_name, i_consumer_name)",
+        "(select newest from pgq.position newest order by pos_no desc limit 1)",
+        parked.test_two_sessions_that_take_at_once_do_not_both_get_an_event,
+    ),
+    "keep what comes again": Mutation(
+        "forget_parked",
+        "not txid_visible_in_snapshot",
+        "false and txid_visible_in_snapshot",
+        parked.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
+    ),
+    "forget what does not come again": Mutation(
+        "forget_parked",
+        "not txid_visible_in_snapshot",
+        "true or txid_visible_in_snapshot",
+        parked.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
+    ),
+    "leave parked events in another numbering": Mutation(
+        "repair_queue",
+        "update pgq.parked\n       set ev_txid = 3 + (",
+        "update pgq.parked\n       set ev_txid = 0 * (",
+        parked.test_repair_leaves_parked_events_where_they_are_among_the_ticks,
+    ),
+    "leave parked events without an owner": Mutation(
+        "remove_registration",
+        "delete from pgq.parked where ev_owner = r.sub_id;",
+        "",
+        parked.test_consumer_that_leaves_takes_its_parked_events_with_it,
+    ),
+    "delete what a handler has": Mutation(
+        "delete_parked",
+        "and ev_id <> all (coalesce(v_taken, '{}'))",
+        "",
+        parked.test_deleted_head_frees_its_key_unless_a_handler_may_have_it,
+    ),
+    "list followers as heads": Mutation(
+        "get_parked",
+        "p.park_after is not null",
+        "true",
+        parked.test_keys_are_listed_with_their_heads,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_mutation_is_noticed(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)
