@@ -184,6 +184,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/share/unregister_subconsumer.sql
 \ir functions/share/set_consumer_mode.sql
 \ir functions/share/set_consumer_filter.sql
+\ir functions/internal/positions/check_asked_filter.sql
 \ir functions/share/take_part.sql
 \ir functions/share/touch_batch.sql
 

@@ -249,9 +249,9 @@ class AsyncConsumer(BaseConsumer):
             await session.runner.require_pgqpy("finish_part")
         if self.shared:
             await session.runner.require_pgqpy("take_part")
-            await session.offer_filter(self)
+            await session.offer_filter(self, begins=not self.__worked)
         await self.__lock.take(session, self.__stop)
-        await session.set_filter(self)
+        await session.set_filter(self, begins=not self.__worked)
         await session.listen(self.queue)
         if self.transactional:
             await session.restore_settings()

@@ -249,9 +249,9 @@ class Consumer(BaseConsumer):
             session.runner.require_pgqpy("finish_part")
         if self.shared:
             session.runner.require_pgqpy("take_part")
-            session.offer_filter(self)
+            session.offer_filter(self, begins=not self.__worked)
         self.__lock.take(session, self.__stop)
-        session.set_filter(self)
+        session.set_filter(self, begins=not self.__worked)
         session.listen(self.queue)
         if self.transactional:
             session.restore_settings()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.calls import admin, consume
+from pgqpy.calls import admin, consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
@@ -66,6 +66,8 @@ class Loop:
         own_limits = (consumer.min_count, consumer.min_interval)
         self.limits = BatchLimits(most=consumer.fetch_size, own=own_limits)
         self.filtered = consumer.types is not None or consumer.extras is not None
+        wanted = (consumer.types, consumer.extras)
+        self.asked = filters.filter_json(*wanted) if self.filtered else None
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
@@ -120,7 +122,7 @@ class Loop:
         limits = (consumer.min_lag, *self.limits.current)
         if isinstance(self.lock, WorkerLock):
             mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
-            return self.lock.take_part(*mine, *limits)
+            return self.lock.take_part(*mine, self.asked, *limits)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:

@@ -125,23 +125,29 @@ class Session:
         if not found[0][0]:
             self.client.register_consumer(queue, consumer)
 
-    def offer_filter(self, consumer: BaseConsumer) -> None:
+    def offer_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
         """Register which events a worker takes, unless another one is at work with other events.
 
         For the time before its lock: of two workers that start at the same time, each would find
         the lock of the other, and the old filter.
         """
         with suppress(ConsumerRunning):
-            self.set_filter(consumer)
+            self.set_filter(consumer, begins=begins)
 
-    def set_filter(self, consumer: BaseConsumer) -> None:
+    def set_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
         """Register which events the consumer takes, unless its class leaves that open.
 
+        A worker does so only when its run `begins`, and one with a lease only before the first run
+        of all: other workers may be idle that nobody sees. Else take_part compares the filter.
         ConsumerRunning if another process is at work with another filter.
         """
-        if consumer.types is None and consumer.extras is None:
+        if (consumer.types is None and consumer.extras is None) or (consumer.shared and not begins):
             return
         self.runner.require_pgqpy("set_consumer_filter")
+        if consumer.lease is not None:
+            registered = self.client.get_worker_info(consumer.queue, consumer.name)
+            if any(each.mode is not None for each in registered):
+                return
         place, wanted = (consumer.queue, consumer.name), (consumer.types, consumer.extras)
         if self.runner.run(filters.set_consumer_filter(*place, *wanted)):
             words = filters.describe_filter(*wanted)

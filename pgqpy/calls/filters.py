@@ -37,7 +37,7 @@ def _texts(name: str, values: Any) -> list[str]:
     if isinstance(values, str) or not isinstance(values, Sequence):
         msg = f'{name} must be a list of texts, such as ["a", "b"]'
         raise InvalidArgument(msg, parameter=name)
-    return [check.name(name, value) for value in values]
+    return sorted({check.name(name, value) for value in values})  # as the server keeps them
 
 
 def _conditions(types: Types | None, extras: Extras | None) -> dict[str, Sequence[str]]:

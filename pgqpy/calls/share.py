@@ -41,7 +41,7 @@ _TAKE_PART = """
            cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died,
            leases
       from pgq.take_part(%s::text, %s::text, %s::text, %s::text, %s::interval, %s::interval,
-                         %s::interval, %s::integer, %s::interval, %s::integer)"""
+                         %s::interval, %s::integer, %s::interval, %s::integer, %s::jsonb)"""
 
 
 def take_part(
@@ -56,10 +56,12 @@ def take_part(
     min_count: int | None = None,
     min_interval: Interval | None = None,
     wanted: int | None = None,
+    asked: str | None = None,
 ) -> Call[Part | None]:
     """Take a range for a worker; the batch has the name of its subconsumer, consumer.worker.
 
-    Without a name, a worker with a holder and a lease gets a subconsumer that is free.
+    Without a name, a worker with a holder and a lease gets a subconsumer that is free. `asked` is a
+    filter as filter_json returns it: ConsumerRunning while the consumer has another one.
     """
 
     def decode(rows: list[Row]) -> Part | None:
@@ -78,6 +80,7 @@ def take_part(
         check.count("min_count", min_count),
         check.interval("min_interval", min_interval),
         check.count("wanted", wanted),
+        asked,
     )
     return consumer_call(
         "take_part", _TAKE_PART, queue, consumer, *params, decode=decode, pgqpy_only=True

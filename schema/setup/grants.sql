@@ -36,7 +36,8 @@ begin
             upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
         ('', '
             add_registration add_tries build_insert_event build_insert_group build_insert_leaf
-            build_insert_path build_insert_tree check_filter check_insert check_moved check_name
+            build_insert_path build_insert_tree check_asked_filter check_filter check_insert
+            check_moved check_name
             check_newest_position check_queue check_range check_removable check_restored
             check_snapshot check_tick_order check_writer compact_positions compact_ticks count_end
             count_live_workers create_event_table cut_range dead_event_matches due_retries

@@ -12,6 +12,7 @@ from pgqpy.errors import ConsumerRunning, InvalidArgument
 from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, NOTE, QUEUE, SESSIONS, private
 from tests.support.waiting import eventually
 
+LEASE = 3600  # seconds: nothing ends it in a test
 OTHER = "takes other events than before"
 
 
@@ -119,6 +120,48 @@ def test_workers_that_start_at_the_same_time_take_the_same_events(queue, make, m
     monkeypatch.setattr(_sync.WorkerLock, "take", take)
     workers = [make.start(lambda event: None, types=["a"], shared=True) for _ in range(2)]
     eventually(lambda: all(private(worker.consumer, "worked") for worker in workers))
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_idle_worker_ends_when_the_filter_is_not_its_own(queue, make, client, transactional):
+    running = start(make, types=["a"], shared=True, lease=LEASE, transactional=transactional)
+    queue.tick()
+    queue.wait_until_finished()
+    client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
+    both = r'takes {"types": \["b"\]}, the worker asks for {"types": \["a"\]}'
+    with pytest.raises(ConsumerRunning, match=both):
+        running.join()
+
+
+def test_worker_with_a_lease_leaves_the_filter_of_others(queue, make, client, log):
+    seen = []
+    settings = {"shared": True, "lease": LEASE}
+    first = make.start(lambda event: seen.append(event.data), types=["a"], **settings)
+    insert(queue, "b", "a")
+    eventually(lambda: seen == ["a"])
+    with pytest.raises(ConsumerRunning, match="the worker asks for"):
+        make.start(lambda event: None, types=["b"], **settings).join()
+    insert(queue, "b", "a")
+    eventually(lambda: seen == ["a", "a"])
+    first.stop()
+    client.set_consumer_filter(QUEUE, CONSUMER, types=["b"])
+    start(make, types=["b"], **settings).stop()
+    assert log.text.count(OTHER) == 1
+
+
+@pytest.mark.parametrize("settings", [{"lease": LEASE}, {}])
+def test_filter_that_was_changed_while_a_session_was_lost_stays(queue, make, connect, settings):
+    change = "select pgq.set_consumer_filter(%s, %s, %s)"
+    running = start(make, types=["a"], shared=True, **settings)
+    with connect(autocommit=False) as administrator:
+        administrator.execute("lock table pgq.registration")  # the worker waits for it
+        administrator.execute(f"select pg_terminate_backend(pid, 30000) from ({SESSIONS}) s")
+        wanted = [QUEUE, CONSUMER, '{"types": ["b"]}']
+        assert administrator.execute(change, wanted).fetchone() == (1,)
+    with pytest.raises(ConsumerRunning, match="the worker asks for"):
+        running.join()
+    with connect() as administrator:
+        assert administrator.execute(change, wanted).fetchone() == (0,)
 
 
 def test_running_consumer_keeps_its_filter(queue, make, client):

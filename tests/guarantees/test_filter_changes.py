@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from tests.guarantees.sessions import RR, SERIALIZABLE, refused
-from tests.guarantees.test_filters import RECEIVE, SET, choose, filtered
+from tests.guarantees.test_filters import MOVES, RECEIVE, SET, choose, fill, filtered
 from tests.guarantees.workers import Worker
 from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
-    from tests.guarantees.sessions import Database
+    from concurrent.futures import Future
+
+    from tests.guarantees.sessions import Database, Session
+
+ASKING = "select batch_id from pgq.take_part('q', 'c', null, 'run', '1 minute', i_filter => %s)"
+
+
+def ask(session: Session, *types: str) -> Future[object]:
+    """Take a range as a worker with a lease, which handles these types only."""
+    return session.later(ASKING, json.dumps({"types": types}))
 
 
 def test_wider_filter_holds_for_an_open_batch_too(db: Database) -> None:
@@ -103,3 +114,53 @@ def test_of_two_workers_with_different_filters_the_second_is_refused(db: Databas
     with refused("PQ021"):
         old.result(timeout=30)
     assert choose(other.session, "b") == 0
+
+
+def test_worker_that_asks_for_other_events_takes_and_passes_over_nothing(db: Database) -> None:
+    filtered(db, "a1 b1")
+    before = db.main.one(MOVES)
+    with pytest.raises(psycopg.Error) as failed:
+        ask(db.open(), "b").result(timeout=30)
+    assert failed.value.sqlstate == "PQ021"
+    both = 'it takes {"types": ["a"]}, the worker asks for {"types": ["b"]}'
+    assert failed.value.diag.message_detail == both
+    assert db.main.one(MOVES) == before
+    assert choose(db.main) == 1
+    with refused("PQ021"):
+        ask(db.open(), "b").result(timeout=30)
+    assert Worker(db.open(), "1", "host:1:x").drain() == ["a1", "b1"]
+
+
+@pytest.mark.parametrize(("has", "asks"), [(["a", "c"], ["c", "a", "c"]), ([], ["*", "a"])])
+def test_worker_may_write_its_filter_in_another_way(
+    db: Database, has: list[str], asks: list[str]
+) -> None:
+    db.queue()
+    choose(db.main, *has)
+    fill(db, "a1")
+    batch = db.main.one(ASKING, json.dumps({"types": asks}))
+    assert db.main.data(batch) == ["a1"]
+
+
+def test_worker_does_not_go_on_with_a_batch_under_another_filter(db: Database) -> None:
+    filtered(db, "a1+b1")
+    one = db.open()
+    ask(one, "a").result(timeout=30)
+    db.main.run("update pgq.position set pos_until = now() where pos_until > now()")
+    assert choose(db.main, "b") == 1
+    with refused("PQ021"):
+        ask(one, "a").result(timeout=30)
+    assert Worker(db.open(), "1", "host:1:x").drain() == ["b1"]
+
+
+def test_filter_that_changes_while_a_worker_takes_is_seen(db: Database) -> None:
+    filtered(db, "a1 b1")
+    one, admin = db.open(), db.open()
+    admin.begin()
+    assert choose(admin, "b") == 1
+    taking = ask(one, "a")
+    wait_until_blocked(db.main.connection, one.pid)
+    admin.commit()
+    with refused("PQ021"):
+        taking.result(timeout=30)
+    assert Worker(db.open(), "1", "host:1:x").drain() == ["b1"]

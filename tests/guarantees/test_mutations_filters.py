@@ -134,6 +134,28 @@ MUTATIONS = {
         "select * into r from pgq.registration where sub_id = v_sub;",
         changes.test_of_two_workers_with_different_filters_the_second_is_refused,
     ),
+    "take what the worker does not ask for": Mutation(
+        "take_part",
+        "perform pgq.check_asked_filter(p, i_filter);",
+        "null;",
+        changes.test_worker_that_asks_for_other_events_takes_and_passes_over_nothing,
+    ),
+    "compare what the worker asks for at the first look only": Mutation(
+        "take_part",
+        "if i_filter is not null and i_filter",
+        "if not v_locked and i_filter",
+        changes.test_filter_that_changes_while_a_worker_takes_is_seen,
+    ),
+    "compare what the worker wrote": Mutation(
+        "check_asked_filter",
+        "v_asked constant jsonb := pgq.check_filter(i_filter)",
+        "v_asked constant jsonb := i_filter",
+        partial(
+            changes.test_worker_may_write_its_filter_in_another_way,
+            has=["a", "c"],
+            asks=["c", "a", "c"],
+        ),
+    ),
     "change it in any isolation": Mutation(
         "set_consumer_filter",
         "<> 'read committed'",

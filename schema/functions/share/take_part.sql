@@ -21,7 +21,9 @@
 --   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
 --   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
 --   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its
---   share of one that is. The others as in next_batch_custom.
+--   share of one that is. i_filter: which events the worker handles, see check_filter: it takes and
+--   skips nothing while the consumer has another filter; null: whatever the consumer takes. The
+--   others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
 --   counts; leases: how many leases had the events that are open, and ended. A run whose end is
@@ -29,21 +31,21 @@
 --   before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
---   lease, or as lease_slot; PQ015 as find_next_tick; PQ020 the consumer is plain, or a
---   subconsumer; PQ021 the consumer has a batch open, or another live worker has this subconsumer;
---   PQ022 as lease_slot; 40001 as touch_batch; 42501 as cut_range; with a filter, as
---   skip_ranges.
+--   lease, or as lease_slot, check_filter; PQ015 as find_next_tick; PQ020 the consumer is plain, or
+--   a subconsumer; PQ021 the consumer has a batch open, or another filter than i_filter, or another
+--   live worker has this subconsumer; PQ022 as lease_slot; 40001 as touch_batch; 42501 as
+--   cut_range; with a filter, as skip_ranges.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position; as lease_slot, skip_ranges, uncount_end.
 create or replace function pgq.take_part(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text, i_holder text default null,
     i_lease interval default null, i_dead_interval interval default null,
     i_min_lag interval default null, i_min_count int default null,
-    i_min_interval interval default null, i_wanted int default null, out batch_id bigint,
-    out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
-    out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
-    out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
-    out died text[], out leases int)
+    i_min_interval interval default null, i_wanted int default null,
+    i_filter jsonb default null, out batch_id bigint, out cur_tick_id bigint,
+    out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
+    out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
+    out tries int, out worker text, out died text[], out leases int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
@@ -69,6 +71,9 @@ begin
     loop
         v_until := clock_timestamp() + i_lease;
         p := pgq.find_shared(i_queue_name, i_consumer_name);
+        if i_filter is not null and i_filter is distinct from p.sub_filter then
+            perform pgq.check_asked_filter(p, i_filter);
+        end if;
         if i_subconsumer_name is null then
             select s.* into w
               from pgq.current_position s
@@ -174,5 +179,5 @@ begin
       from pgq.tick where tick_queue = p.sub_queue and tick_id = v_next limit 1;
 end $$;
 comment on function pgq.take_part(
-    text, text, text, text, interval, interval, interval, int, interval, int)
+    text, text, text, text, interval, interval, interval, int, interval, int, jsonb)
     is 'Gives a worker of a shared consumer a range of its own.';
