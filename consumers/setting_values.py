@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 MAX_FETCH_SIZE = 1_000_000  # events
 MAX_CONCURRENCY = 1_000  # events
+MAX_LANES = 1024
 KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
 EXTRAS = KEYS[1:]
 
@@ -96,6 +97,10 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "extras": (lambda e: e is None or _are_extras(e), 'None or lists such as {"extra1": ["eu"]}'),
     "transactional": (lambda value: isinstance(value, bool), "True or False"),
     "shared": (lambda value: isinstance(value, bool), "True or False"),
+    "lanes": (
+        lambda n: n is None or _is_count(n, most=MAX_LANES),
+        f"None or a number of lanes from 1 to {MAX_LANES:,}",
+    ),
     "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
     "lease": (
         lambda n: n is None or (_is_delay(n) and seconds(n) >= 1),

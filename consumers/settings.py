@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pgqpy.consumers.retry import RetryPolicy
-from pgqpy.consumers.setting_values import CHECKS, layers
+from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -28,6 +28,7 @@ class ConsumerSettings(TypedDict, total=False):
     extras: Mapping[str, Sequence[str]] | None
     transactional: bool
     shared: bool
+    lanes: int | None
     dead_interval: timedelta | float
     lease: timedelta | float | None
     concurrency: int
@@ -59,6 +60,7 @@ class BaseConsumer:
     extras: Mapping[str, Sequence[str]] | None = None  # only events with these extra1 … extra4
     transactional: bool = False  # handlers get the connection on which the batch is finished
     shared: bool = False  # several processes take batches of it at the same time
+    lanes: int | None = None  # parts of its events, by key: several processes, order per key
     dead_interval: timedelta | float = 60.0  # seconds of silence; then its batch is taken over
     lease: timedelta | float | None = None  # seconds; a worker leases its batch, without a lock
     concurrency: int = 1  # events that are handled side by side
@@ -94,6 +96,11 @@ class BaseConsumer:
                 raise TypeError(f"{type(self).__name__} has no setting {key!r}{nearest(key)}")
             setattr(self, key, value)
         check(self)
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether several processes may run the consumer at the same time."""
+        return self.shared or self.lanes is not None
 
     @property
     def retry_policy(self) -> RetryPolicy:
@@ -144,13 +151,28 @@ def check(consumer: BaseConsumer) -> None:
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
     if consumer.retry_max < consumer.retry_base:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
-    if consumer.lease is not None and not consumer.shared:
+    if consumer.lease is not None and not consumer.has_workers:
         raise ValueError(
-            f"{type(consumer).__name__}.lease needs shared = True: only workers lease their batches"
+            f"{type(consumer).__name__}.lease needs shared = True or lanes: "
+            "only one of several processes leases its batches"
         )
+    _check_lanes(consumer)
     _check_handler(consumer)
     _check_concurrency(consumer)
     _check_give_up(consumer)
+
+
+def _check_lanes(consumer: BaseConsumer) -> None:
+    if consumer.lanes is None:
+        return
+    owner = f"{type(consumer).__name__}.lanes"
+    if consumer.shared:
+        raise ValueError(f"{owner} excludes shared = True, which keeps no order")
+    if consumer.key is None or callable(consumer.key):
+        raise ValueError(
+            f"{owner} needs key, one of {', '.join(KEYS)}: the server divides the events by it, "
+            "and does not know a function"
+        )
 
 
 def _check_handler(consumer: BaseConsumer) -> None:

@@ -101,8 +101,8 @@ class SignsOfLife:
 
 @contextmanager
 def signs_of_life(consumer: BaseConsumer, dsn: str, open_batch: OpenBatch) -> Iterator[None]:
-    """Give signs of life in the block, if the consumer is shared."""
-    if not consumer.shared:
+    """Give signs of life in the block, if several processes may run the consumer."""
+    if not consumer.has_workers:
         yield
         return
     signs = SignsOfLife(consumer, dsn, open_batch)

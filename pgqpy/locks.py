@@ -14,6 +14,7 @@ ENGINE = 7366513  # one of the next five
 TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
+RUN = 7366516  # the hash of a run's token, of a consumer with lanes
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell
@@ -36,7 +37,7 @@ HOLDERS: LiteralString = """
             on l.pid is null and p.virtualtransaction = l.virtualtransaction
     where l.locktype = 'advisory' and l.granted and l.objsubid = 2
         and l.database = (select oid from pg_database where datname = current_database())
-        and l.classid in (7366513, 7366514, 7366515)
+        and l.classid in (7366513, 7366514, 7366515, 7366516)
 """
 # The sessions that run consumers. A running Consumer holds the lock of its subscription.
 RUNNING: LiteralString = f"""

@@ -147,12 +147,20 @@ class ConsumerCounts(NamedTuple):
     dead_events: int
 
 
+class Lanes(NamedTuple):
+    """The lanes of a consumer: how many, and the field of the event that decides its lane."""
+
+    lanes: int
+    key: str
+
+
 class WorkerInfo(NamedTuple):
     """Who works for a consumer, and on what, from `get_worker_info`.
 
     Attributes:
-        mode: how the consumer runs: plain or shared; None until the first run.
-        worker: the name of a worker of a shared consumer; None: the consumer itself.
+        mode: how the consumer runs: plain, shared or lanes; None until the first run.
+        worker: the name of a worker of a shared consumer, or of a lane; None: the consumer
+            itself.
         alive: False: another worker may take the batch over; None: the server cannot know.
         pid: the session that holds its lock; None without one.
         holder: the token of the run that has, or had last, the position.
@@ -166,6 +174,7 @@ class WorkerInfo(NamedTuple):
         part_size: the largest part in careful mode; None: whole batches.
         tries: how often a process died while it handled only the first open event.
         filter: which events the consumer takes, such as {"types": ["order.*"]}; None: all of them.
+        lag: the age of the last finished tick; None: a worker without a batch.
     """
 
     queue_name: str
@@ -187,6 +196,7 @@ class WorkerInfo(NamedTuple):
     part_size: int | None
     tries: int | None
     filter: dict[str, list[str]] | None
+    lag: timedelta | None
 
 
 class Failure(NamedTuple):

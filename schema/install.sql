@@ -115,6 +115,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/move_position.sql
 \ir functions/internal/parked/remove_parked.sql
 \ir functions/internal/parked/forget_parked.sql
+\ir functions/internal/lanes/key_hash.sql
+\ir functions/internal/lanes/move_lanes.sql
 \ir functions/consume/register_consumer_at.sql
 \ir functions/consume/register_consumer.sql
 \ir functions/consume/unregister_consumer.sql
@@ -126,6 +128,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/find_batch.sql
 \ir functions/internal/ranges/check_filter.sql
 \ir functions/internal/ranges/filter_sql.sql
+\ir functions/internal/lanes/lane_sql.sql
 \ir functions/internal/ranges/range_sql.sql
 \ir functions/internal/ranges/check_queue.sql
 \ir functions/internal/batches/skip_ranges.sql
@@ -182,11 +185,23 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/find_subconsumer.sql
 \ir functions/share/register_subconsumer.sql
 \ir functions/share/unregister_subconsumer.sql
+\ir functions/internal/lanes/check_idle.sql
 \ir functions/share/set_consumer_mode.sql
 \ir functions/share/set_consumer_filter.sql
 \ir functions/internal/positions/check_asked_filter.sql
 \ir functions/share/take_part.sql
 \ir functions/share/touch_batch.sql
+
+-- Consumers with lanes
+\ir functions/internal/lanes/find_lanes.sql
+\ir functions/internal/lanes/find_lane_tick.sql
+\ir functions/internal/lanes/raise_other_hash.sql
+\ir functions/internal/lanes/open_lane.sql
+\ir functions/internal/lanes/add_lanes.sql
+\ir functions/internal/lanes/end_lanes.sql
+\ir functions/share/set_lanes.sql
+\ir functions/share/register_lanes.sql
+\ir functions/share/take_lane.sql
 
 -- Receivers of messages, over shared consumers
 \ir functions/internal/messages/lease_slot.sql

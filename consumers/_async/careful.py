@@ -19,7 +19,7 @@ from pgqpy.consumers.late_end import LateEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.waiting import AsyncWakeup
-from pgqpy.errors import PgqError
+from pgqpy.errors import ConsumerNotFound, PgqError
 from pgqpy.records import RunState
 from pgqpy.texts import describe
 
@@ -80,14 +80,14 @@ class AsyncCareful:
         """Ask how carefully to handle events, in each session before the first one.
 
         A worker takes batches under a `name` of its own, and asks whenever it takes one. With a
-        lease, only its batches have the token.
+        lease, or with lanes, only its batches have the token.
         """
         consumer = self._consumer
         if session.extension:
             return
-        if consumer.lease is None:
+        if consumer.lease is None and consumer.lanes is None:
             self._dsn = session.dsn
-        if consumer.shared:
+        if consumer.has_workers:
             self._name, self._session = name, session
             return
         late = consumer.transactional and consumer.part_size is None
@@ -210,6 +210,8 @@ class AsyncCareful:
             return
         try:
             await _send(session, self._end_call())
+        except ConsumerNotFound:
+            pass  # it was unregistered, or its lanes were changed: there is no run to end
         except (psycopg.Error, PgqError):
             return  # _end_late tries again
         self._dsn = None

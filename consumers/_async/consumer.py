@@ -11,12 +11,12 @@ from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking
 from pgqpy.consumers._async.careful import AsyncCareful
+from pgqpy.consumers._async.lane_lock import kind_of_lock
 from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.session import AsyncSession
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
 from pgqpy.consumers._async.transactional_parts import AsyncTransactionalParts
 from pgqpy.consumers._async.transactional_worker import AsyncTransactionalWorker
-from pgqpy.consumers._async.worker_lock import kind_of_lock
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
@@ -168,6 +168,7 @@ class AsyncConsumer(BaseConsumer):
         self.__careful = AsyncCareful(self, new_holder())
         if type(self.__lock) is not kind_of_lock(self):
             self.__lock = kind_of_lock(self)(self.queue, self.name)
+        self.__lock.holder = self.__careful.holder
         self.__stop.open()
         forking.protect(self)
 
@@ -239,7 +240,7 @@ class AsyncConsumer(BaseConsumer):
             return AsyncPlainLoop
         if self.__careful.part_size is not None:
             return AsyncTransactionalParts
-        return AsyncTransactionalWorker if self.shared else AsyncTransactionalLoop
+        return AsyncTransactionalWorker if self.has_workers else AsyncTransactionalLoop
 
     async def __prepare(self, session: AsyncSession) -> None:
         if not self.__worked:
@@ -247,9 +248,8 @@ class AsyncConsumer(BaseConsumer):
             await session.register(self.queue, self.name)
         if self.part_size is not None:
             await session.runner.require_pgqpy("finish_part")
-        if self.shared:
-            await session.runner.require_pgqpy("take_part")
-            await session.offer_filter(self, begins=not self.__worked)
+        if self.has_workers:
+            await session.prepare_worker(self, begins=not self.__worked)
         await self.__lock.take(session, self.__stop)
         await session.set_filter(self, begins=not self.__worked)
         await session.listen(self.queue)

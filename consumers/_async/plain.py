@@ -160,7 +160,7 @@ class AsyncPlainLoop(AsyncLoop):
         found: Batch | None = None
         if self.stop.is_set:
             results = await self.send(*wanted)
-        elif self.consumer.shared:
+        elif self.consumer.has_workers:
             # Both in one transaction could deadlock: taking a batch locks the consumer, then the
             # subconsumer that finishing has locked.
             results = await self.send(*wanted)

@@ -11,12 +11,12 @@ from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
 from pgqpy.consumers import forking
 from pgqpy.consumers._sync.careful import Careful
+from pgqpy.consumers._sync.lane_lock import kind_of_lock
 from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers._sync.transactional import TransactionalLoop
 from pgqpy.consumers._sync.transactional_parts import TransactionalParts
 from pgqpy.consumers._sync.transactional_worker import TransactionalWorker
-from pgqpy.consumers._sync.worker_lock import kind_of_lock
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
@@ -168,6 +168,7 @@ class Consumer(BaseConsumer):
         self.__careful = Careful(self, new_holder())
         if type(self.__lock) is not kind_of_lock(self):
             self.__lock = kind_of_lock(self)(self.queue, self.name)
+        self.__lock.holder = self.__careful.holder
         self.__stop.open()
         forking.protect(self)
 
@@ -239,7 +240,7 @@ class Consumer(BaseConsumer):
             return PlainLoop
         if self.__careful.part_size is not None:
             return TransactionalParts
-        return TransactionalWorker if self.shared else TransactionalLoop
+        return TransactionalWorker if self.has_workers else TransactionalLoop
 
     def __prepare(self, session: Session) -> None:
         if not self.__worked:
@@ -247,9 +248,8 @@ class Consumer(BaseConsumer):
             session.register(self.queue, self.name)
         if self.part_size is not None:
             session.runner.require_pgqpy("finish_part")
-        if self.shared:
-            session.runner.require_pgqpy("take_part")
-            session.offer_filter(self, begins=not self.__worked)
+        if self.has_workers:
+            session.prepare_worker(self, begins=not self.__worked)
         self.__lock.take(session, self.__stop)
         session.set_filter(self, begins=not self.__worked)
         session.listen(self.queue)

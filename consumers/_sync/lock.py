@@ -45,6 +45,7 @@ class RunningLock:
     def __init__(self, queue: str, consumer: str) -> None:
         self.queue = queue
         self.consumer = consumer
+        self.holder = ""  # the token of the run
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None
         self._subscribed: int | None = None  # the subscription that it was taken for

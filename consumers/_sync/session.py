@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
-from pgqpy.calls import Call, filters
+from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import Client, open_session
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.waiting import take_notifications
-from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaTooNew
+from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaTooNew, WrongMode
 from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
@@ -125,7 +125,32 @@ class Session:
         if not found[0][0]:
             self.client.register_consumer(queue, consumer)
 
-    def offer_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
+    def prepare_worker(self, consumer: BaseConsumer, *, begins: bool) -> None:
+        """Register the filter of a worker, and the lanes of a consumer that has some."""
+        self.runner.require_pgqpy("take_part" if consumer.lanes is None else "take_lane")
+        self._offer_filter(consumer, begins=begins)  # new lanes take it over
+        if consumer.lanes is not None:
+            self._register_lanes(consumer, consumer.lanes)
+
+    def _register_lanes(self, consumer: BaseConsumer, wanted: int) -> None:
+        """Divide the consumer into lanes, unless it has some: set_lanes changes them.
+
+        WrongMode if it runs without lanes, ConsumerRunning if its lanes have another key.
+        """
+        place, key = (consumer.queue, consumer.name), str(consumer.key)
+        found = self.runner.run(lanes.register_lanes(*place, wanted, key))
+        if found.key != key:
+            message = (
+                f"consumer {consumer.name!r} of queue {consumer.queue!r} has lanes by {found.key}, "
+                f"and {type(consumer).__name__}.key is {key}: change one of them "
+                "(`pgqpy consumer lanes`)"
+            )
+            raise WrongMode(message, queue=consumer.queue, consumer=consumer.name)
+        if found.lanes != wanted:
+            text = "consumer %s of queue %s has %d lanes, not %d: `pgqpy consumer lanes` changes it"
+            logger.warning(text, consumer.name, consumer.queue, found.lanes, wanted)
+
+    def _offer_filter(self, consumer: BaseConsumer, *, begins: bool) -> None:
         """Register which events a worker takes, unless another one is at work with other events.
 
         For the time before its lock: of two workers that start at the same time, each would find
@@ -141,7 +166,9 @@ class Session:
         of all: other workers may be idle that nobody sees. Else take_part compares the filter.
         ConsumerRunning if another process is at work with another filter.
         """
-        if (consumer.types is None and consumer.extras is None) or (consumer.shared and not begins):
+        if (consumer.types is None and consumer.extras is None) or (
+            consumer.has_workers and not begins
+        ):
             return
         self.runner.require_pgqpy("set_consumer_filter")
         if consumer.lease is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import Call, share
 from pgqpy.consumers._sync.lock import TAKE, RunningLock
@@ -11,14 +11,14 @@ from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     from pgqpy.calls import Interval, Row
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.session import Session
-    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import Wakeup
-    from pgqpy.records import Batch
+    from pgqpy.records import Batch, Part
 
 MOST_STARTS = 64  # other workers that may start at the same time
 TAKE_SHARED = "select pg_try_advisory_lock_shared(%s, %s)"
@@ -94,9 +94,18 @@ class WorkerLock(RunningLock):
             min_count=min_count,
             min_interval=min_interval,
         )
+        return self._telling(careful, call, call.decode)
+
+    def _telling(
+        self,
+        careful: Careful,
+        call: Call[Any],
+        part_of: Callable[[list[Row]], Part | None],
+    ) -> Call[Batch | None]:
+        """Return the call with the batch as its result, which tells `careful` what came."""
 
         def decode(rows: list[Row]) -> Batch | None:
-            part = call.decode(rows)
+            part = part_of(rows)
             careful.took(part)
             if part is None:
                 return None
@@ -117,10 +126,3 @@ class LeasedWorker(WorkerLock):
 
     def check(self, session: Session) -> None:
         """Check nothing: take_part finds the consumer by its name at each call."""
-
-
-def kind_of_lock(consumer: BaseConsumer) -> type[RunningLock]:
-    """Return the class of what a process of this consumer holds while it runs."""
-    if consumer.lease is not None:
-        return LeasedWorker
-    return WorkerLock if consumer.shared else RunningLock

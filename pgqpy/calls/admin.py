@@ -83,7 +83,7 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
 _WORKER_INFO = """
     select queue_name, consumer_name, mode, worker, alive, pid, holder, current_batch, last_tick,
            next_tick, finished_to, messages, lease_left, last_seen, last_move, attempt, part_size,
-           tries, filter
+           tries, filter, lag
       from pgq.get_worker_info(%s::text, %s::text)"""
 
 

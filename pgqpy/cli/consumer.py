@@ -8,6 +8,7 @@ import click
 
 from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
+from pgqpy.cli.consumer_lanes import lanes
 from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
 
@@ -43,6 +44,9 @@ LEFT = {
 @click.group()
 def consumer() -> None:
     """Register, inspect or run consumers."""
+
+
+consumer.add_command(lanes)
 
 
 @consumer.command()
@@ -218,7 +222,7 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
 @click.option(
     "--workers",
     type=click.IntRange(1, 1000),
-    help="Start so many processes and restart those that end; more than 1 needs shared = True.",
+    help="Start so many processes and restart those that end; several need lanes or shared.",
 )
 @click.option("--supervised", is_flag=True, hidden=True)  # of a process that --workers started
 @click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")

@@ -46,6 +46,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         others = [each for each in mine if each not in receivers and _has_a_worker(each)]
         workers = [_worker(each, sessions) for each in others]
         leases = [_lease(each) for each in receivers if each.current_batch is not None]
+        has_lanes = own is not None and own.mode == "lanes"
         of_it = (each for each in sessions if (each["queue_name"], each["consumer_name"]) == names)
         return {
             **info._asdict(),
@@ -54,7 +55,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
             "mode": own and own.mode,
             "filter": own and own.filter,
             "careful": own and _careful(own),
-            "runs": None if workers else next(map(_session, of_it), None),
+            "runs": None if workers and not has_lanes else next(map(_session, of_it), None),
             "workers": workers,
             "leases": sorted(leases, key=lambda lease: lease["batch"]),
         }
@@ -102,7 +103,8 @@ def running(row: Row) -> str | None:
     """Describe who runs the consumer: so many workers and leases, or a session; None: nobody."""
     workers = sum(worker["alive"] is True for worker in row["workers"])
     leases = sum(map(_is_live, row["leases"]))
-    counted = [f"{workers} worker(s)"] * bool(workers) + [f"{leases} lease(s)"] * bool(leases)
+    kind = "lane(s) at work" if row["mode"] == "lanes" else "worker(s)"
+    counted = [f"{workers} {kind}"] * bool(workers) + [f"{leases} lease(s)"] * bool(leases)
     if counted:
         return ", ".join(counted)
     return None if row["runs"] is None else _session_as_text(row["runs"])
@@ -110,7 +112,8 @@ def running(row: Row) -> str | None:
 
 def as_text(row: Row) -> Row:
     """Replace the fields filter, runs, workers and leases by lines of text."""
-    texts = {f"worker {each['worker']}": _worker_as_text(each) for each in row["workers"]}
+    kind = "lane" if row["mode"] == "lanes" else "worker"
+    texts = {f"{kind} {each['worker']}": _worker_as_text(each) for each in row["workers"]}
     texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
     fields = {name: value for name, value in row.items() if name not in ("workers", "leases")}
     if row["filter"] is not None:
@@ -121,6 +124,9 @@ def as_text(row: Row) -> Row:
 def _worker_as_text(worker: Row) -> str:
     """Describe a worker in one line: batch, attempt, progress, last sign of life, who has it."""
     seen = f"last seen {duration(worker['last_seen'])} ago"
+    if worker["batch"] is None and worker["last_tick"] is not None:  # a lane
+        lag = "not known" if worker["lag"] is None else duration(worker["lag"])
+        return f"at tick {worker['last_tick']}, lag {lag}, {seen}"
     if worker["batch"] is None:
         return f"idle, {seen}, runs: {_session_as_text(worker)}"
     batch = f"batch {worker['batch']} (ticks {worker['last_tick']} to {worker['next_tick']})"

@@ -42,13 +42,14 @@ RESTART_BASE = 0.5  # seconds until a worker process that ended is started again
 RESTART_MAX = 60.0  # seconds
 QUIET = 60.0  # seconds; a process that lived so long is restarted as after a first end
 NOT_SHARED = (
-    "{number} workers need shared = True in {kind}: only one process at a time can run a consumer "
-    "that is not shared"
+    "{number} workers need lanes, or shared = True, in {kind}: only one process at a time can run "
+    "another consumer"
 )
 WRONG_MODE = (
-    "consumer {name} of queue {queue} is {mode}, and {kind} has shared = {shared}: while nobody "
-    "runs it, pgqpy consumer set-mode {queue} {name} {other} changes it"
+    "consumer {name} of queue {queue} is {mode}, and {kind} is {other}: while nobody runs it, "
+    "pgqpy consumer {command} changes it"
 )
+MODES = {"plain": "plain", "shared": "shared", "lanes": "one with lanes"}
 TOO_MANY = (
     "{number} workers need a connection each, and the server has max_connections = {most} for all: "
     "start fewer, or raise that"
@@ -183,7 +184,7 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
 
     What would end every process when it starts is an error of this one: it is reported once.
     """
-    if number > 1 and not consumer.shared:
+    if number > 1 and not consumer.has_workers:
         kind = type(consumer).__name__
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
     with target.client(any_session=consumer.lease is not None, waits=True) as client:
@@ -203,11 +204,15 @@ def _check_mode(client: Client, consumer: BaseConsumer) -> None:
     queue, name = consumer.queue, consumer.name
     with suppress(NotSupported):
         mode = client.get_worker_info(queue, name)[0].mode
-        if mode is None or (mode == "shared") == consumer.shared:
+        wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"
+        if mode in (None, wanted):
             return
-        kind, other = type(consumer).__name__, "shared" if consumer.shared else "plain"
-        words = {"queue": queue, "name": name, "mode": mode, "kind": kind, "other": other}
-        raise click.ClickException(WRONG_MODE.format(shared=consumer.shared, **words))
+        words = {"queue": queue, "name": name, "mode": MODES[mode], "other": MODES[wanted]}
+        command = f"set-mode {queue} {name} {wanted}"
+        if wanted == "lanes":
+            command = f"lanes {queue} {name} {consumer.lanes} --key {consumer.key}"
+        text = WRONG_MODE.format(kind=type(consumer).__name__, command=command, **words)
+        raise click.ClickException(text)
 
 
 def _run_until_signal(supervisor: Supervisor) -> int:

@@ -53,6 +53,11 @@ class Parser(click.ParamType[Any]):
 )
 @click.option("--shared", is_flag=True, help="The workers share a consumer; no order per key.")
 @click.option(
+    "--lanes",
+    type=click.IntRange(1, 1024),
+    help="The workers take turns at so many lanes: order per key.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=1,

@@ -22,6 +22,7 @@ class Options:
     seconds: float = 10.0  # that events are inserted at the rate
     workers: int = 1  # processes
     shared: bool = False
+    lanes: int | None = None
     concurrency: int = 1
     keys: int = 20
     work: tuple[float, float] = (0.001, 0.01)  # seconds that a handler takes, at least and at most
@@ -33,10 +34,11 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise ValueError for options that exclude each other."""
-        if self.workers > 1 and not self.shared:
+        if self.shared and self.lanes:
+            raise ValueError("--shared keeps no order, --lanes does: choose one of them")
+        if self.workers > 1 and not self.shared and not self.lanes:
             raise ValueError(
-                f"--workers {self.workers} needs --shared: several processes share one consumer, "
-                "and keep no order"
+                f"--workers {self.workers} needs --lanes, which keep the order per key, or --shared"
             )
         if not (self.fill or self.rate):
             raise ValueError("nothing to insert: give --fill or --rate more than 0")

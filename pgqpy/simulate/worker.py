@@ -35,7 +35,10 @@ class Worker(Consumer):
     def __init__(self, log: LineLog, options: Options) -> None:
         """Connect to nothing yet; PGQPY_DSN names the database."""
         super().__init__(
-            shared=options.shared, concurrency=options.concurrency, types=options.types or None
+            shared=options.shared,
+            lanes=options.lanes,
+            concurrency=options.concurrency,
+            types=options.types or None,
         )
         self._log = log
         self._options = options

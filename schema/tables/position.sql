@@ -28,8 +28,9 @@
 -- workers only, are the runs whose ends pos_tries counts; empty: none yet, though a run died with
 -- this range. One that shows up again had only lost its session: see uncount_end.
 --
--- pos_last_tick is null only for a subconsumer without a range. So the minimum of pos_last_tick
--- says how far a queue was consumed: a range moves between subscriptions inside one transaction.
+-- pos_last_tick is null only for a subconsumer without a range, and for a consumer with lanes. So
+-- the minimum of pos_last_tick says how far a queue was consumed: a range moves between
+-- subscriptions inside one transaction.
 -- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. touch_batch and
 -- resume_part update pos_active and pos_until in place: a sign of life is no move, and finish_part
 -- compares pos_no. Only four more columns are updated in place: pos_holder by resume_part, where it

@@ -9,19 +9,23 @@
 -- handed out. Retried and dead events belong to the parent. A session that locks both locks the
 -- parent first, then the subconsumers by sub_id.
 --
--- sub_mode says how a consumer runs, plain (next_batch) or shared (take_part); null until the first
--- run, and for subconsumers.
+-- sub_mode says how a consumer runs, plain (next_batch), shared (take_part), or with lanes
+-- (take_lane); null until the first run, and for subconsumers. A lane, mode lane, is a part of the
+-- consumer's events with a position of its own: the consumer has none then. sub_stop_tick is the
+-- tick where a lane ends that set_lanes replaces.
 --
 -- sub_filter says which events the subscription takes, see check_filter; null: all of them. That of
--- a shared consumer holds for its workers.
+-- a shared consumer holds for its workers. That of a lane is its consumer's, with the condition
+-- lane: see lane_sql.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.registration (
     sub_id serial primary key,
     sub_queue int not null references pgq.queue,
     sub_consumer int not null references pgq.consumer,
     sub_parent int references pgq.registration,
-    sub_mode text check (sub_mode in ('plain', 'shared')),
+    sub_mode text check (sub_mode in ('plain', 'shared', 'lanes', 'lane')),
     sub_filter jsonb,
+    sub_stop_tick bigint,
     unique (sub_queue, sub_consumer)
 );
 create index registration_parent_idx on pgq.registration (sub_parent, sub_id)

@@ -239,7 +239,7 @@ def test_set_mode_changes_how_a_consumer_runs(run: Run, client: pgqpy.Client) ->
     [
         (BILLING, ["--workers", "0"], 2, ["0 is not in the range"]),
         (BILLING, ["--workers", "1000000"], 2, ["1000000 is not in the range"]),
-        (ALONE, ["--workers", "2"], 1, ["2 workers need shared = True in Billing"]),
+        (ALONE, ["--workers", "2"], 1, ["2 workers need lanes, or shared = True, in Billing"]),
         (BILLING, ["--workers", "2", "--metrics-port", "0"], 2, ["--metrics-port", "each process"]),
         (BILLING, ["--workers", "2"], 1, ["no queue", "orders", "pgqpy queue list"]),
     ],
@@ -264,7 +264,7 @@ def test_what_cannot_run_is_reported_once(
             ALONE,
             "shared",
             "1",
-            ["is shared, and Billing has shared = False", "billing plain changes"],
+            ["is shared, and Billing is plain", "billing plain changes"],
         ),
     ],
 )

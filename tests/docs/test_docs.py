@@ -153,7 +153,12 @@ def test_the_advisory_locks_are_all_described() -> None:
     texts = [(ROOT / name).read_text() for name in files(*sources)]
     written = {lock for source in texts for lock in advisory_locks(source)}
     assert described == written | {(locks.ENGINE, locks.SANDBOX)}
-    assert {number for number, _ in described} == {locks.ENGINE, locks.CONSUMER, locks.QUEUE}
+    assert {number for number, _ in described} == {
+        locks.ENGINE,
+        locks.CONSUMER,
+        locks.QUEUE,
+        locks.RUN,
+    }
 
 
 def advisory_locks(source: str) -> set[tuple[int, int | None]]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MUTATIONS = {
     "leave the filter out": Mutation(
         "range_sql",
-        "else ' and ' || pgq.filter_sql(i_filter) end",
+        "else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end",
         "else '' end",
         filters.test_consumer_gets_what_passes_and_nothing_else,
     ),
@@ -37,8 +37,8 @@ MUTATIONS = {
     ),
     "filter retried events too": Mutation(
         "range_sql",
-        "|| coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')';",
-        "|| ') and (ev_owner is null or ev_owner = ' || coalesce(i_sub_id, 0) || ')';",
+        "|| coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')'",
+        "|| ') and (ev_owner is null or ev_owner = ' || coalesce(i_sub_id, 0) || ')'",
         filters.test_retried_event_comes_again_whatever_the_filter_is,
     ),
     "skip in ignorance of retried events": Mutation(

@@ -102,13 +102,13 @@ MUTATIONS = {
     ),
     "take from the living": Mutation(
         "holder_is_dead",
-        "when pg_try_advisory_lock(7366514, i_sub_id) then pg_advisory_unlock(7366514, i_sub_id)",
+        "when pg_try_advisory_lock(i_class, i_key) then pg_advisory_unlock(i_class, i_key)",
         "when true then true",
         partial(dies, lock=True, dead="1 minute", taken=False),
     ),
     "keep the lock that was tried": Mutation(
         "holder_is_dead",
-        "then pg_advisory_unlock(7366514, i_sub_id)",
+        "then pg_advisory_unlock(i_class, i_key)",
         "then true",
         takeover.test_released_lock_can_be_taken_again,
     ),
@@ -162,7 +162,7 @@ MUTATIONS = {
     ),
     "leave a finished worker at the end of its range": Mutation(
         "finish_batch",
-        "and sub_parent is not null)",
+        "and sub_parent is not null and sub_mode is null)",
         "and false)",
         shared.test_finished_worker_holds_no_tick,
     ),
@@ -245,7 +245,7 @@ MUTATIONS = {
         parts.test_parts_that_are_left_hold_their_events,
     ),
     "change the mode with parts left": Mutation(
-        "set_consumer_mode",
+        "check_idle",
         "if r.pos_next_tick is not null",
         "if r.pos_batch is not null",
         parts.test_a_consumer_with_parts_left_keeps_its_mode_and_may_be_moved,

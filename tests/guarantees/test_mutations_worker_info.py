@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MUTATIONS = {
     "call every worker alive": Mutation(
         "get_worker_info",
-        "when l.sub_id is not null then true",
+        "when l.objid is not null then true",
         "when true then true",
         info.test_worker_lives_as_long_as_its_session_has_the_lock,
     ),

@@ -40,7 +40,7 @@ def test_options_survive_the_way_to_a_process() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--workers", "2"], "--workers 2 needs --shared"),
+        (["--workers", "2"], "--workers 2 needs --lanes"),
         (["--fill", "0"], "nothing to insert"),
         (["--keep"], "--keep and --delete need --dsn"),
         (["--seconds", "3"], "--seconds needs --rate"),

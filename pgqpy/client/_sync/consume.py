@@ -54,6 +54,16 @@ class Consuming(Base):
         """
         return self.runner.run(calls.share.set_consumer_mode(queue, consumer, mode))
 
+    def set_lanes(self, queue: str, consumer: str, lanes: int, key: str) -> int:
+        """Divide a consumer into lanes by a key: "type", or "extra1" to "extra4".
+
+        Several processes then take batches of it, and events of one key are handled in order. The
+        number and the key may be changed while it runs. Returns 1 if they changed, else 0. Raises
+        ConsumerNotFound, InvalidArgument, and ConsumerRunning while it runs without lanes, or
+        while an earlier change is not done.
+        """
+        return self.runner.run(calls.lanes.set_lanes(queue, consumer, lanes, key))
+
     def set_consumer_filter(
         self,
         queue: str,

@@ -20,7 +20,8 @@ begin
         perform pgq.remove_parked(p.pos_sub, x_batch_id, p.pos_ids);
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, case when not exists (
-            select from pgq.registration where sub_id = p.pos_sub and sub_parent is not null)
+            select from pgq.registration
+             where sub_id = p.pos_sub and sub_parent is not null and sub_mode is null)
         then p.pos_next_tick end, null, null,
         x_holder => p.pos_holder, x_part => p.pos_part);
     return 1;

@@ -46,7 +46,7 @@ begin
             raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
                 using errcode = 'PQ002', hint = format(
                     'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
-        elsif r.sub_mode = 'shared' or r.sub_parent is not null then
+        elsif r.sub_mode in ('shared', 'lanes') or r.sub_parent is not null then
             perform pgq.raise_wrong_mode(
                 i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
         elsif r.tick_id is null then

@@ -13,8 +13,8 @@
 --
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
---   subconsumer has this name; 40001 in REPEATABLE READ, the queue rotated, another session moved
---   the position, or as check_snapshot.
+--   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
+--   session moved the position, or as check_snapshot.
 -- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; update pgq.tick, if
 --   it is this transaction's own; as check_snapshot, forget_parked.
 create or replace function pgq.register_consumer_at(
@@ -62,15 +62,20 @@ begin
     r := pgq.add_registration(q.queue_id, x_consumer_name, null);
     if r.is_new or x_tick_pos is not null then
         if r.sub_parent is not null then
-            perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name, 'subconsumer');
+            perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name,
+                coalesce(r.sub_mode, 'subconsumer'));
         end if;
-        perform from pgq.registration where sub_parent = r.sub_id order by sub_id for no key update;
-        perform pgq.move_position(sub_id, pos_no, null, null, null)
-           from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
+        perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
-        select pos_no, pos_holder into p from pgq.current_position where sub_id = r.sub_id;
-        perform pgq.move_position(
-            r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null, x_holder => p.pos_holder);
+        if r.sub_mode = 'lanes' then
+            perform pgq.move_lanes(r.sub_id, v_tick);
+        else
+            perform pgq.move_position(sub_id, pos_no, null, null, null)
+               from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
+            select pos_no, pos_holder into p from pgq.current_position where sub_id = r.sub_id;
+            perform pgq.move_position(
+                r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null, x_holder => p.pos_holder);
+        end if;
     end if;
     return r.is_new::int;
 end $$;

@@ -3,7 +3,7 @@
 -- then the names in the same order, as register_subconsumer does.
 -- Returns: how many registrations were removed: 1 plus the number of subconsumers; 0 was not
 --   subscribed.
--- Raises: PQ021 it is a subconsumer, as check_removable.
+-- Raises: PQ020 it is a lane; PQ021 it is a subconsumer, as check_removable.
 -- Writes: row lock pgq.registration, pgq.consumer; as remove_registration.
 create or replace function pgq.unregister_consumer(x_queue_name text, x_consumer_name text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -21,6 +21,8 @@ begin
        for update of s;
     if not found then
         return 0;
+    elsif r.sub_mode = 'lane' then
+        perform pgq.raise_wrong_mode(x_queue_name, x_consumer_name, 'lane');
     elsif r.sub_parent is not null then
         perform pgq.check_removable(r, false);
     end if;

@@ -4,7 +4,7 @@
 -- stopped in a transaction may hold it.
 -- Returns: 1 new, 0 was registered.
 -- Raises: PQ001; PQ005 as register_consumer; PQ009 a bad name, or one that another consumer has;
---   PQ020 the consumer is plain, or a subconsumer itself.
+--   PQ020 the consumer is plain, has lanes, or is a subconsumer itself.
 -- Writes: as register_consumer, for the consumer; as add_registration; insert pgq.position.
 create or replace function pgq.register_subconsumer(
     i_queue_name text, i_consumer_name text, i_subconsumer_name text)
@@ -24,9 +24,9 @@ begin
     perform pgq.register_consumer(i_queue_name, i_consumer_name);
     p := pgq.add_registration(
         (select queue_id from pgq.queue where queue_name = i_queue_name), i_consumer_name, null);
-    if p.sub_parent is not null or p.sub_mode = 'plain' then
-        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name,
-            case when p.sub_parent is not null then 'subconsumer' else 'plain' end);
+    if p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
+        perform pgq.raise_wrong_mode(
+            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
     end if;
     r := pgq.add_registration(
         (select queue_id from pgq.queue where queue_name = i_queue_name), c_name, p.sub_id);

@@ -30,7 +30,8 @@ begin
     end if;
     select * into r from pgq.registration where sub_id = v_sub for no key update;
     if r.sub_parent is not null then
-        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, 'subconsumer');
+        perform pgq.raise_wrong_mode(
+            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
     elsif r.sub_filter is not distinct from v_filter then
         return 0;
     end if;
@@ -54,6 +55,10 @@ begin
         end if;
     end loop;
     update pgq.registration set sub_filter = v_filter where sub_id = v_sub;
+    update pgq.registration
+       set sub_filter = coalesce(v_filter, '{}')
+               || jsonb_build_object('lane', sub_filter -> 'lane')
+     where sub_parent = v_sub and sub_mode = 'lane';
     return 1;
 end $$;
 comment on function pgq.set_consumer_filter(text, text, jsonb)

@@ -8,7 +8,7 @@
 --
 -- Returns: one row; no row when the batch is not open (never was, finished, taken away).
 --   queue_version: another text after each change of the queue's row. filter: the sub_filter of the
---   owner.
+--   owner, or of the lane.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_batch(
     x_batch_id bigint, out owner int, out pos_no bigint, out queue_id int, out queue_name text,
@@ -28,7 +28,7 @@ begin
            s.tick_id, e.tick_id, s.tick_snapshot, e.tick_snapshot,
            s.tick_time, e.tick_time, s.tick_event_seq, e.tick_event_seq,
            p.pos_from, p.pos_done, q.xmin::text, p.pos_to, p.pos_ids,
-           case when r.sub_parent is null then r.sub_filter
+           case when r.sub_parent is null or r.sub_mode = 'lane' then r.sub_filter
                else (select sub_filter from pgq.registration where sub_id = r.sub_parent) end
       from (select * from pgq.position
              where pos_batch = x_batch_id order by pos_no desc limit 1) p

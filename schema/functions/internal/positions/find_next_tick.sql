@@ -1,4 +1,5 @@
--- The tick that ends the range after a position, within the limits of next_batch_custom.
+-- The tick that ends the range after a position, within the limits of next_batch_custom. A lane
+-- that ends has no tick after sub_stop_tick.
 -- Returns: null when there is none yet.
 -- Raises: PQ015 PgQ corruption.
 -- Writes: nothing.
@@ -19,7 +20,8 @@ begin
     n := pgq.find_tick_helper(
         p.sub_queue, t.tick_id, t.tick_time, t.tick_event_seq, i_min_count, i_min_interval);
     return case
+        when p.pos_last_tick >= p.sub_stop_tick then null
         when clock_timestamp() - n.next_tick_time < i_min_lag
             and clock_timestamp() - n.next_tick_time >= -i_min_lag then null
-        else n.next_tick_id end;
+        else least(n.next_tick_id, p.sub_stop_tick) end;
 end $$;

@@ -1,5 +1,5 @@
 -- The position of a consumer whose events workers and receivers may take.
--- Raises: PQ002 not a subscriber; PQ020 the consumer is plain, or a subconsumer; PQ021 the consumer
+-- Raises: PQ002 not a subscriber; PQ020 the consumer is not shared; PQ021 the consumer
 --   has a batch open.
 -- Writes: nothing.
 create or replace function pgq.find_shared(i_queue_name text, i_consumer_name text)
@@ -17,9 +17,9 @@ begin
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
             using errcode = 'PQ002', hint = format(
                 'select pgq.register_consumer(%L, %L)', i_queue_name, i_consumer_name);
-    elsif p.sub_parent is not null or p.sub_mode = 'plain' then
-        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name,
-            case when p.sub_parent is not null then 'subconsumer' else 'plain' end);
+    elsif p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
+        perform pgq.raise_wrong_mode(
+            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
     elsif p.pos_batch is not null then
         raise exception 'main consumer has batch open?' using errcode = 'PQ021',
             detail = format('consumer %s/%s, batch %s', i_queue_name, i_consumer_name,

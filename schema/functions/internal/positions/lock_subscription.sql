@@ -1,8 +1,8 @@
 -- Makes the caller the only session that may move a subscription until its transaction ends, and
 -- returns the position. The lock comes first and the query after it, as in lock_batch.
 -- Returns: the newest position.
--- Raises: PQ002 Not subscriber to queue; PQ020 workers share the consumer; 40001 as check_snapshot,
---   check_newest_position.
+-- Raises: PQ002 Not subscriber to queue; PQ020 several processes run the consumer; 40001 as
+--   check_snapshot, check_newest_position.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_subscription(i_queue_name text, i_consumer_name text)
 returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
@@ -21,10 +21,8 @@ begin
         raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
             using errcode = 'PQ002';
     end if;
-    if exists (
-            select from pgq.registration where sub_id = v_sub and sub_mode = 'shared') then
-        perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, 'shared');
-    end if;
+    perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, sub_mode)
+       from pgq.registration where sub_id = v_sub and sub_mode in ('shared', 'lanes');
     perform pgq.check_newest_position(p);
     return p;
 end $$;

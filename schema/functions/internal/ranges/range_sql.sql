@@ -20,7 +20,7 @@
 -- query is refused. The session that runs the text may not do so: so there is no text.
 --
 -- A filter leaves out events of the queue. The retried events of the subscription pass: it took
--- them before.
+-- them before. The condition of a lane holds for both: their key decides which lane has them.
 --
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
 --   retried events are included; null: none. i_stages: as in tick_event_sql. i_filter: which events
@@ -46,8 +46,10 @@ declare
         ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
     v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id))
         || ' where (ev_owner is null'
-        || case when i_filter is null then '' else ' and ' || pgq.filter_sql(i_filter) end
-        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')';
+        || case when i_filter is null then ''
+               else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end
+        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')'
+        || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '');
     v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     v_hides boolean;
     v_staged boolean;

@@ -1,0 +1,112 @@
+"""What a process of a consumer with lanes holds: advisory locks, or leases."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from pgqpy import locks
+from pgqpy.calls import lanes
+from pgqpy.consumers._async.lock import AsyncRunningLock
+from pgqpy.consumers._async.worker_lock import TAKE_SHARED, AsyncLeasedWorker, AsyncWorkerLock
+from pgqpy.records import Part
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from pgqpy.calls import Call, Interval, Row
+    from pgqpy.consumers._async.careful import AsyncCareful
+    from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.records import Batch
+
+logger = logging.getLogger("pgqpy.consumers")
+
+SPARE = 10.0  # seconds without a lane, after which a process tells that others have them
+TAKE_RUN = "select pg_catalog.pg_advisory_lock_shared(%s, pg_catalog.hashtext(%s))"
+
+
+class AsyncLaneLock(AsyncWorkerLock):
+    """The lock of a run, which proves that the holder of a lane's batch lives.
+
+    The lock of the consumer itself is held too, shared by all processes: it keeps out a process
+    whose class has no lanes.
+    """
+
+    def __init__(self, queue: str, consumer: str) -> None:
+        super().__init__(queue, consumer)
+        self._idle_since: float | None = None
+        self._told = False  # that other processes have the lanes
+
+    async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
+        """Take both locks; ConsumerRunning if a process without lanes runs the consumer."""
+        self.consumer = self._parent
+        subscription = await self._subscription(session)
+        await self._wait_for(session, stop, TAKE_SHARED, subscription)
+        await session.connection.execute(TAKE_RUN, (locks.RUN, self.holder))
+        await self._taken(session, subscription)
+
+    async def check(self, session: AsyncSession) -> None:
+        """Check nothing: take_lane finds the consumer by its name at each call."""
+
+    def take_part(
+        self,
+        careful: AsyncCareful,
+        lease: timedelta | float | None,
+        dead_interval: timedelta | float,
+        wanted: int | None,
+        asked: str | None,
+        min_lag: Interval | None,
+        min_count: int | None,
+        min_interval: Interval | None,
+    ) -> Call[Batch | None]:
+        """Return the call that takes a batch of a lane, and tells `careful` what came."""
+        call = lanes.take_lane(
+            self.queue,
+            self._parent,
+            holder=careful.holder,
+            lease=lease,
+            dead_interval=dead_interval,
+            wanted=wanted,
+            asked=asked,
+            min_lag=min_lag,
+            min_count=min_count,
+            min_interval=min_interval,
+        )
+
+        def part_of(rows: list[Row]) -> Part | None:
+            found = call.decode(rows)
+            self._tell_spare(busy=0 if isinstance(found, Part) else found)
+            return found if isinstance(found, Part) else None
+
+        return self._telling(careful, call, part_of)
+
+    def _tell_spare(self, *, busy: int) -> None:
+        """Tell once that this process has nothing to do while others hold lanes."""
+        now = time.monotonic()
+        if not busy:
+            self._idle_since, self._told = None, False
+        elif self._idle_since is None:
+            self._idle_since = now
+        elif not self._told and now - self._idle_since > SPARE:
+            text = "consumer %s of queue %s: %d lane(s) are with other processes, this one waits"
+            logger.info(text, self._parent, self.queue, busy)
+            self._told = True
+
+
+class AsyncLeasedLanes(AsyncLaneLock):
+    """A process whose batches are leased: no session holds anything for it."""
+
+    async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
+        """Take nothing."""
+
+
+def kind_of_lock(consumer: BaseConsumer) -> type[AsyncRunningLock]:
+    """Return the class of what a process of this consumer holds while it runs."""
+    if consumer.lanes is not None:
+        return AsyncLaneLock if consumer.lease is None else AsyncLeasedLanes
+    if consumer.lease is not None:
+        return AsyncLeasedWorker
+    return AsyncWorkerLock if consumer.shared else AsyncRunningLock

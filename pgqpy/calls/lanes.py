@@ -1,0 +1,81 @@
+"""Calls for consumers with lanes. They need pgq_reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, consumer_call
+from pgqpy.records import Batch, Lanes, Part
+
+if TYPE_CHECKING:
+    from pgqpy.calls._check import Interval
+
+
+def set_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[int]:
+    """Divide a consumer into lanes, or change them: 1 changed, 0 it was so."""
+    sql = "select pgq.set_lanes(%s::text, %s::text, %s::integer, %s::text)"
+    params = (check.count("lanes", lanes), check.name("key", key))
+    return consumer_call("set_lanes", sql, queue, consumer, *params, pgqpy_only=True)
+
+
+def register_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[Lanes]:
+    """Divide a consumer into lanes unless it has some; return what it has."""
+    sql = "select lanes, key from pgq.register_lanes(%s::text, %s::text, %s::integer, %s::text)"
+    params = (check.count("lanes", lanes), check.name("key", key))
+    return consumer_call(
+        "register_lanes",
+        sql,
+        queue,
+        consumer,
+        *params,
+        decode=lambda rows: Lanes(*rows[0]),
+        pgqpy_only=True,
+    )
+
+
+_TAKE_LANE = """
+    select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died, busy
+      from pgq.take_lane(%s::text, %s::text, %s::text, %s::interval, %s::interval, %s::interval,
+                         %s::integer, %s::interval, %s::integer, %s::jsonb)"""
+
+
+def take_lane(
+    queue: str,
+    consumer: str,
+    *,
+    holder: str,
+    lease: Interval | None = None,
+    dead_interval: Interval | None = None,
+    min_lag: Interval | None = None,
+    min_count: int | None = None,
+    min_interval: Interval | None = None,
+    wanted: int | None = None,
+    asked: str | None = None,
+) -> Call[Part | int]:
+    """Take the next batch of a lane, which has the name of the lane, consumer.lane.
+
+    Without a batch: how many lanes other runs hold. `asked` is the filter of the class, as JSON.
+    """
+
+    def decode(rows: list[Row]) -> Part | int:
+        batch, *ticks, part_size, tries, lane, died, busy = rows[0]
+        if batch is None:
+            return busy or 0
+        info = Batch(batch, queue, f"{consumer}.{lane}", *ticks)
+        return Part(info, part_size, tries, tuple(died or ()))
+
+    params = (
+        check.name("holder", holder),
+        check.interval("lease", lease),
+        check.interval("dead_interval", dead_interval),
+        check.interval("min_lag", min_lag),
+        check.count("min_count", min_count),
+        check.interval("min_interval", min_interval),
+        check.count("wanted", wanted),
+        asked,
+    )
+    return consumer_call(
+        "take_lane", _TAKE_LANE, queue, consumer, *params, decode=decode, pgqpy_only=True
+    )

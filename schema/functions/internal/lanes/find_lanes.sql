@@ -1,0 +1,27 @@
+-- The registration of a consumer with lanes.
+-- Raises: PQ002 not a subscriber; PQ020 it has none.
+-- Writes: nothing.
+create or replace function pgq.find_lanes(i_queue_name text, i_consumer_name text)
+returns pgq.registration language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    r pgq.registration;
+begin
+    select s.* into r
+      from pgq.queue q
+      join pgq.consumer c on c.co_name = i_consumer_name
+      join pgq.registration s on s.sub_queue = q.queue_id and s.sub_consumer = c.co_id
+     where q.queue_name = i_queue_name;
+    if not found then
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002', hint = format(
+                'select pgq.register_lanes(%L, %L, 8, %L)', i_queue_name, i_consumer_name,
+                'extra1');
+    elsif r.sub_mode is distinct from 'lanes' then
+        raise exception 'the consumer %/% has no lanes', i_queue_name, i_consumer_name
+            using errcode = 'PQ020', hint = format(
+                'while nobody runs it: select pgq.set_lanes(%L, %L, 8, %L)', i_queue_name,
+                i_consumer_name, 'extra1');
+    end if;
+    return r;
+end $$;
