@@ -22,6 +22,7 @@ RANGES = """
       join pgq.consumer on co_id = sub_consumer
      where queue_name = %s and co_name ~ '^r(\\.|$)' and pos_last_tick is not null
 """
+WORK = "select batch_id from pgq.take_part(%s, 'r', '1', %s)"
 HOW = ("done", "done", "all", "retry", "dead")
 ENDS = ("commit", "commit", "commit", "rollback")
 choices = st.integers(0, 5)
@@ -67,8 +68,35 @@ class ReceiverMachine(SharedQueueMachine):
         receivers.receive(batch, ids)
         for _, attempt, event_id, _, _, data in rows:
             assert data == receivers.open[event_id].data
-            assert attempt == receivers.attempts.get(event_id, 1)
+            if event_id not in receivers.uncertain:
+                assert attempt == receivers.attempts.get(event_id, 1)
         self.rows |= {row[2]: row for row in rows}
+
+    @precondition(lambda self: self.receivers is not None)
+    @rule(times=st.integers(1, 4), part=choices, how=st.sampled_from(("die", "part", "all", "end")))
+    def work_beside(self, times: int, part: int, how: str) -> None:
+        """Take a range as workers that die, also an ended lease; the last one may finish events."""
+        assert self.receivers is not None
+        self.main.one("select pgq.register_subconsumer(%s, 'r', '1')", self.queue)
+        for _ in range(times):
+            holder = f"run {next(self.runs)}"
+            batch = self.main.one(WORK, self.queue, holder)
+            self.receivers.see(self.model.committed[: self.model.ticks[-1]], "r")
+            if batch is None:
+                assert not self.receivers.free()
+                return
+            ids = sorted(event.id for event in self.main.events(batch))
+            assert set(ids) <= self.receivers.free()
+            self.receivers.take_over(ids)
+        if how == "all":
+            assert self.main.finish(batch) == 1
+            self.receivers.finish_taken(ids)
+        elif how == "part" and ids:
+            up_to = self._pick(ids, part)
+            assert self.main.one("select pgq.finish_part(%s, %s)", batch, up_to) == 1
+            self.receivers.finish_taken([each for each in ids if each <= up_to])
+        elif how == "end":
+            assert self.main.one("select pgq.end_run(%s, 'r.1', %s)", self.queue, holder) == 1
 
     @precondition(lambda self: self.receivers is not None and self.receivers.leases)
     @rule(lease=choices, message=choices, how=st.sampled_from(HOW), end=st.sampled_from(ENDS))

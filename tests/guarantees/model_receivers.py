@@ -21,6 +21,7 @@ class Receivers:
     ended: set[int] = field(default_factory=set)  # leases that anybody may take over
     lost: list[int] = field(default_factory=list)  # leases that were taken over
     attempts: dict[int, int] = field(default_factory=dict)  # of events, when they come again
+    uncertain: set[int] = field(default_factory=set)  # events that a worker had
     retries: dict[int, Copy] = field(default_factory=dict)
 
     def see(self, committed: list[Copy], name: str) -> None:
@@ -44,11 +45,25 @@ class Receivers:
             self.lost.append(other)
         self.leases[batch] = ids
 
-    def finish(self, batch: int, ids: Iterable[int]) -> None:
-        """Finish events of a lease."""
+    def take_over(self, ids: Iterable[int]) -> None:
+        """Give events to a worker. It counts too, so their attempts are not known any more."""
+        ids = set(ids)
+        self.uncertain |= ids
+        for other in [each for each in self.ended if self.leases[each] & ids]:
+            assert self.leases.pop(other) == ids
+            self.ended.remove(other)
+            self.lost.append(other)
+
+    def finish_taken(self, ids: Iterable[int]) -> None:
+        """Finish events that a worker or a receiver has."""
         for event_id in ids:
             del self.open[event_id]
             self.attempts.pop(event_id, None)
+            self.uncertain.discard(event_id)
+
+    def finish(self, batch: int, ids: Iterable[int]) -> None:
+        """Finish events of a lease."""
+        self.finish_taken(ids)
         self.leases[batch] -= set(ids)
         if not self.leases[batch]:
             del self.leases[batch]
