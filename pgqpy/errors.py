@@ -176,9 +176,10 @@ class WrongEncoding(PgqError):
 
 
 class UnreadableEvent(PgqError):
-    """The event is not valid UTF-8; only a database with encoding SQL_ASCII can contain such text.
+    """An event is not valid UTF-8, or too large to be sent.
 
-    Data: `.batch_id` or `.queue`, `.event_id`, `.field`.
+    Only a database with encoding SQL_ASCII can contain what is not UTF-8. PostgreSQL sends at most
+    1 GB as one row. Data: `.batch_id` or `.queue`, `.event_id`, `.field`.
     """
 
 

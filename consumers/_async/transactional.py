@@ -15,6 +15,7 @@ import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
 from pgqpy.calls import consume, read
+from pgqpy.client._async import find_unreadable
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
@@ -63,7 +64,7 @@ class AsyncTransactionalLoop(AsyncLoop):
         except EventNotFound as error:
             await self.event_not_in_batch(self.info, error)
         except UnreadableEvent as error:
-            raise await self._find_unreadable() or error from error
+            raise await self._find_unreadable(error) or error from error
         except (HandlerFailed, psycopg.Error) as error:
             await self._after_rollback(error)
         else:
@@ -162,13 +163,14 @@ class AsyncTransactionalLoop(AsyncLoop):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
 
-    async def _find_unreadable(self) -> UnreadableEvent | None:
+    async def _find_unreadable(self, error: UnreadableEvent) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         async with self.session.connection.transaction(force_rollback=True):
             _, info = await self.open_next()
             if info is None:
                 return None
-            return await self.session.runner.unreadable(read.of_batch(info.id))
+            events = read.of_batch(info.id)
+            return await find_unreadable.find(self.session.runner, events, error.sqlstate)
 
     async def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Repeat a transaction that was rolled back, wait first, or raise the error."""

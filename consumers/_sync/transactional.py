@@ -15,6 +15,7 @@ import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
 
 from pgqpy.calls import consume, read
+from pgqpy.client._sync import find_unreadable
 from pgqpy.consumers._sync import savepoint
 from pgqpy.consumers._sync.handler_connection import check_open, ended
 from pgqpy.consumers._sync.loop import Loop
@@ -63,7 +64,7 @@ class TransactionalLoop(Loop):
         except EventNotFound as error:
             self.event_not_in_batch(self.info, error)
         except UnreadableEvent as error:
-            raise self._find_unreadable() or error from error
+            raise self._find_unreadable(error) or error from error
         except (HandlerFailed, psycopg.Error) as error:
             self._after_rollback(error)
         else:
@@ -162,13 +163,14 @@ class TransactionalLoop(Loop):
             raise HandlerFailed(error)
         batch.failures.judge(event, error)
 
-    def _find_unreadable(self) -> UnreadableEvent | None:
+    def _find_unreadable(self, error: UnreadableEvent) -> UnreadableEvent | None:
         """Open the batch once more, and find the event that ended the transaction."""
         with self.session.connection.transaction(force_rollback=True):
             _, info = self.open_next()
             if info is None:
                 return None
-            return self.session.runner.unreadable(read.of_batch(info.id))
+            events = read.of_batch(info.id)
+            return find_unreadable.find(self.session.runner, events, error.sqlstate)
 
     def _after_rollback(self, error: HandlerFailed | psycopg.Error) -> None:
         """Repeat a transaction that was rolled back, wait first, or raise the error."""

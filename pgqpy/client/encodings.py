@@ -6,28 +6,17 @@ import codecs
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy.calls.payload import FIELDS
-from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, UnreadableEvent, WrongEncoding
+from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, WrongEncoding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     import psycopg
-    from typing_extensions import LiteralString
 
     from pgqpy.calls import Call
     from pgqpy.calls.read import EventSet
 
     Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
-
-# Events as octets, which are never converted. Only SQL_ASCII allows what is not text.
-_OCTETS: LiteralString = """
-    select ev_id, pg_catalog.convert_to(ev_type, 'SQL_ASCII'),
-           pg_catalog.convert_to(ev_data, 'SQL_ASCII'),
-           pg_catalog.convert_to(ev_extra1, 'SQL_ASCII'),
-           pg_catalog.convert_to(ev_extra2, 'SQL_ASCII'),
-           pg_catalog.convert_to(ev_extra3, 'SQL_ASCII'),
-           pg_catalog.convert_to(ev_extra4, 'SQL_ASCII')
-      from """
 
 ESCAPE = "send it escaped (json.dumps writes ASCII) or as base64, or use a database in UTF8"
 
@@ -57,11 +46,6 @@ def check(connection: Connection) -> None:
 def holds_everything(connection: Connection) -> bool:
     """Say whether the database takes every character."""
     return parameter(connection, "server_encoding") in ("UTF8", "SQL_ASCII")
-
-
-def octets(events: EventSet) -> LiteralString:
-    """Select the events as octets; takes their parameters."""
-    return _OCTETS + events.from_clause
 
 
 def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:
@@ -132,22 +116,6 @@ class LoadCheck:
             if found := _first(dict(cells), self._encoding):
                 return index, found
         return None
-
-
-def unreadable(events: EventSet, row: Sequence[Any]) -> UnreadableEvent | None:
-    """Return the error for a row of `octets` if it is not UTF-8."""
-    event_id, *cells = row
-    for field, cell in zip(FIELDS, cells, strict=True):
-        try:
-            (cell or b"").decode()
-        except UnicodeDecodeError as exc:
-            text = (
-                f"event {event_id} of {events.name}: its {field} is not UTF-8 at byte "
-                f"{exc.start}: correct it in the queue's table, or read the events as octets "
-                "(convert_to)"
-            )
-            return UnreadableEvent(text, **events.error_data, event_id=event_id, field=field)
-    return None
 
 
 def _first(texts: Mapping[str, object], encoding: str) -> MissingCharacter | None:

@@ -155,7 +155,7 @@ class AsyncConsuming(AsyncBase):
         if held and not runner.holds_cursors:
             reader = runner.read_pages(wanted, batch_id, size)
         elif held:
-            await runner.hold_cursor(batch_id, name)
+            await runner.hold_cursor(wanted, batch_id, name)
             reader = runner.fetch(wanted, name, size, None, held=True)
         else:
             first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))

@@ -10,6 +10,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client import encodings
+from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.base import AsyncBase
 from pgqpy.client.listening import woken_by_ticks
 from pgqpy.client.waiting import AsyncBell
@@ -96,7 +97,7 @@ class AsyncReceiving(AsyncBase):
             return await self.runner.run(call)
         except CharacterNotInRepertoire as exc:
             events = calls.messages.leased_by(call)
-            raise await self.runner.unreadable_lease(events) from exc
+            raise await find_unreadable.find_leased(self.runner, events) from exc
 
     async def done(self, messages: Iterable[AsyncMessage]) -> None:
         """Finish several messages in one round trip: each as its own `done()` does.

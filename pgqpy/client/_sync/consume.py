@@ -155,7 +155,7 @@ class Consuming(Base):
         if held and not runner.holds_cursors:
             reader = runner.read_pages(wanted, batch_id, size)
         elif held:
-            runner.hold_cursor(batch_id, name)
+            runner.hold_cursor(wanted, batch_id, name)
             reader = runner.fetch(wanted, name, size, None, held=True)
         else:
             first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))

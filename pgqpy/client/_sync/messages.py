@@ -10,6 +10,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client import encodings
+from pgqpy.client._sync import find_unreadable
 from pgqpy.client._sync.base import Base
 from pgqpy.client.listening import woken_by_ticks
 from pgqpy.client.waiting import Bell
@@ -96,7 +97,7 @@ class Receiving(Base):
             return self.runner.run(call)
         except CharacterNotInRepertoire as exc:
             events = calls.messages.leased_by(call)
-            raise self.runner.unreadable_lease(events) from exc
+            raise find_unreadable.find_leased(self.runner, events) from exc
 
     def done(self, messages: Iterable[Message]) -> None:
         """Finish several messages in one round trip: each as its own `done()` does.

@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import ClientCursor, Connection, Cursor
-from psycopg.errors import CharacterNotInRepertoire, UntranslatableCharacter
+from psycopg import Connection, Cursor
+from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded, UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
 from pgqpy.client import encodings
+from pgqpy.client._sync import find_unreadable
 from pgqpy.client._rows import UtcLoader, bounded, event_row, to_event
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 T = TypeVar("T")
+
+UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
 
 
 class CallRunner:
@@ -147,8 +150,11 @@ class CallRunner:
                 return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             raise encodings.not_carried(events, exc, self.connection) from exc
-        except CharacterNotInRepertoire as exc:
-            raise self.unreadable(events) from exc
+        except UNREADABLE as exc:
+            found = find_unreadable.find(self, events, exc.sqlstate)
+            if found is None:
+                raise
+            raise found from exc
 
     def _fetch(
         self, query: Statement, params: Params | None, *, prepare: bool | None
@@ -162,41 +168,19 @@ class CallRunner:
             except psycopg.DataError:
                 return bounded(cursor, to_event)
 
-    def unreadable(self, events: EventSet) -> UnreadableEvent:
-        """Find the event that is not text; its id is unknown if a transaction failed."""
-        found = None
-        if self.status() != TransactionStatus.INERROR:
-            with self.cursor() as cursor:
-                query = encodings.octets(events)
-                for row in cursor.stream(query, events.params, binary=True):
-                    found = found or encodings.unreadable(events, row)
-        return found or UnreadableEvent(None, **events.error_data)
-
-    def unreadable_lease(self, events: EventSet) -> UnreadableEvent:
-        """Find the event that is not text among those that a call leases, and undo the call.
-
-        All of it is one message to the server. Other threads or tasks use the connection too: no
-        statement of theirs may get into the transaction that is rolled back.
-        """
-        query = "begin; " + encodings.octets(events) + "; rollback"
-        with ClientCursor(self.connection, row_factory=tuple_row) as cursor:
-            try:
-                cursor.execute(query, events.params)
-            except psycopg.Error:
-                self.connection.rollback()
-                raise
-            cursor.nextset()
-            rows = cursor.fetchall()
-        found = (encodings.unreadable(events, row) for row in rows)
-        return next(filter(None, found), UnreadableEvent(None, **events.error_data))
-
-    def hold_cursor(self, batch_id: int, name: str) -> None:
+    def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
         self.close_left_open()
-        with translated("get_batch_events", {"batch_id": batch_id}):
-            with self.connection.transaction(), self.cursor() as cursor:
-                query = _query_of_batch(cursor, batch_id)
-                cursor.execute(calls.read.declare_held(name, query), prepare=False)
+        try:
+            with translated(events.function, events.error_data):
+                with self.connection.transaction(), self.cursor() as cursor:
+                    query = _query_of_batch(cursor, batch_id)
+                    cursor.execute(calls.read.declare_held(name, query), prepare=False)
+        except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
+            found = find_unreadable.find(self, events, exc.sqlstate)
+            if found is None:
+                raise
+            raise found from exc
 
     def read_pages(
         self, events: EventSet, batch_id: int, size: int
@@ -207,10 +191,14 @@ class CallRunner:
         """
         after, limit = calls.read.NO_ID, size + 1
         while True:
-            with translated(events.function, events.error_data):
-                with self.connection.transaction(), self.cursor() as cursor:
-                    query = _query_of_batch(cursor, batch_id)
-                    some = self.read(events, calls.read.page(query, after, limit))
+            try:
+                with translated(events.function, events.error_data):
+                    with self.connection.transaction(), self.cursor() as cursor:
+                        query = _query_of_batch(cursor, batch_id)
+                        some = self.read(events, calls.read.page(query, after, limit))
+            except UnreadableEvent as error:
+                found = find_unreadable.find(self, events, error.sqlstate)
+                raise found or error from error
             if len(some) < limit:
                 if some:
                     yield some

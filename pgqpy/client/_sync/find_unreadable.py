@@ -1,0 +1,54 @@
+"""[Generated from _async/find_unreadable.py by tools/unasync.py: edit that file, not this one.] The search for an event that cannot be read, after the error of the server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg import ClientCursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqpy.client import unreadable
+from pgqpy.errors import UnreadableEvent
+
+if TYPE_CHECKING:
+    from pgqpy.calls.read import EventSet
+    from pgqpy.client._sync.runner import CallRunner
+
+
+def find(
+    runner: CallRunner, events: EventSet, sqlstate: str | None
+) -> UnreadableEvent | None:
+    """Find the event that is not text, or too large: the SQLSTATE tells what is looked for.
+
+    Its id is unknown if a transaction failed. None: no event is too large, the error is another's.
+    """
+    unknown = UnreadableEvent(None, **events.error_data, sqlstate=sqlstate)
+    if runner.status() == TransactionStatus.INERROR:
+        return unknown
+    found = None
+    with runner.cursor() as cursor:
+        query = unreadable.query(events, sqlstate)
+        for row in cursor.stream(query, events.params, binary=True):
+            found = found or unreadable.error(events, sqlstate, row)
+    return found or (None if sqlstate == unreadable.TOO_LARGE else unknown)
+
+
+def find_leased(runner: CallRunner, events: EventSet) -> UnreadableEvent:
+    """Find the event that is not text among those that a call leases, and undo the call.
+
+    All of it is one message to the server. Other threads or tasks use the connection too: no
+    statement of theirs may get into the transaction that is rolled back.
+    """
+    query = "begin; " + unreadable.octets(events) + "; rollback"
+    with ClientCursor(runner.connection, row_factory=tuple_row) as cursor:
+        try:
+            cursor.execute(query, events.params)
+        except psycopg.Error:
+            runner.connection.rollback()
+            raise
+        cursor.nextset()
+        rows = cursor.fetchall()
+    found = (unreadable.not_text(events, row) for row in rows)
+    return next(filter(None, found), UnreadableEvent(None, **events.error_data))
