@@ -196,6 +196,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/lanes/find_lanes.sql
 \ir functions/internal/lanes/find_lane_tick.sql
 \ir functions/internal/lanes/raise_other_hash.sql
+\ir functions/internal/lanes/run_is_dead.sql
 \ir functions/internal/lanes/open_lane.sql
 \ir functions/internal/lanes/add_lanes.sql
 \ir functions/internal/lanes/end_lanes.sql

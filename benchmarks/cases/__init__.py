@@ -18,6 +18,7 @@ ORDER = (
     "consume",
     "concurrency",
     "workers",
+    "lanes",
     "latency",
     "idle",
     "growth",

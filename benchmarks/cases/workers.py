@@ -28,8 +28,9 @@ WAIT = 0.005  # seconds
 PATIENCE = 600  # seconds
 POLL = 0.05  # seconds
 CHUNK = 10_000  # events of one statement
-LOCK = 7366514  # pg_locks.classid of running consumers and their workers
-LOCKS = "select count(*) from pg_locks where locktype = 'advisory' and classid = %s and granted"
+KEYS = 1000
+LOCKS = """select count(*) from pg_locks where locktype = 'advisory' and granted
+    and classid in (7366514, 7366516)"""
 TAKE = "select batch_id from pgq.take_part(%s, 'claims', %s, %s, null, '1 minute')"
 OWN = """select pg_advisory_lock(7366514, sub_id) from pgq.registration
     join pgq.consumer on co_id = sub_consumer where co_name = 'claims.' || %s"""
@@ -121,7 +122,10 @@ def consumer(dsn: str) -> str:
 
 
 def insert(client: pgqpy.Client, sizes: list[int]) -> int:
-    """Insert a transaction for each size, and tick behind each but the last; return the sum."""
+    """Insert a transaction for each size, and tick behind each but the last; return the sum.
+
+    Each event has one of a thousand keys.
+    """
     number = 0
     for index, size in enumerate(sizes):
         if index:
@@ -129,12 +133,15 @@ def insert(client: pgqpy.Client, sizes: list[int]) -> int:
         with client.transaction():
             for first in range(number, number + size, CHUNK):
                 last = min(first + CHUNK, number + size)
-                client.insert_events(QUEUE, [("t", str(each)) for each in range(first, last)])
+                events = [("t", str(each), f"key {each % KEYS}") for each in range(first, last)]
+                client.insert_events(QUEUE, events)
         number += size
     return number * (number - 1) // 2
 
 
-def handle(dsn: str, sizes: list[int], *, workers: int, wait: float = 0) -> float:
+def handle(
+    dsn: str, sizes: list[int], *, workers: int, wait: float = 0, lanes: int | None = None
+) -> float:
     """Handle events in worker processes (0: one plain consumer); return the events a second."""
     name, count = consumer(dsn), sum(sizes)
     with ExitStack() as stack:
@@ -142,7 +149,8 @@ def handle(dsn: str, sizes: list[int], *, workers: int, wait: float = 0) -> floa
         if len(sizes) > 1:
             total = insert(client, sizes)
             client.tick_queue(QUEUE)
-        processes = [start(stack, dsn, name, workers, wait) for _ in range(max(workers, 1))]
+        mode = str(lanes or ("shared" if workers else "plain"))
+        processes = [start(stack, dsn, name, mode, wait) for _ in range(max(workers, 1))]
         if len(sizes) == 1:
             wait_for_locks(client, 2 * workers or 1)
             total = insert(client, sizes)
@@ -156,16 +164,15 @@ def handle(dsn: str, sizes: list[int], *, workers: int, wait: float = 0) -> floa
     return count / ((max(each[3] for each in found) - began) / 1e9)
 
 
-def start(stack: ExitStack, dsn: str, name: str, workers: int, wait: float) -> Child:
-    """Start a worker, or a plain consumer where there are no workers."""
-    mode = "shared" if workers else "plain"
+def start(stack: ExitStack, dsn: str, name: str, mode: str, wait: float) -> Child:
+    """Start a worker: shared, plain, or with so many lanes."""
     return stack.enter_context(child(*module("work", dsn, name, mode, wait)))
 
 
 def wait_for_locks(client: pgqpy.Client, number: int) -> None:
     """Wait until the workers run: each holds a lock of its own and one of the consumer."""
     deadline = time.monotonic() + PATIENCE
-    while client.connection.execute(LOCKS, [LOCK]).fetchone() != (number,):
+    while client.connection.execute(LOCKS).fetchone() != (number,):
         if time.monotonic() > deadline:
             raise RuntimeError("the workers did not start")
         time.sleep(POLL)
@@ -216,17 +223,17 @@ def claims(dsn: str, number: int, count: int) -> float:
     return count / took
 
 
-def takeover(dsn: str) -> float:
+def takeover(dsn: str, mode: str = "shared") -> float:
     """Kill a worker in its batch; return the seconds until an idle one handles its event."""
     name = consumer(dsn)
     with ExitStack() as stack:
         client = stack.enter_context(pgqpy.connect(dsn))
-        victim = start(stack, dsn, name, 1, PATIENCE)
+        victim = start(stack, dsn, name, mode, PATIENCE)
         wait_for_locks(client, 2)
         client.insert_event(QUEUE, "t", "1")
         client.tick_queue(QUEUE)
         wait_for_events([victim], 1)
-        idle = start(stack, dsn, name, 1, 0)
+        idle = start(stack, dsn, name, mode, 0)
         wait_for_locks(client, 4)
         began = time.monotonic_ns()
         victim.process.kill()
@@ -239,7 +246,7 @@ def silence(dsn: str, seconds: float) -> float:
     """Return the statements a second of a worker that has nothing to do."""
     name = consumer(dsn)
     with ExitStack() as stack, pgqpy.connect(dsn) as client:
-        worker = start(stack, dsn, name, 1, 0)
+        worker = start(stack, dsn, name, "shared", 0)
         wait_for_locks(client, 2)
         time.sleep(1)
         before = worker.ask("statements")

@@ -1,4 +1,4 @@
-"""A worker of a shared consumer, or a plain consumer, in a process of its own."""
+"""A worker of a shared consumer, a process of one with lanes, or a plain consumer."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class Worker(Consumer):
         return [self.count, self.total, self.first, self.last]
 
 
-def main(dsn: str, name: str, shared: str, wait: str) -> None:
+def main(dsn: str, name: str, mode: str, wait: str) -> None:
     """Run until the process is terminated."""
-    worker = Worker(dsn, name=name, shared=shared == "shared")
+    lanes = int(mode) if mode.isdigit() else None
+    worker = Worker(dsn, name=name, shared=mode == "shared", lanes=lanes, key="extra1")
     worker.wait = float(wait)
     execute = psycopg.Cursor.execute
 

@@ -168,7 +168,7 @@ class AsyncConsumer(BaseConsumer):
         self.__careful = AsyncCareful(self, new_holder())
         if type(self.__lock) is not kind_of_lock(self):
             self.__lock = kind_of_lock(self)(self.queue, self.name)
-        self.__lock.holder = self.__careful.holder
+        self.__lock.run = (self.__careful.holder, self.key)
         self.__stop.open()
         forking.protect(self)
 

@@ -6,11 +6,12 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from pgqpy import locks
 from pgqpy.calls import lanes
-from pgqpy.consumers._async.lock import AsyncRunningLock
+from pgqpy.consumers._async.lock import REGISTERED_ANEW, AsyncRunningLock
 from pgqpy.consumers._async.worker_lock import TAKE_SHARED, AsyncLeasedWorker, AsyncWorkerLock
-from pgqpy.records import Part
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
-    from pgqpy.records import Batch
+    from pgqpy.records import Batch, Part
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -45,11 +46,11 @@ class AsyncLaneLock(AsyncWorkerLock):
         self.consumer = self._parent
         subscription = await self._subscription(session)
         await self._wait_for(session, stop, TAKE_SHARED, subscription)
-        await session.connection.execute(TAKE_RUN, (locks.RUN, self.holder))
+        await session.connection.execute(TAKE_RUN, (locks.RUN, self.run[0]))
         await self._taken(session, subscription)
 
     async def check(self, session: AsyncSession) -> None:
-        """Check nothing: take_lane finds the consumer by its name at each call."""
+        """Check nothing: each take_lane tells the subscription."""
 
     def take_part(
         self,
@@ -71,6 +72,7 @@ class AsyncLaneLock(AsyncWorkerLock):
             dead_interval=dead_interval,
             wanted=wanted,
             asked=asked,
+            key=str(self.run[1]),
             min_lag=min_lag,
             min_count=min_count,
             min_interval=min_interval,
@@ -78,8 +80,10 @@ class AsyncLaneLock(AsyncWorkerLock):
 
         def part_of(rows: list[Row]) -> Part | None:
             found = call.decode(rows)
-            self._tell_spare(busy=0 if isinstance(found, Part) else found)
-            return found if isinstance(found, Part) else None
+            if self._subscribed not in (None, found.subscription) and found.subscription:
+                raise psycopg.OperationalError(REGISTERED_ANEW)
+            self._tell_spare(busy=found.busy)
+            return found.part
 
         return self._telling(careful, call, part_of)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 GRACE = 2.0  # seconds; the server needs a moment to see that a killed process is gone
+REGISTERED_ANEW = "the consumer was unregistered and registered anew"
 POLL_INTERVAL = 0.05  # seconds
 
 # Operators are qualified: the session of transactional handlers has the role's own search_path.
@@ -45,7 +46,7 @@ class RunningLock:
     def __init__(self, queue: str, consumer: str) -> None:
         self.queue = queue
         self.consumer = consumer
-        self.holder = ""  # the token of the run
+        self.run: tuple[str, object] = ("", None)  # its token, and the key of its events
         # The last server process that held it for us; ids are reused, so with its start time.
         self._mine: tuple[int, datetime] | None = None
         self._subscribed: int | None = None  # the subscription that it was taken for
@@ -90,7 +91,7 @@ class RunningLock:
         out that it is taken.
         """
         if self._subscription(session) != self._subscribed:
-            raise psycopg.OperationalError("the consumer was unregistered and registered anew")
+            raise psycopg.OperationalError(REGISTERED_ANEW)
 
     def _subscription(self, session: Session) -> int:
         row = _row(session, SUBSCRIPTION, self.queue, self.consumer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, consumer_call
@@ -10,6 +10,19 @@ from pgqpy.records import Batch, Lanes, Part
 
 if TYPE_CHECKING:
     from pgqpy.calls._check import Interval
+
+
+class Look(NamedTuple):
+    """What take_lane found.
+
+    Attributes:
+        busy: how many lanes other runs hold, if there is no batch.
+        subscription: the consumer's; None: the batch was taken over meanwhile.
+    """
+
+    part: Part | None
+    busy: int
+    subscription: int | None
 
 
 def set_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[int]:
@@ -36,9 +49,11 @@ def register_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[Lane
 
 _TAKE_LANE = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
-           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died, busy
+           cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died, busy,
+           subscription
       from pgq.take_lane(%s::text, %s::text, %s::text, %s::interval, %s::interval, %s::interval,
-                         %s::integer, %s::interval, %s::integer, %s::jsonb)"""
+                         %s::integer, %s::interval, %s::integer, %s::jsonb,
+                         %s::text)"""
 
 
 def take_lane(
@@ -53,18 +68,19 @@ def take_lane(
     min_interval: Interval | None = None,
     wanted: int | None = None,
     asked: str | None = None,
-) -> Call[Part | int]:
+    key: str | None = None,
+) -> Call[Look]:
     """Take the next batch of a lane, which has the name of the lane, consumer.lane.
 
-    Without a batch: how many lanes other runs hold. `asked` is the filter of the class, as JSON.
+    `asked` and `key` are the filter of the class, as JSON, and its key.
     """
 
-    def decode(rows: list[Row]) -> Part | int:
-        batch, *ticks, part_size, tries, lane, died, busy = rows[0]
+    def decode(rows: list[Row]) -> Look:
+        batch, *ticks, part_size, tries, lane, died, busy, subscription = rows[0]
         if batch is None:
-            return busy or 0
+            return Look(None, busy or 0, subscription)
         info = Batch(batch, queue, f"{consumer}.{lane}", *ticks)
-        return Part(info, part_size, tries, tuple(died or ()))
+        return Look(Part(info, part_size, tries, tuple(died or ())), 0, subscription)
 
     params = (
         check.name("holder", holder),
@@ -75,6 +91,7 @@ def take_lane(
         check.interval("min_interval", min_interval),
         check.count("wanted", wanted),
         asked,
+        check.maybe_name("key", key),
     )
     return consumer_call(
         "take_lane", _TAKE_LANE, queue, consumer, *params, decode=decode, pgqpy_only=True

@@ -50,8 +50,8 @@ begin
             raise_other_hash raise_queue_not_found raise_sequence_behind raise_sequences
             raise_subscription_moved raise_worker_lives raise_wrong_isolation raise_wrong_mode
             range_sql read_open_events read_sequence remove_parked remove_registration resume_part
-            set_rights show_holder skip_ranges slowest_tick subtract_ids system_identifier
-            take_dead_events take_range tick_is_due tick_sees_table tick_wanted
+            run_is_dead set_rights show_holder skip_ranges slowest_tick subtract_ids
+            system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
             try_lock_against_drop uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name

@@ -8,7 +8,7 @@ create or replace function pgq.end_run(i_queue_name text, i_consumer_name text, 
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
 declare
-    p pgq.position := pgq.lock_subscription(i_queue_name, i_consumer_name);
+    p pgq.position := pgq.lock_subscription(i_queue_name, i_consumer_name, true);
 begin
     if p.pos_holder is distinct from i_holder then
         return 0;

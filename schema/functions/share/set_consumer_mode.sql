@@ -4,7 +4,8 @@
 -- goes on where that lane is. set_lanes gives a consumer lanes.
 -- Parameters: i_mode: plain, shared, or null: the next run decides.
 -- Returns: 1 changed, 0 it was so.
--- Raises: PQ002 not a subscriber; PQ009 another mode; PQ020 it is a subconsumer, or a lane;
+-- Raises: PQ002 not a subscriber; PQ009 another mode; PQ013 not READ
+--   COMMITTED; PQ020 it is a subconsumer, or a lane;
 --   PQ021 it runs, or has several lanes.
 -- Writes: row locks and update pgq.registration.
 create or replace function pgq.set_consumer_mode(
@@ -16,7 +17,9 @@ declare
     lane record;
     v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
 begin
-    if i_mode not in ('plain', 'shared') then
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.raise_wrong_isolation('set_consumer_mode');
+    elsif i_mode not in ('plain', 'shared') then
         raise exception 'no such mode: %', i_mode using errcode = 'PQ009',
             hint = 'plain: one process runs the consumer; shared: workers share it';
     end if;

@@ -8,8 +8,9 @@
 -- Parameters: i_lanes: 1 to 1,024. i_key: type, or extra1 to extra4: where producers put the key.
 -- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 another number or key, or as add_lanes; PQ013 not READ
---   COMMITTED; PQ020 it is a subconsumer, or a lane; PQ021 it runs without lanes, or an earlier
---   change is not done.
+--   COMMITTED; PQ020 it is a subconsumer, or a lane; PQ012 as
+--   raise_other_hash; PQ021 as check_idle, or a reader of ticks uses it, or an earlier change is
+--   not done.
 -- Writes: row locks, insert and update pgq.registration; insert pgq.position; as add_lanes,
 --   remove_registration.
 create or replace function pgq.set_lanes(
@@ -42,7 +43,9 @@ begin
     if p.sub_mode = 'lanes' then
         select * into r from pgq.registration
          where sub_parent = v_sub and sub_stop_tick is null limit 1;
-        if (r.sub_filter -> 'lane') - 0 = jsonb_build_array(i_lanes, i_key, pgq.key_hash()) then
+        if (r.sub_filter -> 'lane' ->> 3)::bigint <> pgq.key_hash() then
+            perform pgq.raise_other_hash(v_sub);
+        elsif (r.sub_filter -> 'lane') - 0 = jsonb_build_array(i_lanes, i_key, pgq.key_hash()) then
             return 0;
         elsif exists (
                 select from pgq.registration
@@ -60,7 +63,12 @@ begin
         update pgq.registration set sub_stop_tick = v_tick where sub_parent = v_sub;
     else
         perform pgq.check_idle(v_sub, i_queue_name, i_consumer_name);
-        for r in select * from pgq.registration where sub_parent = v_sub order by sub_id desc loop
+        if exists (select from pgq.current_position where sub_id = v_sub and pos_pins <> '{}') then
+            raise exception 'a reader of ticks uses the consumer %/%', i_queue_name,
+                i_consumer_name using errcode = 'PQ021',
+                hint = 'such as the Spark source: give the consumer with lanes a name of its own';
+        end if;
+        for r in select * from pgq.registration where sub_parent = v_sub order by sub_id loop
             perform from pgq.consumer where co_id = r.sub_consumer for update;
             perform pgq.remove_registration(r);
         end loop;

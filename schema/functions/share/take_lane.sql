@@ -9,24 +9,27 @@
 -- (set_lanes), only the old ones are given out, up to their stop tick.
 --
 -- Parameters: i_holder: the run; its session holds the advisory lock (7366516,
---   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. The others as in
---   take_part.
--- Returns: as take_part; worker is the lane. Without a batch, busy says how many lanes others hold.
+--   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
+--   run expects: it gets no lanes by another one. The others as in take_part.
+-- Returns: as take_part; worker is the lane; subscription is the consumer's. Without a batch, busy
+--   says how many lanes others hold.
 -- Raises: PQ002, PQ020 as find_lanes; PQ009 a bad i_holder, or i_wanted below 1; PQ012 a copy of
 --   the database, where keys are in other lanes; PQ013 not READ COMMITTED; PQ015 as
---   find_next_tick; PQ021 the consumer has another filter than i_filter; as skip_ranges,
---   check_filter.
+--   find_next_tick; PQ020 the lanes have another key than i_key; PQ021 the consumer has another
+--   filter than i_filter; as skip_ranges, check_filter.
 -- Writes: row lock pgq.registration; insert or update pgq.position; as touch_batch, skip_ranges,
 --   uncount_end, end_lanes.
 create or replace function pgq.take_lane(
     i_queue_name text, i_consumer_name text, i_holder text, i_lease interval default null,
     i_dead_interval interval default null, i_min_lag interval default null,
     i_min_count int default null, i_min_interval interval default null,
-    i_wanted int default null, i_filter jsonb default null, out batch_id bigint,
+    i_wanted int default null, i_filter jsonb default null,
+    i_key text default null, out batch_id bigint,
     out cur_tick_id bigint,
     out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
     out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
-    out tries int, out worker text, out died text[], out busy int)
+    out tries int, out worker text, out died text[], out busy int,
+    out subscription int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -47,11 +50,6 @@ begin
         perform pgq.check_asked_filter(c, i_filter)
            from pgq.current_position c where c.sub_id = p.sub_id;
     end if;
-    if exists (
-            select from pgq.current_position
-             where sub_parent = p.sub_id and i_holder = any (pos_died)) then
-        perform pgq.uncount_end(p.sub_id, i_holder);
-    end if;
     select * into s from pgq.current_position
      where sub_parent = p.sub_id and pos_holder = i_holder and pos_batch is not null limit 1;
     if found and pgq.touch_batch(s.pos_batch, i_lease) = 0 then
@@ -65,11 +63,19 @@ begin
     then
         v_changing := not pgq.end_lanes(p.sub_id);
     end if;
+    subscription := p.sub_id;
+    if s.sub_id is null and not v_changing and i_key <> (
+            select sub_filter -> 'lane' ->> 2 from pgq.registration
+             where sub_parent = p.sub_id and sub_stop_tick is null limit 1) then
+        raise exception 'the lanes of %/% have another key than %', i_queue_name, i_consumer_name,
+            i_key using errcode = 'PQ020', hint = 'run it with the key of its lanes: pgq.set_lanes';
+    end if;
     busy := 0;
     if s.sub_id is null then
         for v_seen in
             select * from pgq.current_position
              where sub_parent = p.sub_id and (sub_stop_tick is not null or not v_changing)
+               and (i_key is null or sub_filter -> 'lane' ->> 2 = i_key)
              order by pos_last_tick, pos_holder is distinct from i_holder,
                    hashint4(sub_id # hashtext(i_holder))
         loop
@@ -78,6 +84,11 @@ begin
             exit when s.sub_id is not null;
             busy := busy + (v_seen.pos_batch is not null)::int;
         end loop;
+    end if;
+    if exists (
+            select from pgq.current_position
+             where sub_parent = p.sub_id and i_holder = any (pos_died)) then
+        perform pgq.uncount_end(p.sub_id, i_holder);
     end if;
     if s.sub_id is null then
         return;
@@ -95,5 +106,5 @@ begin
       from pgq.tick where tick_queue = p.sub_queue and tick_id = s.pos_next_tick limit 1;
 end $$;
 comment on function pgq.take_lane(
-    text, text, text, interval, interval, interval, int, interval, int, jsonb)
+    text, text, text, interval, interval, interval, int, interval, int, jsonb, text)
     is 'Gives a run the next batch of one of its consumer''s lanes.';

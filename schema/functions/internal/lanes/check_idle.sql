@@ -1,5 +1,6 @@
--- Refuses a consumer that runs: it or a subconsumer has a range, or a session holds an advisory
--- lock of theirs. The caller has locked them.
+-- Refuses to change the mode of a consumer that runs: it or a subconsumer has a range, or a session
+-- holds an advisory lock of theirs. The caller has locked them. One with parked events is refused
+-- too: in another mode nobody takes them.
 -- Raises: PQ021.
 -- Writes: nothing.
 create or replace function pgq.check_idle(i_sub_id int, i_queue_name text, i_consumer_name text)
@@ -20,4 +21,9 @@ begin
                 hint = 'stop it first; a run, or finish_batch, finishes an open batch';
         end if;
     end loop;
+    if exists (select from pgq.parked where ev_owner = i_sub_id) then
+        raise exception 'events of the consumer %/% are parked', i_queue_name, i_consumer_name
+            using errcode = 'PQ021', detail = 'in another mode nobody takes them',
+            hint = 'run it until they are handled, or look at pgq.get_parked_keys';
+    end if;
 end $$;

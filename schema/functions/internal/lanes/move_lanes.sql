@@ -7,7 +7,7 @@ returns void language plpgsql as $$
 declare
     r pgq.registration;
 begin
-    for r in select * from pgq.registration where sub_parent = i_parent order by sub_id desc loop
+    for r in select * from pgq.registration where sub_parent = i_parent order by sub_id loop
         if r.sub_stop_tick is null then
             perform pgq.move_position(r.sub_id, pos_no, i_tick, null, null)
                from pgq.current_position where sub_id = r.sub_id;

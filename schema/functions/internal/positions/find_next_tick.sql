@@ -1,5 +1,6 @@
 -- The tick that ends the range after a position, within the limits of next_batch_custom. A lane
--- that ends has no tick after sub_stop_tick.
+-- that ends has no tick after sub_stop_tick, and gets that one whatever the limits: no more events
+-- come that would meet them.
 -- Returns: null when there is none yet.
 -- Raises: PQ015 PgQ corruption.
 -- Writes: nothing.

@@ -1,10 +1,12 @@
 -- Makes the caller the only session that may move a subscription until its transaction ends, and
 -- returns the position. The lock comes first and the query after it, as in lock_batch.
+-- Parameters: i_run: a run calls, which may name a lane that it has.
 -- Returns: the newest position.
 -- Raises: PQ002 Not subscriber to queue; PQ020 several processes run the consumer; 40001 as
 --   check_snapshot, check_newest_position.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
-create or replace function pgq.lock_subscription(i_queue_name text, i_consumer_name text)
+create or replace function pgq.lock_subscription(
+    i_queue_name text, i_consumer_name text, i_run boolean default false)
 returns pgq.position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off as $$
 declare
@@ -22,7 +24,8 @@ begin
             using errcode = 'PQ002';
     end if;
     perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, sub_mode)
-       from pgq.registration where sub_id = v_sub and sub_mode in ('shared', 'lanes');
+       from pgq.registration where sub_id = v_sub
+        and (sub_mode in ('shared', 'lanes') or sub_mode = 'lane' and not i_run);
     perform pgq.check_newest_position(p);
     return p;
 end $$;

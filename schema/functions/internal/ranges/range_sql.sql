@@ -28,7 +28,7 @@
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
 -- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
---   42501 the event table has row-level security.
+--   42501 the event table has row-level security; PQ012 as raise_other_hash.
 -- Writes: nothing.
 create or replace function pgq.range_sql(
     i_queue_id int, i_start txid_snapshot, i_end txid_snapshot, i_sub_id int, i_stages bigint[],
@@ -58,7 +58,9 @@ begin
     select relrowsecurity, exists (select from pgq.stage where stage_queue = i_queue_id)
       into v_hides, v_staged from pg_class
      where relname = pgq.event_table(i_queue_id) and relnamespace = 'pgq'::regnamespace;
-    if v_hides then
+    if (i_filter -> 'lane' ->> 3)::bigint <> pgq.key_hash() then
+        perform pgq.raise_other_hash(i_sub_id);
+    elsif v_hides then
         raise exception 'row-level security may hide events of pgq.%', pgq.event_table(i_queue_id)
             using errcode = '42501', hint = format(
                 'alter table pgq.%I disable row level security', pgq.event_table(i_queue_id));
