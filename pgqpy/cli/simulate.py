@@ -58,6 +58,14 @@ class Parser(click.ParamType[Any]):
     help="The workers take turns at so many lanes: order per key.",
 )
 @click.option(
+    "--change-every",
+    type=Parser("duration"),
+    default="0",
+    show_default=True,
+    metavar="TIME",
+    help="Time between changes of the number of lanes, up to --lanes; 0: never.",
+)
+@click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=1,
@@ -122,7 +130,7 @@ def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **set
     The simulation starts a temporary PostgreSQL (pip install 'pgqpy[embedded]') and ignores
     PGQPY_DSN. With --dsn it uses that database, with a queue pgqpy_simulate.
 
-    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --shared
+    Example: pgqpy simulate --rate 200 --seconds 10 --workers 3 --lanes 8
     """
     from pgqpy.simulate import Options
     from pgqpy.simulate import run as run_simulation

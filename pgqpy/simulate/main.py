@@ -40,12 +40,12 @@ def run(options: Options, dsn: str | None = None, log: TextIO | None = None) -> 
             ) as database,
         ):
             with connect(database.dsn) as client:
-                history, kills = play(database, client, options, view, log)
+                played = play(database, client, options, view, log)
             ignore_signals()
     except KeyboardInterrupt:
         with open_view("simulate") as view:
             view.say(f"interrupted: everything is stopped{'' if options.keep else ' and removed'}")
         return INTERRUPTED
-    result = judge(options, history, kills)
+    result = judge(options, played)
     print_result(result, on_stderr=log is sys.stdout)
     return FAILED if result.violations else FINE

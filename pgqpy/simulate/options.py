@@ -23,6 +23,7 @@ class Options:
     workers: int = 1  # processes
     shared: bool = False
     lanes: int | None = None
+    change_every: float = 0.0  # seconds between changes of the number of lanes; 0: none
     concurrency: int = 1
     keys: int = 20
     work: tuple[float, float] = (0.001, 0.01)  # seconds that a handler takes, at least and at most
@@ -40,6 +41,8 @@ class Options:
             raise ValueError(
                 f"--workers {self.workers} needs --lanes, which keep the order per key, or --shared"
             )
+        if self.change_every and self.lanes in (None, 1):
+            raise ValueError("--change-every needs --lanes, 2 or more: it changes their number")
         if not (self.fill or self.rate):
             raise ValueError("nothing to insert: give --fill or --rate more than 0")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pgqpy.simulate.checker import Violation
     from pgqpy.simulate.history import History
     from pgqpy.simulate.options import Options
+    from pgqpy.simulate.scenario import Played
 
 SHOWN = 10  # violations of each kind
 PASSED = "verdict: passed, every promise was kept"
@@ -30,12 +31,13 @@ class Result(NamedTuple):
     options: Options
     history: History
     kills: int
+    changes: tuple[float, ...]  # seconds that each change of the number of lanes took
     violations: list[Violation]
 
 
-def judge(options: Options, history: History, kills: int) -> Result:
-    """Check a history."""
-    return Result(options, history, kills, check(history))
+def judge(options: Options, played: Played) -> Result:
+    """Check the history of a simulation."""
+    return Result(options, *played, check(played.history))
 
 
 def print_result(result: Result, *, on_stderr: bool = False) -> None:
@@ -69,6 +71,7 @@ def figures(result: Result) -> list[tuple[str, str]]:
         ("handlers failed", f"{failed:,}"),
         ("events given up", f"{len(history.dead):,}"),
         ("workers killed", f"{result.kills:,}"),
+        *_changes(result),
         ("handled again after a kill", f"{redelivered(history):,}"),
         ("events/s", f"{_rate(history, good):,.0f}"),
         *(
@@ -77,6 +80,14 @@ def figures(result: Result) -> list[tuple[str, str]]:
         ),
         ("seed", str(result.options.seed)),
     ]
+
+
+def _changes(result: Result) -> list[tuple[str, str]]:
+    """Return the rows about the changes of the number of lanes, if there were to be some."""
+    if not result.options.change_every:
+        return []
+    longest = [("a change took at most", duration(max(result.changes)))] if result.changes else []
+    return [("changes of the number of lanes", f"{len(result.changes):,}"), *longest]
 
 
 def findings(result: Result) -> list[tuple[str, str]]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from pgqpy.sandbox.abort import RunFailed
 from pgqpy.simulate.audit import Audit
 from pgqpy.simulate.checker import repeated
 from pgqpy.simulate.crew import Crew
 from pgqpy.simulate.history import History
+from pgqpy.simulate.lane_changes import LaneChanges
 from pgqpy.simulate.line_log import LineLog, LogReader
 from pgqpy.simulate.names import CONSUMER, PRODUCERS, QUEUE
 from pgqpy.simulate.progress import Progress, write_lines
@@ -37,10 +38,18 @@ STUCK = 120.0  # seconds without a line of the log
 STOP = "the workers do not get to the end of the queue: nothing was handled for {:.0f} s"
 
 
+class Played(NamedTuple):
+    """What happened in a simulation."""
+
+    history: History
+    kills: int
+    changes: tuple[float, ...]  # seconds that each change of the number of lanes took
+
+
 def play(
     database: Database, client: Client, options: Options, view: View, log: TextIO | None
-) -> tuple[History, int]:
-    """Play a simulation; return its history, and the number of kills.
+) -> Played:
+    """Play a simulation; return what happened.
 
     Every process that it starts has ended when it returns or raises.
     """
@@ -72,7 +81,7 @@ class _Scenario:
         self._processes: list[Child] = []
         self._next_check = 0.0
 
-    def play(self) -> tuple[History, int]:
+    def play(self) -> Played:
         options = self._options
         self._client.create_queue(QUEUE)
         self._client.register_consumer(QUEUE, CONSUMER)
@@ -87,7 +96,8 @@ class _Scenario:
         crew = Crew(self._database, options, self._folder, own, self._stack)
         crew.start()
         self._view.say(f"{options.workers} worker(s) started")
-        tend = self._crew_tender(crew)
+        changes = LaneChanges(self._client, options)
+        tend = self._tender(crew, changes)
         if options.rate:
             events = max(1, round(options.rate * options.seconds))
             self._produce("rate", events, options.rate, tend)
@@ -101,11 +111,12 @@ class _Scenario:
         audit.close()
         if code := ticker.stop():
             raise ticker.failure(f"ended with exit code {code} after SIGTERM")
-        return self._history, crew.kills
+        return Played(self._history, crew.kills, tuple(changes.took))
 
-    def _crew_tender(self, crew: Crew) -> Callable[[], None]:
+    def _tender(self, crew: Crew, changes: LaneChanges) -> Callable[[], None]:
         def tend() -> None:
             crew.tend(self._progress.at_work)
+            changes.tend()
             self._progress.kills = crew.kills
 
         return tend
