@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from tests.support.gates import Gate, shut_gate
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import Future
+
     from tests.guarantees.sessions import Database, Session
 
 TAKE = "select batch_id, worker from pgq.take_lane('q', 'c', %s, %s::interval, %s::interval)"
 LOCK = "select pg_advisory_lock_shared(7366516, hashtext(%s))"
 INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
 SET = "select pgq.set_lanes('q', 'c', %s, %s)"
+CAREFUL = "select part_size, tries, died from pgq.take_lane('q', 'c', %s)"
+LANES = "select count(*) from pgq.registration where sub_mode = 'lane'"
+# Between its look at a lane and its lock, a run asks these functions.
+HELD = {
+    "key_hash": """
+        create function pgq.key_hash() returns bigint language plpgsql as $$ begin
+        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        return pgq.key_hash_itself(); end $$""",
+    "run_is_dead": """
+        create function pgq.run_is_dead(s pgq.current_position, i_dead_interval interval)
+        returns boolean language plpgsql as $$ begin
+        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        return pgq.run_is_dead_itself(s, i_dead_interval); end $$""",
+}
 KEYS = [f"key {number}" for number in range(20)]
 
 
@@ -29,6 +49,14 @@ class Run:
     def take_with_lane(self, lease: str | None = None, dead: str | None = None) -> Any:
         """Take the next batch of a lane: the batch and the lane."""
         return self.session.all(TAKE, self.holder, lease, dead)[0]
+
+    def take_later(self) -> Future[Any]:
+        """Take the next batch of a lane, which will have to wait."""
+        return self.session.later(TAKE, self.holder, None, None)
+
+    def die(self) -> None:
+        """Give up the lock, as the end of the session does."""
+        self.session.one("select pg_advisory_unlock_all()::text")
 
     def events(self, batch: int | None) -> list[tuple[str, str]]:
         """Read a batch: the keys and payloads."""
@@ -61,6 +89,16 @@ def runs(db: Database, count: int = 2, *, lanes: int = 4, key: str = "extra1") -
     db.queue()
     assert db.main.one(SET, lanes, key) == 1
     return [Run(db.open(), f"host:{number}:x") for number in range(1, count + 1)]
+
+
+@contextmanager
+def held_look(db: Database, run: Run, function: str = "key_hash") -> Iterator[Gate]:
+    """Hold a run between its look at a lane and its lock."""
+    with shut_gate(db.open().connection) as gate:
+        db.main.run(f"alter function pgq.{function} rename to {function}_itself")
+        db.main.run(HELD[function].format(gate.wait_sql.removeprefix("select ")))
+        run.session.run("set test.held = 'yes'")
+        yield gate
 
 
 def in_order(events: list[tuple[str, str]]) -> bool:

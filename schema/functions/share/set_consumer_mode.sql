@@ -7,7 +7,8 @@
 -- Raises: PQ002 not a subscriber; PQ009 another mode; PQ013 not READ
 --   COMMITTED; PQ020 it is a subconsumer, or a lane;
 --   PQ021 it runs, or has several lanes.
--- Writes: row locks and update pgq.registration.
+-- Writes: row locks and update pgq.registration; insert pgq.position; as end_lanes,
+--   remove_registration.
 create or replace function pgq.set_consumer_mode(
     i_queue_name text, i_consumer_name text, i_mode text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -31,6 +32,7 @@ begin
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
     perform pgq.check_idle(v_sub, i_queue_name, i_consumer_name);
     if r.sub_mode = 'lanes' then
+        perform pgq.end_lanes(v_sub);
         if (select count(*) from pgq.registration where sub_parent = v_sub) > 1 then
             raise exception 'the consumer %/% has several lanes', i_queue_name, i_consumer_name
                 using errcode = 'PQ021', hint = format('each has a position of its own: select '

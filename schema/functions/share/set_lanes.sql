@@ -12,7 +12,7 @@
 --   raise_other_hash; PQ021 as check_idle, or a reader of ticks uses it, or an earlier change is
 --   not done.
 -- Writes: row locks, insert and update pgq.registration; insert pgq.position; as add_lanes,
---   remove_registration.
+--   end_lanes, remove_registration.
 create or replace function pgq.set_lanes(
     i_queue_name text, i_consumer_name text, i_lanes int, i_key text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -41,6 +41,7 @@ begin
     end if;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
     if p.sub_mode = 'lanes' then
+        perform pgq.end_lanes(v_sub);  -- if no run has called since they were done
         select * into r from pgq.registration
          where sub_parent = v_sub and sub_stop_tick is null limit 1;
         if (r.sub_filter -> 'lane' ->> 3)::bigint <> pgq.key_hash() then

@@ -42,6 +42,7 @@ begin
     end if;
     select * into s from pgq.current_position where sub_id = v.sub_id;
     if s.pos_no is distinct from v.pos_no
+            or s.sub_filter is distinct from v.sub_filter  -- by which ticks were skipped
             or s.sub_filter - 'lane' is distinct from coalesce(i_filter, '{}')
             or s.sub_stop_tick is distinct from v.sub_stop_tick
             or s.sub_stop_tick is null and exists (
