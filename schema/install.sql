@@ -162,6 +162,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 -- Consumers that keep order per key: parked events
 \ir functions/consume/event_park.sql
 \ir functions/parked/next_parked.sql
+\ir functions/internal/parked/choose_parked.sql
 \ir functions/parked/take_parked.sql
 \ir functions/parked/get_parked_keys.sql
 \ir functions/parked/get_parked.sql
@@ -203,6 +204,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/share/set_lanes.sql
 \ir functions/share/register_lanes.sql
 \ir functions/share/take_lane.sql
+\ir functions/parked/take_parked_lane.sql
 
 -- Receivers of messages, over shared consumers
 \ir functions/internal/messages/lease_slot.sql

@@ -24,7 +24,8 @@ begin
             get_tick_events pin_range advance_subscription register_subconsumer
             unregister_subconsumer set_consumer_mode set_consumer_filter take_part touch_batch
             receive finish_events event_park next_parked take_parked get_parked_keys get_parked
-            retry_parked delete_parked set_lanes register_lanes take_lane'),
+            retry_parked delete_parked set_lanes register_lanes take_lane
+            take_parked_lane'),
         ('pgq_writer', '
             insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
         ('pgq_admin pgq_ticker', '
@@ -39,20 +40,21 @@ begin
             build_insert_leaf build_insert_path build_insert_tree check_asked_filter check_filter
             check_idle check_insert check_moved check_name check_newest_position check_queue
             check_range check_removable check_restored check_snapshot check_tick_order check_writer
-            compact_positions compact_ticks count_end count_live_workers create_event_table
-            cut_range dead_event_matches due_retries end_lanes event_table filter_sql find_batch
-            find_batch_events find_dead_worker find_lane_tick find_lanes find_next_tick find_queue
-            find_range find_range_stages find_shared find_subconsumer find_subscription
-            finish_parked_part forget_parked holder_is_dead insert_row insert_tick is_extra_maint
-            is_unchecked key_hash lane_sql lease_events lease_slot lock_batch lock_current_table
-            lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
-            move_lanes move_position narrow_part open_lane open_next_range parked_event_sql
-            raise_other_hash raise_queue_not_found raise_sequence_behind raise_sequences
-            raise_subscription_moved raise_worker_lives raise_wrong_isolation raise_wrong_mode
-            range_sql read_open_events read_sequence remove_parked remove_registration resume_part
-            run_is_dead set_rights show_holder skip_ranges slowest_tick subtract_ids
-            system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            try_lock_against_drop uncount_end update_insert_rights used_ticks')
+            choose_parked compact_positions compact_ticks count_end count_live_workers
+            create_event_table cut_range dead_event_matches due_retries end_lanes event_table
+            filter_sql find_batch find_batch_events find_dead_worker find_lane_tick find_lanes
+            find_next_tick find_queue find_range find_range_stages find_shared find_subconsumer
+            find_subscription finish_parked_part forget_parked holder_is_dead insert_row insert_tick
+            is_extra_maint is_unchecked key_hash lane_sql lease_events lease_slot lock_batch
+            lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
+            lock_subscription move_lanes move_position narrow_part open_lane open_next_range
+            parked_event_sql raise_other_hash raise_queue_not_found raise_sequence_behind
+            raise_sequences raise_subscription_moved raise_worker_lives raise_wrong_isolation
+            raise_wrong_mode range_sql read_open_events read_sequence remove_parked
+            remove_registration resume_part run_is_dead set_rights show_holder skip_ranges
+            slowest_tick subtract_ids system_identifier take_dead_events take_range tick_is_due
+            tick_sees_table tick_wanted try_lock_against_drop uncount_end update_insert_rights
+            used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

@@ -38,7 +38,7 @@ MUTATIONS = {
         parked.test_keys_are_listed_with_their_heads,
     ),
     "take a failed event for a head": Mutation(
-        "take_parked",
+        "choose_parked",
         "continue when exists",
         "continue when false and exists",
         parked.test_failed_event_behind_one_that_is_not_finished_waits_for_it,
@@ -56,7 +56,7 @@ MUTATIONS = {
         parked.test_head_that_fails_again_keeps_its_place_and_counts_its_retries,
     ),
     "take all followers with a failed head": Mutation(
-        "take_parked",
+        "choose_parked",
         "case when h.park_error is null then v_left else 1 end",
         "v_left",
         parked.test_failed_head_comes_alone_and_a_free_one_with_its_followers,
@@ -111,7 +111,7 @@ MUTATIONS = {
     ),
     "delete what a handler has": Mutation(
         "delete_parked",
-        "and ev_id <> all (coalesce(v_taken, '{}'))",
+        "and ev_id <> all (v_taken)",
         "",
         parked.test_deleted_head_frees_its_key_unless_a_handler_may_have_it,
     ),

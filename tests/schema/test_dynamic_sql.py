@@ -21,6 +21,7 @@ PLAIN = {
     "build_insert_leaf": "numbers of queues and tables, and a fixed list of columns",
     "build_insert_tree": "numbers of queues, and the text that build_insert_leaf made",
     "check_filter": "the numbers and the value of a hint",
+    "choose_parked": "the condition of lane_sql",
     "cut_range": "the query of range_sql, and a number",
     "event_retry": "the query of batch_event_sql",
     "filter_sql": "conditions that format() made",

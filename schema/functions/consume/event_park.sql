@@ -11,7 +11,7 @@
 --   elements with the same index belong to one event.
 -- Returns: how many events were parked, or parked again.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
---   NULL key; PQ020 the consumer is shared, or has lanes; 40001 as lock_batch; PQ012, 42501 as
+--   NULL key; PQ020 the consumer is shared; 40001 as lock_batch; PQ012, 42501 as
 --   batch_event_sql.
 -- Writes: as lock_batch, batch_event_sql; insert or update pgq.parked.
 create or replace function pgq.event_park(
@@ -39,8 +39,8 @@ begin
     select f.*, r.sub_mode, r.sub_parent into b
       from pgq.find_batch(x_batch_id) f
       join pgq.registration r on r.sub_id = f.owner;
-    if b.sub_mode in ('shared', 'lanes') then
-        perform pgq.raise_wrong_mode(b.queue_name, b.consumer_name, b.sub_mode);
+    if b.sub_mode = 'shared' then
+        perform pgq.raise_wrong_mode(b.queue_name, b.consumer_name, 'shared');
     elsif b.start_tick = b.end_tick then
         update pgq.parked p
            set park_batch = x_batch_id,

@@ -17,7 +17,8 @@ begin
         raise warning 'finish_batch: batch % not found', x_batch_id;
         return 0;
     elsif p.pos_last_tick = p.pos_next_tick then
-        perform pgq.remove_parked(p.pos_sub, x_batch_id, p.pos_ids);
+        perform pgq.remove_parked(coalesce(sub_parent, sub_id), x_batch_id, p.pos_ids)
+           from pgq.registration where sub_id = p.pos_sub;
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, case when not exists (
             select from pgq.registration

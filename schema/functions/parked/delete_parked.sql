@@ -15,12 +15,14 @@ declare
     v_ids bigint[];
 begin
     perform from pgq.registration where sub_id = v_sub for no key update;
+    perform from pgq.registration where sub_parent = v_sub order by sub_id for no key update;
     perform pgq.check_snapshot();
-    v_taken := (select pos_ids from pgq.current_position where sub_id = v_sub);
+    v_taken := array(
+        select unnest(pos_ids) from pgq.current_position where v_sub in (sub_id, sub_parent));
     v_ids := array(
         select ev_id from pgq.parked
          where ev_owner = v_sub and park_key = any (i_keys) and park_after is not null
-           and ev_id <> all (coalesce(v_taken, '{}'))
+           and ev_id <> all (v_taken)
          order by ev_id);
     perform pgq.remove_parked(v_sub, null, v_ids);
     return query select unnest(v_ids);

@@ -12,8 +12,8 @@
 --
 -- Parameters: i_limit: at most so many events, from 1 to 1,000.
 -- Returns: one row as next_batch_info. batch_id is null when no head is due, or a batch is open.
--- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ020 workers share the
---   consumer; 40001 as lock_subscription.
+-- Raises: PQ002 not a subscriber; PQ009 a limit that is out of range; PQ020 several processes
+--   run the consumer; 40001 as lock_subscription.
 -- Writes: as lock_subscription; insert pgq.position.
 create or replace function pgq.take_parked(
     i_queue_name text, i_consumer_name text, i_limit int, out batch_id bigint,
@@ -23,10 +23,8 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set row_
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     p pgq.position;
-    h record;
     t pgq.tick;
-    v_ids bigint[] := '{}';
-    v_left int := i_limit;
+    v_ids bigint[];
     v_queue int;
 begin
     if i_limit between 1 and 1000 is not true then
@@ -39,20 +37,7 @@ begin
     if p.pos_batch is not null then
         return;
     end if;
-    for h in
-        select * from pgq.parked
-         where ev_owner = p.pos_sub and park_after <= clock_timestamp() order by park_after
-    loop
-        exit when v_left = 0;
-        continue when exists (  -- not the head: a failed event behind one that is not finished
-            select from pgq.parked
-             where ev_owner = p.pos_sub and park_key = h.park_key and park_no < h.park_no);
-        v_ids := v_ids || array(
-            select ev_id from pgq.parked
-             where ev_owner = p.pos_sub and park_key = h.park_key and park_no >= h.park_no
-             order by park_no limit case when h.park_error is null then v_left else 1 end);
-        v_left := i_limit - cardinality(v_ids);
-    end loop;
+    v_ids := pgq.choose_parked(p.pos_sub, i_limit, null);
     if v_ids = '{}' then
         return;
     end if;

@@ -11,8 +11,9 @@ begin
         raise exception 'not all of these events are in batch %', p.pos_batch
             using errcode = 'PQ009', hint = 'name events of the batch';
     end if;
-    perform pgq.remove_parked(p.pos_sub, p.pos_batch,
-        coalesce(p.pos_ids[:array_position(p.pos_ids, x_up_to)], '{}') || x_done);
+    perform pgq.remove_parked(coalesce(sub_parent, sub_id), p.pos_batch,
+                coalesce(p.pos_ids[:array_position(p.pos_ids, x_up_to)], '{}') || x_done)
+       from pgq.registration where sub_id = p.pos_sub;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         x_holder => p.pos_holder, x_part => p.pos_part,
         x_tries => case when x_up_to is null then p.pos_tries end,
