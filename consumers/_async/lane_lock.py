@@ -91,7 +91,7 @@ class AsyncLaneLock(AsyncWorkerLock):
         """Tell once that this process has nothing to do while others hold lanes."""
         now = time.monotonic()
         if not busy:
-            self._idle_since, self._told = None, False
+            self._idle_since = None
         elif self._idle_since is None:
             self._idle_since = now
         elif not self._told and now - self._idle_since > SPARE:

@@ -120,7 +120,7 @@ class RunningLock:
             message = (
                 f"{about} runs already: {holder}, holds its {lock}: "
                 "stop it first, give this one a name of its own, or let all of them have "
-                "shared = True"
+                "shared = True or lanes"
             )
         data: dict[str, Any] = {"queue": self.queue, "consumer": self.consumer}
         if holder is not None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-
-import psycopg
 import pytest
 
 from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._sync.consume import Consuming
 from pgqpy.consumers import Consumer, unclean_ends
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Running
-from tests.consumers.workers import AGE, runs, taken, workers
+from tests.consumers.workers import AGE, count_statements, runs, taken, workers
 from tests.support.gates import wait_until_blocked
 from tests.support.waiting import eventually
 
@@ -258,20 +255,9 @@ def test_a_worker_whose_batch_takes_long_to_read_gives_signs_of_life(
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_a_look_of_an_idle_worker_is_one_statement(queue, make, monkeypatch, transactional):
-    sent: list[str] = []
-    for kind in (psycopg.Cursor, psycopg.AsyncCursor):
-        monkeypatch.setattr(kind, "execute", _counting(kind.execute, sent))
+    sent = count_statements(monkeypatch)
     settings = {"transactional": transactional, "poll_interval": 0.001}
     make.start(lambda event: (), shared=True, **settings)
     queue.insert("a")
     eventually(lambda: sum("take_part" in text for text in sent) > 30)
     assert all("take_part" in text for text in sent[-20:]), sent
-
-
-def _counting(execute, sent):
-    def counting(self, query, *args, **kwargs):
-        if threading.current_thread() is not threading.main_thread():
-            sent.append(str(query))
-        return execute(self, query, *args, **kwargs)
-
-    return counting

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
+import psycopg
+
 from tests.consumers.harness import private
 
 WORKERS = """
@@ -27,3 +31,20 @@ def runs(running):
     """Whether the consumer has got its lock, and which."""
     lock = private(running.consumer, "lock")
     return private(running.consumer, "worked") and lock.worker
+
+
+def count_statements(monkeypatch):
+    """A list that gets what consumers send from now on."""
+    sent: list[str] = []
+    for kind in (psycopg.Cursor, psycopg.AsyncCursor):
+        monkeypatch.setattr(kind, "execute", _counting(kind.execute, sent))
+    return sent
+
+
+def _counting(execute, sent):
+    def counting(self, query, *args, **kwargs):
+        if threading.current_thread() is not threading.main_thread():
+            sent.append(str(query))
+        return execute(self, query, *args, **kwargs)
+
+    return counting

@@ -1,0 +1,133 @@
+"""Lanes: what is refused and why, spare runs, and what the log tells."""
+
+from __future__ import annotations
+
+import pytest
+
+import pgqpy
+from pgqpy.errors import ConsumerRunning, NotSupported, WrongMode
+from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Maker, Queue, patched
+from tests.consumers.lanes import LANES, insert, works
+from tests.consumers.workers import count_statements, taken
+from tests.support.waiting import eventually
+
+
+def ignore(event):
+    """Handle an event."""
+
+
+PLAIN: dict[str, bool] = {}
+SHARED = {"shared": True}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"lanes": 0, "key": "extra1"}, "lanes is None or a number of lanes from 1 to 1,024"),
+        ({"lanes": 1025, "key": "extra1"}, "lanes is None or a number of lanes from 1 to 1,024"),
+        ({"lanes": True, "key": "extra1"}, "lanes is None or a number of lanes from 1 to 1,024"),
+        ({"lanes": 8}, "lanes needs key, one of type, extra1, .*: the server divides the events"),
+        ({"lanes": 8, "key": staticmethod(ignore)}, "lanes needs key, .* not know a function"),
+        ({"lanes": 8, "key": "extra1", "shared": True}, "lanes excludes shared = True, which kee"),
+    ],
+)
+def test_settings_that_make_no_sense_with_lanes_are_refused(make, settings, words):
+    with pytest.raises(ValueError, match=words):
+        make.consumer(ignore, **settings)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (LANES, PLAIN, r"the consumer orders/billing has lanes.*set_consumer_mode"),
+        (LANES, SHARED, r"the consumer orders/billing has lanes.*set_consumer_mode"),
+        (PLAIN, LANES, r"the consumer orders/billing has no lanes.*set_lanes"),
+        (SHARED, LANES, r"the consumer orders/billing has no lanes.*set_lanes"),
+    ],
+)
+def test_a_class_of_another_mode_is_refused_after_a_run(queue, make, first, second, words, log):
+    running = make.start(ignore, **first)
+    queue.insert("a")
+    queue.wait_until_finished()
+    running.stop()
+    with pytest.raises(WrongMode, match=words) as caught:
+        make.start(ignore, **second).join()
+    assert "\n" not in str(caught.value)
+    assert "could not tell" not in log.text
+
+
+@pytest.mark.usefixtures("no_grace")
+@pytest.mark.parametrize(
+    ("first", "second", "error", "words"),
+    [
+        (LANES, PLAIN, ConsumerRunning, r"runs already.*shared = True or lanes"),
+        (LANES, SHARED, WrongMode, r"has lanes"),
+        (PLAIN, LANES, WrongMode, r"has no lanes.*set_lanes"),
+        (SHARED, LANES, WrongMode, r"has no lanes.*set_lanes"),
+    ],
+)
+def test_a_class_of_another_mode_is_refused_beside_a_run(make, queue, first, second, error, words):
+    running = make.start(ignore, **first)
+    eventually(lambda: works(running))
+    queue.insert("a")
+    queue.wait_until_finished()
+    with pytest.raises(error, match=words):
+        make.start(ignore, **second).join()
+
+
+@pytest.mark.parametrize("lease", [None, 3600])
+def test_a_class_with_another_key_is_refused(queue, make, lease):
+    running = make.start(ignore, **LANES, lease=lease)
+    eventually(lambda: works(running))
+    words = r"has lanes by extra1, and \w+\.key is extra2: change one of them \(`pgqpy consumer lan"
+    with pytest.raises(WrongMode, match=words) as caught:
+        make.start(ignore, **LANES | {"key": "extra2"}, lease=lease).join()
+    assert (caught.value.queue, caught.value.consumer) == (QUEUE, CONSUMER)
+
+
+def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connection):
+    seen = []
+    first = make.start(lambda event: seen.append(event.data), **LANES)
+    queue.insert("a")
+    queue.wait_until_finished()
+    client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+    queue.insert("b")
+    queue.wait_until_finished()
+    first.stop()
+    eventually(lambda: not connection.execute(SESSIONS).fetchall())
+    assert client.set_consumer_mode(QUEUE, CONSUMER, "plain") == 1
+    make.start(lambda event: seen.append(event.data))
+    queue.insert("c")
+    eventually(lambda: seen == ["a", "b", "c"])
+
+
+def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
+    queue, make, gate, waiting_handler, log, monkeypatch, connection, effects
+):
+    """Two lanes are busy: the other runs ask at each tick and at each poll, and no more."""
+    chosen = LANES | {"lanes": 2, "poll_interval": 0.01}
+    busy = [make.start(waiting_handler[False], **chosen) for _ in range(2)]
+    datas = insert(queue, [1])
+    eventually(lambda: len(taken(connection)) == len(busy))
+    sent = count_statements(monkeypatch)
+    with patched("lane_lock.SPARE", 0.05):
+        spare = [make.start(ignore, **chosen) for _ in range(3)]
+        text = "consumer billing of queue orders: 2 lane(s) are with other processes, this one wait"
+        eventually(lambda: log.text.count(text) == len(spare))
+        del sent[:]
+        eventually(lambda: len(sent) > 50)
+    assert all("take_lane" in each for each in sent), set(sent)
+    assert log.text.count(text) == len(spare)
+    gate.open()
+    queue.wait_until_finished()
+    eventually(lambda: len(effects()) <= len(datas) and not taken(connection))
+
+
+def test_the_extension_pgq_has_no_lanes(extension_dsn, asynchronous):
+    maker = Maker(extension_dsn, asynchronous=asynchronous)
+    with pgqpy.connect(extension_dsn) as client:
+        Queue(client)
+        with pytest.raises(NotSupported, match="take_lane"):
+            maker.start(ignore, **LANES).join()
+        with pytest.raises(NotSupported, match="set_lanes"):
+            client.set_lanes(QUEUE, CONSUMER, 8, "extra1")
