@@ -38,11 +38,15 @@ class InOrderEnd:
             self._count += len(events)
             self._last = events[-1].id
 
-    def end_before(self, following: Event, *, stop: bool = False) -> int | None:
-        """Return the id that the part ends with; None if it goes on with the following event."""
-        if self._size is None or self._last is None or self._last >= following.id:
+    def end_before(self, following: Event, *, stop: bool = False, full: bool = False) -> int | None:
+        """Return the id that the part ends with; None if it goes on with the following event.
+
+        `stop` ends a part of any size, and `full` also one of a consumer without part_size.
+        """
+        if self._last is None or self._last >= following.id or not self._count:
             return None
-        if self._count < self._size and not (stop and self._count):
+        sized = self._size is not None and (stop or self._count >= self._size)
+        if not (sized or full):
             return None
         self._count = 0
         return self._last

@@ -117,7 +117,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
     "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
-    "on_error": (lambda word: word in ("retry", "stop"), '"retry" or "stop"'),
+    "on_error": (lambda word: word in ("retry", "stop", "park"), '"retry", "stop" or "park"'),
     "max_retries": (lambda n: _is_count(n, least=0), "a number of retries, 0 or more"),
     "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
     "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),

@@ -39,7 +39,7 @@ class ConsumerSettings(TypedDict, total=False):
     min_count: int | None
     min_interval: timedelta | float | None
     min_lag: timedelta | float | None
-    on_error: Literal["retry", "stop"]
+    on_error: Literal["retry", "stop", "park"]
     max_retries: int
     give_up: tuple[type[Exception], ...]
     max_attempts: int
@@ -71,7 +71,7 @@ class BaseConsumer:
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
     min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
-    on_error: Literal["retry", "stop"] = "retry"
+    on_error: Literal["retry", "stop", "park"] = "retry"
     max_retries: int = 20  # after so many an event that fails again is dead
     give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
     max_attempts: int = 5  # unclean ends after which the event that kills the process is dead
@@ -104,7 +104,7 @@ class BaseConsumer:
 
     @property
     def retry_policy(self) -> RetryPolicy:
-        """When a failing event is delivered again (only with `on_error = "retry"`)."""
+        """When a failing event is delivered again (not with `on_error = "stop"`)."""
         return RetryPolicy(self.max_retries, self.retry_base, self.retry_max, self.give_up)
 
 
@@ -160,6 +160,7 @@ def check(consumer: BaseConsumer) -> None:
     _check_handler(consumer)
     _check_concurrency(consumer)
     _check_give_up(consumer)
+    _check_park(consumer)
 
 
 def _check_lanes(consumer: BaseConsumer) -> None:
@@ -200,6 +201,19 @@ def _check_give_up(consumer: BaseConsumer) -> None:
             f"{type(consumer).__name__}.give_up needs process_event: an exception of process_batch "
             "names no event, and the whole batch is delivered again"
         )
+
+
+def _check_park(consumer: BaseConsumer) -> None:
+    if consumer.on_error != "park":
+        return
+    owner = f'{type(consumer).__name__}.on_error = "park"'
+    if consumer.key is None:
+        raise ValueError(f"{owner} needs key: events of one key wait behind one that failed")
+    if handler_name(consumer) == "process_batch":
+        raise ValueError(f"{owner} needs process_event: a failed batch names no event")
+    if consumer.has_workers:
+        what = "shared = True, which keeps no order" if consumer.shared else "lanes yet"
+        raise ValueError(f"{owner} does not go with {what}")
 
 
 def _check_concurrency(consumer: BaseConsumer) -> None:

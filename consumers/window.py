@@ -30,6 +30,11 @@ class EventWindow:
         """Return how many events are not finished."""
         return self._unfinished
 
+    @property
+    def keys(self) -> list[Hashable]:
+        """The keys of these events."""
+        return list(self._followers)
+
     def add(self, event: Event, key: Hashable) -> None:
         """Take an event. TypeError if the key cannot be hashed."""
         item = KeyedEvent(event, key)

@@ -62,6 +62,11 @@ class Batch(NamedTuple):
     event_seq: int
     prev_event_seq: int
 
+    @property
+    def parked(self) -> bool:
+        """Whether it holds parked events: it lies between a tick and itself."""
+        return self.tick_id == self.prev_tick_id
+
 
 class Part(NamedTuple):
     """What a worker of a shared consumer took.

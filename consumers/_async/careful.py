@@ -162,7 +162,7 @@ class AsyncCareful:
         most = self._consumer.max_attempts
         tries, leases = self._state.tries or 0, self._leases
         enough = tries > 0 and tries + leases > most - LEAST_ATTEMPTS
-        given_up = enough and self._consumer.on_error == "retry"
+        given_up = enough and self._consumer.on_error != "stop"
         one = len({event.id for event in part}) == 1
         if not (one and self._narrows and given_up):
             return None

@@ -57,7 +57,7 @@ class AsyncConsumer(BaseConsumer):
     the event into the retry queue with growing delays, and after `max_retries` makes it a dead
     event; after one of `process_batch` the whole batch is delivered again. `Retry(after=…)` asks
     for a delay. With `on_error = "stop"` the first exception ends `run()` and leaves the batch
-    unfinished.
+    unfinished; with "park" an event and the later ones of its `key` wait, and keep their order.
 
     Events are delivered at least once. With `transactional = True` the handler also gets the
     connection, `process_event(self, event, connection)`, and its writes there are committed
@@ -246,8 +246,7 @@ class AsyncConsumer(BaseConsumer):
         if not self.__worked:
             # Only at the start: one that was unregistered during an outage would lose events.
             await session.register(self.queue, self.name)
-        if self.part_size is not None:
-            await session.runner.require_pgqpy("finish_part")
+        await session.require_functions(self)
         if self.has_workers:
             await session.prepare_worker(self, begins=not self.__worked)
         await self.__lock.take(session, self.__stop)

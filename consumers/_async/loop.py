@@ -14,6 +14,7 @@ from pgqpy.calls import admin, consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
+from pgqpy.consumers._async.parking import AsyncParking
 from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
@@ -68,6 +69,7 @@ class AsyncLoop:
         self.filtered = consumer.types is not None or consumer.extras is not None
         wanted = (consumer.types, consumer.extras)
         self.asked = filters.filter_json(*wanted) if self.filtered else None
+        self.parking = AsyncParking(consumer, session)
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
@@ -76,7 +78,8 @@ class AsyncLoop:
         self._expects_batch = True  # at the next look
         self._failed_batches = 0  # in a row
         if self.by_event:
-            self.process_event = consumer.process_event if self.watch is None else self._watched
+            handler = consumer.process_event if self.watch is None else self._watched
+            self.process_event = self.parking.with_key(handler)
 
     @property
     def in_progress(self) -> str | None:
@@ -97,15 +100,23 @@ class AsyncLoop:
 
         An unfinished batch is delivered again. Without calls, `open_settings` are sent first. A
         look without a notification leaves them out: it seldom finds a batch, and is to cost little.
-        The call `after` is sent behind all, in the same round trip.
+        The call `after` is sent behind all, in the same round trip. Parked events that are due come
+        in turns with ordinary batches.
         """
-        settings = self.open_settings if self._expects_batch else ()
-        sent = (*(before or settings), self._next_call())
+        settings, parking = self.open_settings if self._expects_batch else (), self.parking
+        before, turn = before or settings, parking.is_turn
+        sent = (*before, parking.take() if turn else self._next_call(), *parking.look())
         results = await self.send(*sent, *(() if after is None else (after,)))
-        found = results.pop(len(sent) - 1)
+        found = results[len(before)]
+        del results[len(before) : len(sent)]
         self.session.ready = True
-        while self.limits.adapt(found):
+        if found is None and turn:
             found = (await self.send(*settings, self._next_call()))[-1]
+        while not (found and found.parked) and self.limits.adapt(found):
+            found = (await self.send(*settings, self._next_call()))[-1]
+        if found is None and parking.is_due:
+            found = (await self.send(*settings, parking.take()))[-1]
+        parking.opened(found)
         self._expects_batch = found is not None
         # Known before the batch is read: reading may take long, and signs of life cover it.
         self.open_batch = None if found is None else found.id
@@ -127,8 +138,8 @@ class AsyncLoop:
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""
-        failures = AsyncFailures(self.session, info, self.policy, self.consumer.fetch_size)
-        size = list_size(self.consumer)
+        size, limit = list_size(self.consumer), self.consumer.fetch_size
+        failures = AsyncFailures(self.session, info, self.policy, limit, self.parking)
         self.pace.begin()
         self.current = AsyncOpenBatch(self.session, info, failures, size, part)
         return self.current
@@ -178,7 +189,8 @@ class AsyncLoop:
     async def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval."""
         self.event = self.open_batch = None
-        self._expects_batch = await self.session.wait(self.consumer.poll_interval, self.stop)
+        longest = min(self.consumer.poll_interval, self.parking.seconds)
+        self._expects_batch = await self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             await self._check_ticker()
         self.progress()
@@ -248,7 +260,8 @@ class AsyncLoop:
         if self.careful.active:
             await self.careful.part_finished(self.session, whole=whole)
         counts, batch = self.counts, self.current
-        if self.filtered and whole and self.careful.part_size is None:
+        whole_range = whole and self.careful.part_size is None and not batch.info.parked
+        if self.filtered and whole_range:
             self.limits.count(batch.info, batch.size)
         self.pace.end(batch.size)
         counts.batches += whole

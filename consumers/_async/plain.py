@@ -122,8 +122,10 @@ class AsyncPlainLoop(AsyncLoop):
         part = InOrderEnd(self.careful.part_size)
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
-                if events and (end := part.end_before(events[0])) is not None:
+                full = self.parking.at_ends and batch.failures.full
+                if events and (end := part.end_before(events[0], full=full)) is not None:
                     await self.finish_part(batch, end)
+                await self.parking.look_up(batch.info, events, batch.failures.parked_keys)
                 with self.pace:
                     handled = await self._call_handlers(batch, events)
                 if handled < len(events):
@@ -138,10 +140,13 @@ class AsyncPlainLoop(AsyncLoop):
     async def _call_handlers(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
-        handle, stop = self.process_event, self.stop
+        handle, stop, blocked = self.process_event, self.stop, self.parking.blocked
         for number, event in enumerate(events):
             if stop.is_set:
                 return number
+            if blocked and self.parking.waits(event):
+                batch.failures.wait_behind(event)
+                continue
             self.event = event
             try:
                 result = await handle(event)

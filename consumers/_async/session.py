@@ -125,6 +125,13 @@ class AsyncSession:
         if not found[0][0]:
             await self.client.register_consumer(queue, consumer)
 
+    async def require_functions(self, consumer: BaseConsumer) -> None:
+        """Refuse settings for which the extension pgq has no functions."""
+        if consumer.part_size is not None:
+            await self.runner.require_pgqpy("finish_part")
+        if consumer.on_error == "park":
+            await self.runner.require_pgqpy("take_parked")
+
     async def prepare_worker(self, consumer: BaseConsumer, *, begins: bool) -> None:
         """Register the filter of a worker, and the lanes of a consumer that has some."""
         await self.runner.require_pgqpy("take_part" if consumer.lanes is None else "take_lane")

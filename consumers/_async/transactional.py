@@ -127,10 +127,14 @@ class AsyncTransactionalLoop(AsyncLoop):
         handle = self._with_savepoint if savepoints else self._without_savepoint
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
+                await self.parking.look_up(batch.info, events, batch.failures.parked_keys)
                 with self.pace:
                     for event in events:
                         if self.stop.is_set:
                             return False
+                        if self.parking.blocked and self.parking.waits(event):
+                            batch.failures.wait_behind(event)
+                            continue
                         self.event = event
                         await handle(batch, event)
                 if len(events) >= self.consumer.fetch_size or batch.failures.full:

@@ -1,24 +1,27 @@
-"""[Generated from _async/failures.py by tools/unasync.py: edit that file, not this one.] The failed events of a batch: those to retry and those to give up."""
+"""[Generated from _async/failures.py by tools/unasync.py: edit that file, not this one.] The failed events of a batch: those to retry, to park and to give up."""
 
 from __future__ import annotations
 
 import logging
 from collections import deque
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pgqpy.calls import consume, dead_events, failure_of
+from pgqpy.calls import consume, dead_events, failure_of, parked
 from pgqpy.client import encodings
 from pgqpy.consumers.handlers import ProcessDied
 from pgqpy.consumers.log import logger
 from pgqpy.consumers.retry import wanted_delay
 from pgqpy.errors import NotSupported
+from pgqpy.records import Failure
 from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
     from pgqpy.calls import Call
+    from pgqpy.consumers._sync.parking import Parking
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.retry import RetryPolicy
-    from pgqpy.records import Batch, Event, Failure
+    from pgqpy.records import Batch, Event
 
 T = TypeVar("T")
 
@@ -30,11 +33,16 @@ class Failures:
 
     Those written earlier (`flush`) are delivered twice if the process then crashes: in the
     unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
-    worse (G8).
+    worse (G8). With parked events among them, the end of the part writes them.
     """
 
     def __init__(
-        self, session: Session, batch: Batch, policy: RetryPolicy, limit: int
+        self,
+        session: Session,
+        batch: Batch,
+        policy: RetryPolicy,
+        limit: int,
+        parking: Parking,
     ) -> None:
         self._session = session
         self._batch = batch
@@ -45,22 +53,43 @@ class Failures:
         # being written: so each is taken out by itself, and none is cleared unseen.
         self._retries: deque[tuple[Event, float]] = deque()
         self._dead: deque[tuple[Event, Failure]] = deque()
+        self._parking = parking
+        self._parked: deque[tuple[Event, str, timedelta | None, Failure]] = deque()
+        self.parked_keys: set[str] = set()  # of these events
 
     @property
     def full(self) -> bool:
         """Whether it is time to `flush`."""
-        return len(self._retries) + len(self._dead) >= self._limit
+        return len(self._retries) + len(self._dead) + len(self._parked) >= self._limit
 
     def judge(self, event: Event, error: BaseException) -> None:
-        """Decide whether a failed event is retried or dead, and log it."""
+        """Decide whether a failed event is retried, parked or dead, and log it."""
         delay = self._policy.delay(event, error)
         if delay is None:
             self.dead(event, error)
             return
-        self.retry(event, delay)
+        key = self._parking.key_of_failed(event)
+        follows = "is retried" if key is None else "is parked with its key, and retried"
+        if key is None:
+            self.retry(event, delay)
+        else:
+            self.retried += 1
+            failure = failure_of(error)._replace(traceback=None)
+            self._park(event, key, timedelta(seconds=delay), failure)
         wanted = wanted_delay(error) is not None
-        text = f"{'asked for a retry' if wanted else 'failed, is retried'} in {delay:.1f} s"
+        text = f"{'asked for a retry' if wanted else f'failed, {follows}'} in {delay:.1f} s"
         _log(logging.DEBUG if wanted else logging.WARNING, text, event, self._batch, error)
+
+    def wait_behind(self, event: Event) -> None:
+        """Park an event that was not handled, because an earlier one of its key is parked."""
+        key = self._parking.key(event)
+        if key is not None:
+            self._park(event, key, None, Failure())
+
+    def _park(self, event: Event, key: str, delay: timedelta | None, failure: Failure) -> None:
+        self._parked.append((event, key, delay, failure))
+        self.parked_keys.add(key)
+        self._parking.blocked.add(key)
 
     def retry(self, event: Event, after: float) -> None:
         """Put the event into the retry queue for some seconds, when the failures are written."""
@@ -86,10 +115,14 @@ class Failures:
 
         These go before finish_part or finish_batch.
         """
-        dead, retries = _take(self._dead), _take(self._retries)
+        dead, retries, waiting = _take(self._dead), _take(self._retries), _take(self._parked)
         wanted: list[Call[Any]] = []
+        ascii_only = not encodings.holds_everything(self._session.connection)
+        if waiting:
+            self.parked_keys.clear()
+            self._parking.exists = True
+            wanted.append(parked.event_park(self._batch, waiting, ascii_only=ascii_only))
         if dead:
-            ascii_only = not encodings.holds_everything(self._session.connection)
             wanted.append(dead_events.event_dead(self._batch, dead, ascii_only=ascii_only))
         if retries and self._session.extension:
             wanted += [consume.event_retry(self._batch, *retry) for retry in retries]
@@ -98,8 +131,8 @@ class Failures:
         return wanted
 
     def flush(self) -> None:
-        """Write them now."""
-        wanted = self.take()
+        """Write them now, unless they are to be written with the end of their part."""
+        wanted = [] if self._parked and self._parking.at_ends else self.take()
         if wanted:
             self._session.runner.run_all(*wanted)
 

@@ -27,7 +27,7 @@ class PartReader:
         """Return the next part; it is empty only in a batch without events."""
         events = self._fetch() if self._ahead is None else self._ahead
         ahead = self._fetch()
-        while ahead and ahead[0].id <= events[-1].id:
+        while ahead and ahead[0].id == events[-1].id:
             events += ahead
             ahead = self._fetch()
         self._ahead, self.last = ahead, not ahead

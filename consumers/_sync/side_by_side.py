@@ -13,6 +13,7 @@ from pgqpy.consumers.window import EventWindow
 if TYPE_CHECKING:
     from pgqpy.consumers._sync.batch import OpenBatch
     from pgqpy.consumers._sync.plain import PlainLoop
+    from pgqpy.consumers.window import KeyedEvent
     from pgqpy.consumers.workers import Workers
     from pgqpy.records import Event
 
@@ -28,8 +29,11 @@ class SideBySide:
         self._batch = batch
         self._workers = workers
         self._window = EventWindow()
-        self._key = key_function(loop.consumer)
+        self._parking = loop.parking
+        self._key = self._parking.key if self._parking.on else key_function(loop.consumer)
         self._part_size = loop.consumer.part_size
+        if self._parking.on:  # finish_part takes so many ids that were finished out of order
+            self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
         self._finished = OutOfOrderEnd()
 
     def run(self) -> bool:
@@ -47,10 +51,15 @@ class SideBySide:
 
     def _process(self) -> bool:
         half = max(self._loop.consumer.fetch_size // 2, 1)
+        if self._parking.on:
+            half = min(half, MAX_DONE // 2)
         reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
         with closing(reader) as fetched:
             for events in fetched:
                 self._batch.size += len(events)
+                keys = (key for key in self._window.keys if isinstance(key, str))
+                unwritten = self._batch.failures.parked_keys
+                self._parking.look_up(self._batch.info, events, unwritten, *keys)
                 for event in events:
                     self._add(event)
                 if not self._work_down_to(half):
@@ -71,17 +80,23 @@ class SideBySide:
     def _work_down_to(self, left: int) -> bool:
         """Work until so many events are left; False if `stop` came before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
+        blocked, most = self._parking.blocked, MAX_DONE // 2 if self._parking.on else MAX_DONE
         with self._loop.pace:
             while (
                 len(window) > left
-                or (window and self._finished.span > MAX_DONE)
+                or (window and self._finished.span > most)
                 or (stop.is_set and workers.running)
             ):
                 while workers.free and not stop.is_set and (item := window.take()) is not None:
-                    workers.start(item)
-                if not workers.running:
+                    if blocked and item.key in blocked:
+                        self._wait_behind(item)
+                    else:
+                        workers.start(item)
+                if workers.running:
+                    self._collect()
+                elif stop.is_set:
                     return False
-                self._collect()
+                self._write()
         return not stop.is_set or not window
 
     def _collect(self) -> None:
@@ -91,9 +106,19 @@ class SideBySide:
             if error is not None:
                 self._ended(item.event, error)
             self._note_finished(item.event)
+
+    def _wait_behind(self, item: KeyedEvent) -> None:
+        self._window.finish(item)
+        self._batch.failures.wait_behind(item.event)
+        self._note_finished(item.event)
+
+    def _write(self) -> None:
+        """Finish a part if it is large enough, and write the failures if there are many."""
         if self._part_size is not None:
             self._finish_part(self._part_size)
-        if self._batch.failures.full:
+        if self._batch.failures.full and self._parking.on:
+            self._finish_part(1)
+        elif self._batch.failures.full:
             self._batch.failures.flush()
 
     def _note_finished(self, event: Event) -> None:

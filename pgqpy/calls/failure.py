@@ -31,13 +31,14 @@ def failure_of(why: str | BaseException | Failure | None) -> Failure:
 def ascii_failure(failure: Failure) -> Failure:
     """Return the failure in ASCII, for a database whose encoding lacks characters."""
     return failure._replace(
-        reason=_ascii(failure.reason),
-        error=_ascii(failure.error),
-        traceback=_ascii(failure.traceback),
+        reason=ascii_text(failure.reason),
+        error=ascii_text(failure.error),
+        traceback=ascii_text(failure.traceback),
     )
 
 
-def _ascii(text: str | None) -> str | None:
+def ascii_text(text: str | None) -> str | None:
+    """Return the text in ASCII, other characters as escapes."""
     return None if text is None else text.encode("ascii", "backslashreplace").decode()
 
 

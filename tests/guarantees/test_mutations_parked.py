@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_parked as parked
+from tests.guarantees import test_parked_moves as moves
 from tests.guarantees.mutations import Mutation, expect_failure
 
 if TYPE_CHECKING:
@@ -89,25 +90,25 @@ MUTATIONS = {
         "forget_parked",
         "not txid_visible_in_snapshot",
         "false and txid_visible_in_snapshot",
-        parked.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
+        moves.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
     ),
     "forget what does not come again": Mutation(
         "forget_parked",
         "not txid_visible_in_snapshot",
         "true or txid_visible_in_snapshot",
-        parked.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
+        moves.test_consumer_that_moves_back_forgets_what_comes_again_and_nothing_else,
     ),
     "leave parked events in another numbering": Mutation(
         "repair_queue",
         "update pgq.parked\n       set ev_txid = 3 + (",
         "update pgq.parked\n       set ev_txid = 0 * (",
-        parked.test_repair_leaves_parked_events_where_they_are_among_the_ticks,
+        moves.test_repair_leaves_parked_events_where_they_are_among_the_ticks,
     ),
     "leave parked events without an owner": Mutation(
         "remove_registration",
         "delete from pgq.parked where ev_owner = r.sub_id;",
         "",
-        parked.test_consumer_that_leaves_takes_its_parked_events_with_it,
+        moves.test_consumer_that_leaves_takes_its_parked_events_with_it,
     ),
     "delete what a handler has": Mutation(
         "delete_parked",

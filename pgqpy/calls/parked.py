@@ -1,0 +1,131 @@
+"""Calls for parked events: those that wait behind a failed one of their key. Need pgq_reader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pgqpy.calls import _check as check
+from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
+from pgqpy.calls.failure import ascii_text
+from pgqpy.records import Batch, Event, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime, timedelta
+
+MOST_TAKEN = 1000  # events of a batch of take_parked
+
+
+class ParkedKey(NamedTuple):
+    """A parked key: its first event, why that failed, and how many events wait with it.
+
+    `park_error` is None if the event waited for others that are done, and is next.
+    """
+
+    park_key: str
+    events: int
+    park_since: datetime
+    park_after: datetime
+    park_error: str | None
+    park_reason: str | None
+    ev_id: int
+    ev_time: datetime
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+def event_park(
+    batch: Batch | int,
+    parked: Iterable[tuple[Event, str, timedelta | None, Failure]],
+    *,
+    ascii_only: bool = False,
+) -> Call[int]:
+    """Park events, each with its key; with a delay those that failed, without those behind them."""
+    rows = [
+        (event.id, event.txid, key, after, failure.error, failure.reason)
+        for event, key, after, failure in parked
+    ]
+    ids, txids, keys, delays, errors, reasons = (list(each) for each in zip(*rows, strict=True))
+    if ascii_only:
+        errors, reasons = ([ascii_text(text) for text in texts] for texts in (errors, reasons))
+    sql = """
+        select pgq.event_park(%s::bigint, %s::bigint[], %s::bigint[], %s::text[], %s::interval[],
+                              %s::text[], %s::text[])"""
+    params = (ids, txids, keys, delays, errors, reasons)
+    return batch_call("event_park", sql, batch, *params, pgqpy_only=True)
+
+
+def next_parked(queue: str, consumer: str) -> Call[timedelta | None]:
+    """Return how long until the next parked event is due; None if none is parked."""
+    sql = "select pgq.next_parked(%s::text, %s::text)"
+    return consumer_call("next_parked", sql, queue, consumer, pgqpy_only=True)
+
+
+def take_parked(queue: str, consumer: str, limit: int) -> Call[Batch | None]:
+    """Open a batch of parked events that are due; None if there is none, or a batch is open."""
+    sql = """
+        select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
+               cur_tick_event_seq, prev_tick_event_seq
+          from pgq.take_parked(%s::text, %s::text, %s::integer)"""
+
+    def decode(rows: list[Row]) -> Batch | None:
+        row = rows[0]
+        return None if row[0] is None else Batch(row[0], queue, consumer, *row[1:])
+
+    return consumer_call("take_parked", sql, queue, consumer, limit, decode=decode, pgqpy_only=True)
+
+
+def get_parked_keys(batch: Batch | int, keys: Iterable[str]) -> Call[set[str]]:
+    """Return which of these keys are parked, or were parked again in this batch."""
+    sql = "select pgq.get_parked_keys(%s::bigint, %s::text[])"
+    decode = _set
+    return batch_call("get_parked_keys", sql, batch, list(keys), decode=decode, pgqpy_only=True)
+
+
+def get_parked(
+    queue: str, consumer: str, keys: Iterable[str] | None, limit: int | None
+) -> Call[list[ParkedKey]]:
+    """List parked keys with their heads, the one that waits longest first."""
+    sql = """
+        select park_key, events, park_since, park_after, park_error, park_reason, ev_id, ev_time,
+               ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from pgq.get_parked(%s::text, %s::text, %s::text[], %s::integer)"""
+    params = (_keys(keys), check.count("limit", limit))
+    decode = records(ParkedKey)
+    return consumer_call(
+        "get_parked", sql, queue, consumer, *params, decode=decode, pgqpy_only=True
+    )
+
+
+def retry_parked(queue: str, consumer: str, keys: Iterable[str] | None) -> Call[int]:
+    """Make the heads of parked keys due now; return how many were not."""
+    sql = "select pgq.retry_parked(%s::text, %s::text, %s::text[])"
+    return consumer_call("retry_parked", sql, queue, consumer, _keys(keys), pgqpy_only=True)
+
+
+def delete_parked(queue: str, consumer: str, keys: Iterable[str]) -> Call[list[int]]:
+    """Delete the heads of parked keys for good; return their ids."""
+    sql = "select pgq.delete_parked(%s::text, %s::text, %s::text[])"
+    decode = _ids
+    return consumer_call(
+        "delete_parked", sql, queue, consumer, _keys(keys), decode=decode, pgqpy_only=True
+    )
+
+
+def _keys(keys: Iterable[str] | None) -> list[str] | None:
+    if isinstance(keys, str):
+        raise TypeError(f"keys is a list of texts, not the text {keys!r}")
+    return None if keys is None else [check.name("key", key) for key in keys]
+
+
+def _set(rows: list[Row]) -> set[str]:
+    return {row[0] for row in rows}
+
+
+def _ids(rows: list[Row]) -> list[int]:
+    return [row[0] for row in rows]

@@ -1,0 +1,103 @@
+"""A consumer that parks and dies before any statement: nothing is lost, or out of order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from pgqpy.consumers._sync.handler_connection import HandlerConnection
+from tests.consumers.harness import NOTE, Maker
+from tests.consumers.keyed import insert_keyed, parked
+from tests.support.waiting import eventually
+
+PARK = {"on_error": "park", "key": "extra1", "poll_interval": 0.01, "retry_base": 0.0}
+FAILS = 2  # times, of the first and the third event of each key
+
+
+class Deaths:
+    """A consumer whose statements are counted, and which dies before one of them.
+
+    Dying means here: the connection ends, and nothing more is sent.
+    """
+
+    def __init__(self, dsn, connection, settings):
+        self.connection = connection
+        self.maker = Maker(dsn, asynchronous=False)
+        self.settings = PARK | {"max_attempts": 99} | settings
+        self.left: Iterator[int] = iter(())
+        self.attempts: Counter[str] = Counter()
+
+    def start(self):
+        handler = self.in_transaction if self.settings["transactional"] else self.alone
+        return self.maker.start(handler, **self.settings)
+
+    def in_transaction(self, event):
+        self.attempts[event.data] += 1
+        if self.attempts[event.data] <= FAILS and event.data.endswith(("1", "3")):
+            raise ValueError(event.data)
+        yield NOTE, [event.data]
+
+    def alone(self, event):
+        for statement in self.in_transaction(event):
+            self.connection.execute(*statement)
+
+    def die_before(self, number):
+        self.left = iter(range(number, -1, -1))
+        with pytest.raises(SystemExit):
+            self.start().join()
+        self.left = iter(())
+        # As if the run had ended in order: the next one handles whole batches.
+        self.connection.execute("update pgq.position set pos_holder = null, pos_part = null")
+
+
+@pytest.fixture
+def deaths(request, dsn, connection, monkeypatch):
+    """The consumer, with the settings of the test."""
+    found = Deaths(dsn, connection, request.param)
+    original = HandlerConnection.wait
+
+    def wait(self, gen, *args, **kwargs):
+        if next(found.left, None) == 0:
+            self.pgconn.finish()
+            raise SystemExit("dead")
+        return original(self, gen, *args, **kwargs)
+
+    monkeypatch.setattr(HandlerConnection, "wait", wait)
+    yield found
+    found.maker.close()
+
+
+KINDS = {
+    "plain": {"transactional": False},
+    "plain, parts": {"transactional": False, "part_size": 2},
+    "plain, lists": {"transactional": False, "fetch_size": 3},
+    "concurrency": {"transactional": False, "concurrency": 3},
+    "transactional": {"transactional": True},
+    "transactional, parts": {"transactional": True, "part_size": 2},
+}
+
+
+@pytest.mark.parametrize("first", range(0, 45, 15))
+@pytest.mark.parametrize("deaths", KINDS.values(), ids=KINDS, indirect=True)
+def test_death_before_any_statement_keeps_order_and_effects(queue, effects, deaths, first):
+    expected = []
+    for number in range(first, first + 15):
+        datas = [f"{key}{number:02}-{n}" for n in range(1, 5) for key in "ab"]
+        insert_keyed(queue, *datas)
+        expected += datas
+        deaths.die_before(number)
+    last = deaths.start()
+    queue.wait_until_finished()
+    eventually(lambda: parked(queue) == [] and set(effects()) == set(expected))
+    queue.wait_until_finished()
+    last.stop()
+    found = effects()
+    if deaths.settings["transactional"]:
+        assert sorted(found) == sorted(expected)
+    begun = dict.fromkeys(found)  # in the order of their first effects
+    keys: dict[str, list[str]] = {}
+    for data in begun:
+        keys.setdefault(data.partition("-")[0], []).append(data[-1])
+    assert {"".join(each) for each in keys.values()} == {"1234"}
