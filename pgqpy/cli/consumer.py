@@ -131,7 +131,8 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
     open_batches = sum(worker["batch"] is not None for worker in row["workers"])
     if open_batches:
-        has.append(f"{open_batches} open batch(es) of workers")
+        whose = "lanes" if row["mode"] == "lanes" else "workers"
+        has.append(f"{open_batches} open batch(es) of {whose}")
     if row["leases"]:
         has.append(f"{len(row['leases'])} lease(s) or left over range(s) of receivers")
     if running := consumer_details.running(row):
@@ -154,7 +155,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 
     retry and dead count events in the retry queue and dead events. runs shows the session of a
     running Consumer, or how many workers run; it is no for a program that calls the SQL functions
-    directly: see last seen. takes is the filter of a consumer that takes only some events.
+    directly: see last seen. takes is the filter of a consumer that takes only some events. A
+    consumer with lanes is where its slowest lane is.
 
     Example: pgqpy consumer list orders
     """
@@ -171,7 +173,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, filter, retry queue, workers, leases.
+    """Show one consumer: position, open batch, filter, retry queue, workers, leases, lanes.
 
     Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
     last sign of life, and its session. Another worker may take the batch over when the session has
@@ -180,6 +182,9 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
 
     A lease has messages that a receiver has not finished; its attempt counts the leases before that
     ended. A range that is left over waits for the next receive, as does a lease that has ended.
+
+    A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
+    worker does. runs counts the processes whose session runs the consumer.
 
     Example: pgqpy consumer show orders billing
     """
@@ -198,7 +203,8 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
     """Let one process run a consumer (plain), or several workers (shared).
 
     The first run of a consumer decides that by itself. A change needs that no process runs it and
-    that no batch is open.
+    that no batch is open. A consumer with several lanes is changed to one lane first (pgqpy
+    consumer lanes), and run until that is done.
 
     Example: pgqpy consumer set-mode orders billing shared
     """

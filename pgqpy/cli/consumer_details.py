@@ -1,4 +1,4 @@
-"""What ``pgqpy consumer list`` and ``show`` tell: counts, mode, sessions, workers and leases."""
+"""What ``pgqpy consumer list`` and ``show`` tell: counts, mode, sessions, workers, lanes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         workers = [_worker(each, sessions) for each in others]
         leases = [_lease(each) for each in receivers if each.current_batch is not None]
         has_lanes = own is not None and own.mode == "lanes"
-        of_it = (each for each in sessions if (each["queue_name"], each["consumer_name"]) == names)
+        of_it = [each for each in sessions if (each["queue_name"], each["consumer_name"]) == names]
         return {
             **info._asdict(),
             "retry_events": retry,
@@ -55,7 +55,8 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
             "mode": own and own.mode,
             "filter": own and own.filter,
             "careful": own and _careful(own),
-            "runs": None if workers and not has_lanes else next(map(_session, of_it), None),
+            "runs": None if workers else next(map(_session, of_it), None),
+            "processes": len(of_it) if has_lanes else None,  # those with a lease hold nothing
             "workers": workers,
             "leases": sorted(leases, key=lambda lease: lease["batch"]),
         }
@@ -101,12 +102,15 @@ def _session(session: Row) -> Row:
 
 def running(row: Row) -> str | None:
     """Describe who runs the consumer: so many workers and leases, or a session; None: nobody."""
-    workers = sum(worker["alive"] is True for worker in row["workers"])
-    leases = sum(map(_is_live, row["leases"]))
-    kind = "lane(s) at work" if row["mode"] == "lanes" else "worker(s)"
-    counted = [f"{workers} {kind}"] * bool(workers) + [f"{leases} lease(s)"] * bool(leases)
-    if counted:
-        return ", ".join(counted)
+    counts = {
+        "process(es)": row["processes"],
+        "lane(s) at work" if row["mode"] == "lanes" else "worker(s)": sum(
+            worker["alive"] is True for worker in row["workers"]
+        ),
+        "lease(s)": sum(map(_is_live, row["leases"])),
+    }
+    if any(counts.values()):
+        return ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
     return None if row["runs"] is None else _session_as_text(row["runs"])
 
 
@@ -115,7 +119,8 @@ def as_text(row: Row) -> Row:
     kind = "lane" if row["mode"] == "lanes" else "worker"
     texts = {f"{kind} {each['worker']}": _worker_as_text(each) for each in row["workers"]}
     texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
-    fields = {name: value for name, value in row.items() if name not in ("workers", "leases")}
+    inner = ("workers", "leases", "processes")
+    fields = {name: value for name, value in row.items() if name not in inner}
     if row["filter"] is not None:
         fields["filter"] = describe_filter(None, row["filter"])
     return {**fields, "runs": running(row) or "no", **texts}

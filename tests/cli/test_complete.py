@@ -14,6 +14,7 @@ from pgqpy.cli.complete import SETTINGS
 from tests.cli.support import Connection
 
 Complete = Callable[..., list[str]]
+EXTRAS = ["extra1", "extra2", "extra3", "extra4"]
 
 
 @pytest.fixture
@@ -44,6 +45,8 @@ def completed(*words: str) -> list[str]:
         (["consumer", "register", "orders", "x", "--extra", "extra2"], ["extra2="]),
         (["consumer", "show", "orders", ""], ["billing"]),
         (["consumer", "unregister", "mails", ""], ["sending"]),
+        (["consumer", "lanes", "orders", ""], ["billing"]),
+        (["consumer", "lanes", "orders", "billing", "8", "--key", "extra"], EXTRAS),
         (["event", "dead", "orders", "b"], ["billing"]),
         (["event", "dead", "nope", ""], []),
         (["schema", "repair", "orders", "ot"], ["other"]),
