@@ -67,6 +67,13 @@ class Run:
         """Finish a batch."""
         return self.session.finish(batch)
 
+    def take_and_read(self) -> list[tuple[str, str]]:
+        """Take, read and finish a batch, if there is one."""
+        batch = self.take()
+        found = self.events(batch) if batch is not None else []
+        assert batch is None or self.finish(batch) == 1
+        return found
+
     def drain(self) -> list[tuple[str, str]]:
         """Take and finish all there is."""
         found = []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from tests.guarantees.lanes import INSERT, KEYS, LANES, SET, Run, held_look, in_order, insert, runs
 from tests.guarantees.sessions import refused
@@ -195,19 +195,19 @@ def test_filter_changed_between_look_and_lock_passes_over_nothing(
     db: Database, *, back: bool
 ) -> None:
     (run,) = runs(db, 1, lanes=1)
-    db.main.one(FILTER, json.dumps({"types": ["t"]}))
+    db.main.one(FILTER, Jsonb({"types": ["t"]}))
     insert(db.main, 1)
     db.main.tick()
     if back:
-        db.main.one(FILTER, json.dumps({"types": ["other"]}))
+        db.main.one(FILTER, Jsonb({"types": ["other"]}))
     with held_look(db, run) as gate:
         late = run.take_later()
         gate.wait_for_arrival()
         types = ["t"] if back else ["other"]
-        assert db.main.one(FILTER, json.dumps({"types": types})) == 1
+        assert db.main.one(FILTER, Jsonb({"types": types})) == 1
         gate.open()
         assert late.result(timeout=30) is None
-    db.main.one(FILTER, json.dumps({"types": ["t"]}))
+    db.main.one(FILTER, Jsonb({"types": ["t"]}))
     assert len(run.drain()) == 20
 
 
@@ -260,3 +260,34 @@ def test_change_waits_for_a_claim_and_counts_it(db: Database) -> None:
     with refused("PQ021"):
         db.main.one(SET, 4, "extra1")
     assert one.finish(batch) == 1
+
+
+def test_last_old_lane_and_the_first_new_one_are_one_call(db: Database) -> None:
+    (run,) = runs(db, 1)
+    db.main.one(INSERT, "001", "key 1")
+    db.main.tick()
+    assert len(run.drain()) == 1
+    assert db.main.one(SET, 3, "extra1") == 1
+    db.main.one(INSERT, "002", "key 1")
+    db.main.tick()
+    assert db.main.one(LANES) == 7
+    assert run.take_and_read() == [("key 1", "002")], "three old lanes were behind, without events"
+    assert db.main.one(LANES) == 3
+
+
+def test_parked_batch_of_an_old_lane_keeps_the_change_open(db: Database) -> None:
+    (run,) = runs(db, 1, lanes=1)
+    db.main.one(INSERT, "001", "key 1")
+    db.main.tick()
+    batch = run.take()
+    event = run.session.events(batch)[0]
+    park = "select pgq.event_park(%s, array[%s::bigint], array[%s::bigint], '{k}', '{0 s}')"
+    assert db.main.one(park, batch, event.id, event.txid) == 1
+    assert run.finish(batch) == 1
+    parked = db.main.one("select batch_id from pgq.take_parked_lane('q', 'c', %s, 1)", run.holder)
+    assert db.main.one(SET, 3, "extra1") == 1
+    with refused("PQ021"):
+        db.main.one(SET, 4, "extra1")
+    assert run.take() == parked
+    assert run.finish(parked) == 1
+    assert db.main.one(SET, 4, "extra1") == 1

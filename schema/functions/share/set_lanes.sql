@@ -55,7 +55,8 @@ begin
                 using errcode = 'PQ021', detail = (
                     select format('%s old lanes are not at tick %s yet', count(*), sub_stop_tick)
                       from pgq.current_position
-                     where sub_parent = v_sub and pos_last_tick < sub_stop_tick
+                     where sub_parent = v_sub
+                       and (pos_last_tick < sub_stop_tick or pos_batch is not null)
                      group by sub_stop_tick),
                 hint = 'run the consumer until the change is done, then change again';
         end if;

@@ -37,6 +37,7 @@ declare
     s pgq.current_position;
     v_seen pgq.current_position;
     v_changing boolean;  -- old lanes are there
+    v_before boolean;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('take_lane');
@@ -57,21 +58,25 @@ begin
     end if;
     v_changing := exists (
         select from pgq.registration where sub_parent = p.sub_id and sub_stop_tick is not null);
-    if s.sub_id is null and v_changing and not exists (
-            select from pgq.current_position where sub_parent = p.sub_id
-               and (pos_last_tick < sub_stop_tick or sub_stop_tick is not null and pos_batch > 0))
-    then
-        v_changing := not pgq.end_lanes(p.sub_id);
-    end if;
     subscription := p.sub_id;
-    if s.sub_id is null and not v_changing and i_key <> (
-            select sub_filter -> 'lane' ->> 2 from pgq.registration
-             where sub_parent = p.sub_id and sub_stop_tick is null limit 1) then
-        raise exception 'the lanes of %/% have another key than %', i_queue_name, i_consumer_name,
-            i_key using errcode = 'PQ020', hint = 'run it with the key of its lanes: pgq.set_lanes';
-    end if;
-    busy := 0;
-    if s.sub_id is null then
+    loop  -- a second time if this call has brought the last old lane to its stop tick
+        v_before := v_changing;
+        if s.sub_id is null and v_changing and not exists (
+                select from pgq.current_position
+                 where sub_parent = p.sub_id and (
+                       pos_last_tick < sub_stop_tick or sub_stop_tick is not null and pos_batch > 0))
+        then
+            v_changing := not pgq.end_lanes(p.sub_id);
+        end if;
+        exit when s.sub_id is not null or busy is not null and v_changing = v_before;
+        if not v_changing and i_key <> (
+                select sub_filter -> 'lane' ->> 2 from pgq.registration
+                 where sub_parent = p.sub_id and sub_stop_tick is null limit 1) then
+            raise exception 'the lanes of %/% have another key than %', i_queue_name,
+                i_consumer_name, i_key using errcode = 'PQ020',
+                hint = 'run it with the key of its lanes: pgq.set_lanes';
+        end if;
+        busy := 0;
         for v_seen in
             select * from pgq.current_position
              where sub_parent = p.sub_id and (sub_stop_tick is not null or not v_changing)
@@ -84,7 +89,8 @@ begin
             exit when s.sub_id is not null;
             busy := busy + (v_seen.pos_batch is not null)::int;
         end loop;
-    end if;
+    end loop;
+    busy := coalesce(busy, 0);
     if exists (
             select from pgq.current_position
              where sub_parent = p.sub_id and i_holder = any (pos_died)) then
