@@ -71,6 +71,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/admin/create_queue.sql
 \ir functions/admin/drop_queue.sql
 \ir functions/admin/set_queue_config.sql
+\ir functions/internal/ticks/row_txid.sql
+\ir functions/internal/ticks/find_inserted_here.sql
 \ir functions/admin/repair_queue.sql
 
 -- Producers: inserting events
@@ -80,6 +82,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/produce/current_event_table.sql
 
 -- The ticker: ticks, retries, rotation
+\ir functions/internal/ticks/ids_are_repeated.sql
 \ir functions/internal/ticks/check_tick_order.sql
 \ir functions/internal/ticks/check_moved.sql
 \ir functions/internal/ticks/try_lock_against_drop.sql

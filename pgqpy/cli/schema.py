@@ -114,6 +114,7 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
     Example: pgqpy schema repair
     """
     with target.client() as client:
+        client.connection.add_notice_handler(_print_warning)
         chosen = [queries.queue_info(client, name).queue_name for name in queues]
         chosen = chosen or [info.queue_name for info in client.get_queue_info()]
         refusing = [name for name in chosen if _refuses_to_tick(client, name)]
@@ -121,6 +122,12 @@ def repair(target: Target, queues: tuple[str, ...]) -> int:
     if not refusing:
         click.echo("no queue needs a repair", err=True)
     return 0 if all(repaired) else 1
+
+
+def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
+    """Print a warning of the server: events of a copy that a repair cannot tell for certain."""
+    if notice.severity_nonlocalized == "WARNING":
+        click.echo(f"warning: {notice.message_primary}", err=True)
 
 
 def _refuses_to_tick(client: Client, name: str) -> bool:

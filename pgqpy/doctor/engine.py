@@ -175,6 +175,8 @@ RESTORED = """
         txid_snapshot_xmax(txid_current_snapshot()) as now_xmax,
         case when has_sequence_privilege(q.queue_tick_seq, 'select')
             then coalesce(pg_sequence_last_value(q.queue_tick_seq::regclass), 0) < t.tick_id
+                or coalesce(pg_sequence_last_value(q.queue_event_seq::regclass), 0)
+                    < t.tick_event_seq
         end as sequence_behind
     from pgq.queue q
         join pgq.tick t on t.tick_queue = q.queue_id

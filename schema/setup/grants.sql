@@ -42,19 +42,19 @@ begin
             check_range check_removable check_restored check_snapshot check_tick_order check_writer
             choose_parked compact_positions compact_ticks count_end count_live_workers
             create_event_table cut_range dead_event_matches due_retries end_lanes event_table
-            filter_sql find_batch find_batch_events find_dead_worker find_lane_tick find_lanes
-            find_next_tick find_queue find_range find_range_stages find_shared find_subconsumer
-            find_subscription finish_parked_part forget_parked holder_is_dead insert_row insert_tick
-            is_extra_maint is_unchecked key_hash lane_sql lease_events lease_slot lock_batch
-            lock_current_table lock_event_tables lock_for_compaction lock_free_range lock_queue
-            lock_subscription move_lanes move_position narrow_part open_lane open_next_range
-            parked_event_sql raise_other_hash raise_queue_not_found raise_sequence_behind
-            raise_sequences raise_subscription_moved raise_worker_lives raise_wrong_isolation
-            raise_wrong_mode range_sql read_open_events read_sequence remove_parked
-            remove_registration resume_part run_is_dead set_rights show_holder skip_ranges
-            slowest_tick subtract_ids system_identifier take_dead_events take_range tick_is_due
-            tick_sees_table tick_wanted try_lock_against_drop uncount_end update_insert_rights
-            used_ticks')
+            filter_sql find_batch find_batch_events find_dead_worker find_inserted_here
+            find_lane_tick find_lanes find_next_tick find_queue find_range find_range_stages
+            find_shared find_subconsumer find_subscription finish_parked_part forget_parked
+            holder_is_dead ids_are_repeated insert_row insert_tick is_extra_maint is_unchecked
+            key_hash lane_sql lease_events lease_slot lock_batch lock_current_table
+            lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
+            move_lanes move_position narrow_part open_lane open_next_range parked_event_sql
+            raise_other_hash raise_queue_not_found raise_sequence_behind raise_sequences
+            raise_subscription_moved raise_worker_lives raise_wrong_isolation raise_wrong_mode
+            range_sql read_open_events read_sequence remove_parked remove_registration resume_part
+            row_txid run_is_dead set_rights show_holder skip_ranges slowest_tick subtract_ids
+            system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
+            try_lock_against_drop uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

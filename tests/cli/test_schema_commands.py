@@ -63,6 +63,18 @@ def test_repair_of_one_queue_may_fail_and_says_so(
     assert failed_with(result, 1, "queue restored is not repaired", "permission denied")
 
 
+def test_repair_warns_of_events_that_it_cannot_tell(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    run("queue", "create", "copied")
+    run("event", "insert", "copied", "type", "data")
+    connection.execute("select pgq.tick_queue('copied')")
+    connection.execute("select setval('pgq.event_1_tick_seq', 1, false)")
+    repaired = run("schema", "repair")
+    warning = "warning: queue copied: 0 event(s) may come twice, 1 may never come\n"
+    assert repaired.stderr == f"{warning}repaired queue copied: 1 event(s) kept\n"
+
+
 def test_repair_mends_the_queues_that_refuse_to_tick(
     run: Run, connection: psycopg.Connection
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_faults_locks as locks
+from tests.guarantees import test_g7_copies as copies
 from tests.guarantees import test_g7_moved as moved
 from tests.guarantees import test_g7_sequences as sequences
 from tests.guarantees import test_g7_unrepaired as unrepaired
@@ -57,19 +58,19 @@ MUTATIONS = {
     ),
     "take events with ids that were used before for older ones": Mutation(
         "repair_queue",
-        "select $4 and",
-        "select false and",
+        "where $4) here",
+        "where false) here",
         partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
     ),
     "ask the sequence of events alone whether it is behind": Mutation(
         "repair_queue",
         "pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id",
         "false",
-        sequences.test_copy_that_got_more_events_than_the_original_had_is_repaired,
+        copies.test_events_are_told_where_nothing_of_the_source_is_left,
     ),
     "leave two events one id": Mutation(
         "repair_queue",
-        "case when is_new and ev_id <= $1 then nextval($2) else ev_id end",
+        "case when is_new then nextval($1) else ev_id end",
         "ev_id",
         partial(sequences.test_queue_whose_sequence_is_behind_is_repaired, sequence=IDS),
     ),

@@ -10,8 +10,8 @@
 -- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
 --
 -- A copy of the database may lack the values of the sequences. They are moved up. Events that were
--- inserted into such a copy have ids of older events. They are told by ev_time, which is after the
--- last tick, and get new ids.
+-- inserted into such a copy have ids of older events. They get new ids: see find_inserted_here. A
+-- warning counts those that cannot be told for certain.
 --
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
@@ -34,7 +34,8 @@ declare
     v_ticks bigint[];
     v_snapshots txid_snapshot[];
     v_last pgq.tick;
-    v_behind boolean;  -- a sequence is behind the last tick
+    v_behind boolean;  -- a sequence is or was behind
+    v_doubts bigint[];
     v_kept bigint;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
@@ -45,7 +46,8 @@ begin
     select * into v_last
       from pgq.tick where tick_queue = q.queue_id order by tick_id desc limit 1;
     v_behind := pgq.seq_getval(q.queue_tick_seq) < v_last.tick_id
-             or pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq;
+             or pgq.seq_getval(q.queue_event_seq) < v_last.tick_event_seq
+             or pgq.ids_are_repeated(q);
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id)
       into v_ticks, v_snapshots
       from pgq.tick t
@@ -62,30 +64,38 @@ begin
 
     execute format($sql$
         create temporary table pgq_repair on commit drop as
-        select e.*, e.ev_id > $3 or since as is_new, case when e.ev_id > $3 or since
+        select e.*, coalesce(here.is_new, false) as is_new, coalesce(here.in_doubt, false)
+                   as in_doubt, case when e.ev_id > $3 or here.is_new
                    then cardinality($1) else (
                    select count(*) from unnest($1) t
                     where not txid_visible_in_snapshot(coalesce(s.stage_released_by, e.ev_txid), t))
                     end as unseen
           from pgq.%1$I e
-         cross join lateral (
-                select $4 and e.ev_owner is null and e.ev_time > $5 as since) old_numbers
+          left join (select * from pgq.find_inserted_here($5, $6) where $4) here
+            on here.in_table = e.tableoid and here.in_row = e.ctid
           left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
-           and (e.ev_id <= $3 or e.ev_time = s.stage_time)
+           and (e.ev_id <= $3 and here.is_new is not true or e.ev_time = s.stage_time)
          where s.stage_txid is null or s.stage_released_by > 0$sql$, pgq.event_table(q.queue_id))
-        using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, v_last.tick_time;
+        using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, q, v_last;
     perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
-        select case when is_new and ev_id <= $1 then nextval($2) else ev_id end, ev_time,
+        select case when is_new then nextval($1) else ev_id end, ev_time,
                3 + unseen, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (select * from pg_temp.pgq_repair order by ev_id) e$sql$,
         pgq.event_table(q.queue_id, 0))
-        using v_last.tick_event_seq, q.queue_event_seq::regclass;
+        using q.queue_event_seq::regclass;
     get diagnostics v_kept = row_count;
+    select array[count(*) filter (where is_new), count(*) filter (where not is_new)]
+      into v_doubts from pg_temp.pgq_repair where in_doubt;
+    if v_doubts <> '{0,0}' then
+        raise warning 'queue %: % event(s) may come twice, % may never come', q.queue_name,
+            v_doubts[1], v_doubts[2] using detail = 'It is not certain whether they were inserted '
+                'into this copy of the database or came with it: see pgq.find_inserted_here.';
+    end if;
     drop table pg_temp.pgq_repair;
 
     update pgq.position p

@@ -17,6 +17,7 @@
 -- - An event has the txid of a stage that began a minute or more before it: the stage came with
 --   the dump, and would hide the event.
 -- - The last tick sees the caller's transaction, and so what this transaction inserts next.
+-- - Ids of events stand twice, or will: see ids_are_repeated.
 --
 -- A clean move (pg_upgrade, a restore where xids are larger) passes.
 --
@@ -67,6 +68,11 @@ begin
             coalesce(v_own, txid_snapshot_xmax(x_snapshot)) using errcode = 'PQ012',
             detail = format('Queue %s comes from a cluster whose transaction ids were larger: a '
                 'restored dump.', q.queue_name),
+            hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
+    elsif v_moved and pgq.ids_are_repeated(q) then
+        raise exception 'the sequence of events of queue % is behind its events', q.queue_name
+            using errcode = 'PQ012', detail = 'New events get ids of older ones: a copy of the '
+                'database without the last values of its sequences.',
             hint = format('select pgq.repair_queue(%L), or: pgqpy schema repair', q.queue_name);
     end if;
     return v_moved;

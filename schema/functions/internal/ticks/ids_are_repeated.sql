@@ -1,0 +1,23 @@
+-- Whether two events that all consumers get have one id, or will have: the queue's sequence of
+-- events was or is behind, in a copy of the database that lacks its last value. receive,
+-- finish_part and the retry queue tell events apart by their ids, and would lose one of two.
+--
+-- The sequence is read after the events: whatever was inserted in between moved it up. It is behind
+-- the events of an external ticker between two ticks.
+--
+-- Writes: nothing, takes no xid. It reads all events.
+create or replace function pgq.ids_are_repeated(q pgq.queue)
+returns boolean language plpgsql as $$
+declare
+    v_last bigint;
+    v_repeated boolean;
+begin
+    execute format($sql$
+        select max(ev_id), bool_or(events > 1)
+          from (select ev_id, count(*) as events
+                  from pgq.%I where ev_owner is null group by ev_id) ids$sql$,
+        pgq.event_table(q.queue_id)) into v_last, v_repeated;
+    return coalesce(v_repeated, false)
+        or not q.queue_external_ticker
+           and coalesce(v_last > pgq.seq_getval(q.queue_event_seq), false);
+end $$;
