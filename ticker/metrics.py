@@ -52,8 +52,8 @@ GAUGES = {
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10000.", "queue", "consumer"),
     CAREFUL_WORKERS: ("In careful mode: a run had an unclean end.", "queue", "consumer"),
-    # Of shared consumers:
-    LIVE_WORKERS: ("Workers with a session, or a lease that has not ended.", "queue", "consumer"),
+    # Of shared consumers, and of those with lanes:
+    LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
     DEAD_WORKERS: ("Dead, and nobody has taken the batch over.", "queue", "consumer"),
     OPEN_BATCHES: ("Batches of workers and leases of receivers.", "queue", "consumer"),
     OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
@@ -68,10 +68,11 @@ OF_SHARED = (  # in the order of WORKERS
     LEASED_MESSAGES,
     LAPSED_MESSAGES,
 )
+# A lane counts as a worker while it has a batch.
 # Leases of receive, and ranges that are free, are of no worker: their holder is 'receive' or null.
 # A subconsumer that no process uses keeps its careful mode for the next one: it does not count.
 WORKERS = """
-    select queue_name, consumer_name, mode = 'shared' as shared,
+    select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
         count(*) filter (where part_size is not null
             and (worker is null or alive or current_batch is not null)) as careful,
         count(*) filter (where worker is not null and alive

@@ -10,7 +10,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install, table_locks
-from pgqpy.doctor import blockers, consumers, engine, queues, workers
+from pgqpy.doctor import blockers, consumers, engine, lanes, queues, workers
 from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
         Check("worker", workers.WORKERS, workers.judge_workers),
+        Check("lane", lanes.WAITING, lanes.judge_waiting),
+        Check("lane", lanes.CHANGES, lanes.judge_changes),
         Check("careful", workers.CAREFUL, workers.judge_careful),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),

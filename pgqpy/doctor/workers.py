@@ -54,14 +54,17 @@ def _not_taken_over(row: Row) -> Finding:
     elif row["holder"] is None:
         why = "it was released"
     else:
-        why = f"worker {row['worker']} ({_process(row)}) died"
+        why = f"{_name(row)} ({_process(row)}) died"
+        if row["mode"] == "lanes":
+            why = f"{_process(row)}, which had {_name(row)}, died"
+    kind = "process(es)" if row["mode"] == "lanes" else "worker(s)"
     what = (
         f"batch {row['current_batch']} of consumer {consumer} of queue {queue} waits to be taken "
-        f"over: {why}, last seen {duration(row['last_seen'])} ago, and the {row['live']} worker(s) "
+        f"over: {why}, last seen {duration(row['last_seen'])} ago, and the {row['live']} {kind} "
         "that live are busy"
     )
     remedy = (
-        "start one more worker: pgqpy consumer run MODULE:CLASS; "
+        "start one more process: pgqpy consumer run MODULE:CLASS; "
         f"pgqpy consumer show {queue} {consumer} tells what the others do"
     )
     return Finding("fail" if row["last_seen"] > GONE else "warn", "worker", what, remedy)
@@ -69,7 +72,7 @@ def _not_taken_over(row: Row) -> Finding:
 
 def _without_progress(row: Row) -> Finding:
     what = (
-        f"worker {row['worker']} of consumer {row['consumer_name']} of queue {row['queue_name']} "
+        f"{_name(row)} of consumer {row['consumer_name']} of queue {row['queue_name']} "
         f"has finished nothing of batch {row['current_batch']} for {duration(row['last_move'])}"
     )
     if row["last_seen"] <= GONE:
@@ -78,11 +81,11 @@ def _without_progress(row: Row) -> Finding:
     if row["alive"]:
         remedy = (
             f"it is stopped or cannot be reached: end {_process(row)}; select "
-            f"pg_terminate_backend({row['pid']}) lets another worker take the batch over"
+            f"pg_terminate_backend({row['pid']}) lets another process take the batch over"
         )
     else:
         remedy = (
-            "see whether its program runs; another worker takes the batch over if it names an "
+            "see whether its program runs; another process takes the batch over if it names an "
             "i_dead_interval"
         )
     return Finding("warn", "worker", what, remedy)
@@ -91,7 +94,7 @@ def _without_progress(row: Row) -> Finding:
 def _behind(row: Row) -> Finding:
     queue, consumer = row["queue_name"], row["consumer_name"]
     what = (
-        f"worker {row['worker']} of consumer {consumer} of queue {queue} still has batch "
+        f"{_name(row)} of consumer {consumer} of queue {queue} still has batch "
         f"{row['current_batch']}, and what was taken last came {duration(row['behind'])} later; "
         f"{row['idle']} worker(s) have nothing to do, but none shares a batch of another one"
     )
@@ -100,6 +103,10 @@ def _behind(row: Row) -> Finding:
         "slow; in careful mode it handles small parts, one after the other"
     )
     return Finding("warn", "worker", what, remedy)
+
+
+def _name(row: Row) -> str:
+    return f"{'lane' if row['mode'] == 'lanes' else 'worker'} {row['worker']}"
 
 
 def _process(row: Row) -> str:

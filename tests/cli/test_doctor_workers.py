@@ -112,7 +112,7 @@ def test_a_batch_that_no_worker_takes_over_is_told_with_its_age(
         f"died, last seen {age} ago, and the 1 worker(s) that live are busy"
     )
     assert told in said(worst, "worker")
-    assert "start one more worker: pgqpy consumer run MODULE:CLASS" in worst["worker"][1]
+    assert "start one more process: pgqpy consumer run MODULE:CLASS" in worst["worker"][1]
     assert "pgqpy consumer show orders mails" in worst["worker"][1]
 
 
@@ -154,7 +154,7 @@ def test_a_worker_that_gives_no_sign_of_life_is_named_with_its_session(
     told = said(examine()[1], "worker")
     assert "for 16 min, and gave no sign of life for 16 min; " in told
     assert "it is stopped or cannot be reached: end process 1 on app1" in told
-    assert f"select pg_terminate_backend({pid}) lets another worker take the batch over" in told
+    assert f"select pg_terminate_backend({pid}) lets another process take the batch over" in told
 
 
 def test_a_worker_that_is_far_behind_the_others_is_a_warning(

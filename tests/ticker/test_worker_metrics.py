@@ -8,6 +8,7 @@ from prometheus_client import generate_latest
 
 from pgqpy.ticker.metrics import (
     CAREFUL_WORKERS,
+    CONSUMER_LAG,
     DEAD_WORKERS,
     LAPSED_MESSAGES,
     LEASED_MESSAGES,
@@ -15,6 +16,7 @@ from pgqpy.ticker.metrics import (
     OF_SHARED,
     OLDEST_BATCH,
     OPEN_BATCHES,
+    PENDING_EVENTS,
     TickerMetrics,
     read_gauges,
 )
@@ -117,3 +119,33 @@ def test_plain_consumers_have_a_metric_of_careful_mode_only(
     shown = generate_latest(metrics.registry).decode()
     labels = f'{{consumer="billing",database="shop",queue="{queue}"}}'
     assert f"pgq_careful_workers{labels} 1.0" in shown
+
+
+def test_a_consumer_with_lanes_is_where_its_slowest_lane_is(
+    client: pgqpy.Client, queue: str, connect: Callable[..., psycopg.Connection[Any]]
+) -> None:
+    client.register_consumer(queue, "mails")
+    client.set_lanes(queue, "mails", 3, "extra1")
+    client.insert_events(queue, [("t", "1", f"key{number}") for number in range(12)])
+    client.tick_queue(queue)
+    old = "update pgq.tick set tick_time = now() - interval '1 hour' where tick_id = 1"
+    client.connection.execute(old)
+    session = connect()
+    session.execute("select pg_advisory_lock_shared(7366516, hashtext('run 1'))")
+    take = "select batch_id from pgq.take_lane(%s, 'mails', %s)"
+    for holder in ("run 2", "run 1"):
+        batch = session.execute(take, [queue, holder]).fetchone()
+        assert batch
+        if holder == "run 2":
+            session.execute("select pgq.finish_batch(%s)", batch)
+    session.execute(take, [queue, "run 3"])
+    reading = read_gauges(client)
+    names = (queue, "mails")
+    assert [name for name in reading[CONSUMER_LAG] if name[1].startswith("mails")] == [names]
+    assert reading[CONSUMER_LAG][names] >= 3600
+    assert reading[PENDING_EVENTS][names] == 12
+    assert [reading[name][names] for name in (LIVE_WORKERS, DEAD_WORKERS, OPEN_BATCHES)] == [
+        1,
+        1,
+        2,
+    ]
