@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from psycopg.conninfo import make_conninfo
 
 from pgqpy.errors import MissingExtra
+from pgqpy.guards import Guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +27,18 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_TIMEOUT = 60  # seconds
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
-STOP_SCRIPT = '"$1" -D "$2" -m immediate -w stop; rm -rf "$3"'
+CONFIGURATION = "postgresql.conf"
+APPEND_SCRIPT = 'file=$1; shift; printf %s "$@" >> "$file"'
 
 
 class EmbeddedServer:
-    """A PostgreSQL cluster that listens on a Unix socket in its own directory.
+    """A PostgreSQL cluster that listens on a Unix socket in a directory of its own.
 
     Made by `embedded_server`. Local connections need no password; connections by TCP
     (`embedded_server(tcp=True)`) need `password`.
+
+    Under root the server runs as another user. That user may hold hostile processes, so it owns
+    only what the server writes. `directory` stays root's: nobody can put a symbolic link there.
     """
 
     def __init__(self, directory: Path, bin_dir: Path, user: str | None, port: int | None) -> None:
@@ -42,6 +47,8 @@ class EmbeddedServer:
         self.bin_dir = bin_dir
         self.data = directory / "data"
         self.log = directory / "log"
+        self._socket = directory / "socket"
+        self._password = directory / "password"
         self.port = port or 5432
         self.listens = port is not None
         self._user = user
@@ -49,16 +56,17 @@ class EmbeddedServer:
     @property
     def pid(self) -> int:
         """The process id of the postmaster; FileNotFoundError if the server is stopped."""
-        return int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+        with open(self.data / "postmaster.pid", opener=_open_no_link) as file:
+            return int(file.readline())
 
     @property
     def password(self) -> str:
         """The superuser's password, needed on TCP connections only."""
-        return (self.directory / "password").read_text().strip()
+        return self._password.read_text().strip()
 
     def dsn(self, dbname: str = "postgres", *, user: str = "postgres") -> str:
         """Return the connection string of a database, by Unix socket."""
-        host = str(self.directory)
+        host = str(self._socket)
         return make_conninfo(host=host, port=self.port, user=user, dbname=dbname)
 
     def tcp_dsn(self, dbname: str = "postgres") -> str:
@@ -76,39 +84,51 @@ class EmbeddedServer:
             self._pg_ctl("stop", "-m", mode)
 
     def run(self, program: str, *args: str) -> str:
-        """Run a program of the server (initdb, pg_dump, …); return its output."""
-        command = [str(self.bin_dir / program), *args]
+        """Run a program of the server (initdb, pg_dump, …) as its user; return its output."""
+        return self.execute(str(self.bin_dir / program), *args)
+
+    def execute(self, *command: str) -> str:
+        """Run a command as the server's user; return its output."""
         # A file, not a pipe: the postmaster inherits it and would keep a pipe open.
         with tempfile.TemporaryFile("w+") as output:
             done = subprocess.run(
-                command, check=False, stdout=output, stderr=output, **_run_as(self._user, self)
+                command,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                **_run_as(self._user, self),
             )
             output.seek(0)
             text = output.read()
         if done.returncode:
+            program = Path(command[0]).name
             raise RuntimeError(f"{program} failed ({done.returncode}):\n{text}{self._log_tail()}")
         return text
 
     def create(self, settings: Mapping[str, str | int]) -> None:
         """Initialise the cluster with these server settings."""
-        password = self.directory / "password"
-        password.write_text(secrets.token_urlsafe(18))
-        password.chmod(stat.S_IRUSR)
-        _give_to(self._user, password)
-        self.run("initdb", "-D", str(self.data), *INITDB_OPTIONS, f"--pwfile={password}")
+        if self._user is not None:
+            self.directory.chmod(0o711)  # the user may pass through, but not write
+        _make_file(self._user, self._password, secrets.token_urlsafe(18))
+        _make_file(self._user, self.log, "")
+        for folder in (self.data, self._socket):
+            folder.mkdir(mode=0o700)
+            _give_to(self._user, folder)
+        self.run("initdb", "-D", str(self.data), *INITDB_OPTIONS, f"--pwfile={self._password}")
         network = {
             "listen_addresses": "127.0.0.1" if self.listens else "",
-            "unix_socket_directories": self.directory,
+            "unix_socket_directories": self._socket,
             "port": self.port,
         }
         lines = [f"{name} = '{value}'\n" for name, value in {**network, **settings}.items()]
-        with (self.data / "postgresql.conf").open("a") as conf:
-            conf.writelines(lines)
+        # By the user itself: root would follow a link that the user made in its folder.
+        self.execute("sh", "-c", APPEND_SCRIPT, "sh", str(self.data / CONFIGURATION), *lines)
 
-    def guard(self) -> subprocess.Popen[bytes]:
-        """Start a process that stops the server and removes it when this process dies."""
-        arguments = [str(self.bin_dir / "pg_ctl"), str(self.data), str(self.directory)]
-        return start_guard(STOP_SCRIPT, *arguments, **_run_as(self._user, self))
+    def guard(self) -> Guard:
+        """Start processes that stop the server and remove it when this process dies."""
+        pg_ctl, cluster = str(self.bin_dir / "pg_ctl"), str(self.data)
+        return Guard(pg_ctl, cluster, str(self.directory), **_run_as(self._user, self))
 
     def _pg_ctl(self, *args: str) -> None:
         self.run("pg_ctl", "-D", str(self.data), "-w", *args)
@@ -119,27 +139,12 @@ class EmbeddedServer:
 
 INITDB_OPTIONS: Sequence[str] = (
     "--username=postgres",
-    "--auth-local=trust",  # the directory belongs to one user, mode 0700
+    "--auth-local=trust",  # the socket's directory belongs to one user, mode 0700
     "--auth-host=scram-sha-256",
     "--encoding=UTF8",
     "--locale=C",  # whatever LANG says, and whether or not that locale is installed
     "--no-sync",
 )
-
-
-def start_guard(script: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start a shell that runs a script when this process dies, even by SIGKILL.
-
-    The shell waits for the end of its standard input, which this process holds open.
-    """
-    return subprocess.Popen(
-        ["/bin/sh", "-c", f"read -r _; {script}", "guard", *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,  # the guard must not receive Ctrl-C
-        **options,
-    )
 
 
 @contextmanager
@@ -164,7 +169,6 @@ def embedded_server(
     programs = Path(bin_dir) if bin_dir else wheel_programs()
     user = _system_user()
     directory = Path(tempfile.mkdtemp(prefix="pgqpy-", dir=within)).resolve()
-    _give_to(user, directory)
     reachable = _reachable(programs, directory, user)
     server = EmbeddedServer(directory, reachable, user, _free_port() if tcp else None)
     guard = server.guard()
@@ -176,7 +180,7 @@ def embedded_server(
         try:
             server.stop()
         finally:
-            guard.communicate()  # ends its input; it removes the directory
+            guard.end()
 
 
 def wheel_programs() -> Path:
@@ -202,15 +206,28 @@ def _system_user() -> str | None:
     return SYSTEM_USER
 
 
-def _give_to(user: str | None, path: Path) -> None:
+def _make_file(user: str | None, path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        _give_to(user, descriptor)
+
+
+def _give_to(user: str | None, path: Path | int) -> None:
+    """Make `user` the owner of a file, a descriptor, or a folder in a folder of our own."""
     if user is not None:
         shutil.chown(path, user, user)
+
+
+def _open_no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def _reachable(programs: Path, directory: Path, user: str | None) -> Path:
     """Return the programs' folder, or a copy of it if `user` cannot read the original.
 
     The alternative, permissions for everybody on the parent folders, would open root's home.
+    The copy stays root's: root runs these programs too.
     """
     folders = [programs, *programs.parents]
     if user is None or all(folder.stat().st_mode & stat.S_IXOTH for folder in folders):
@@ -222,7 +239,9 @@ def _reachable(programs: Path, directory: Path, user: str | None) -> Path:
     if libraries.exists():
         shutil.copytree(libraries, copy / libraries.name)
     for path in (copy, *copy.rglob("*")):
-        _give_to(user, path)  # so that the guard, which runs as `user`, can remove it
+        if not path.is_symlink():
+            mine = path.stat().st_mode & (stat.S_IRUSR | stat.S_IXUSR)
+            path.chmod(path.stat().st_mode | mine >> 3 | mine >> 6)
     return copied / programs.name
 
 

@@ -64,7 +64,9 @@ def embedded_database(
             make_schema(client.connection, contents)
             version = client.connection.info.parameter_status("server_version")
         say(f"PostgreSQL {version} runs, with fsync and its default settings")
-        yield Database(dsn, server.directory, server.bin_dir)
+        logs = server.directory / "logs"
+        logs.mkdir(mode=0o700)
+        yield Database(dsn, logs, server.bin_dir)
     say("PostgreSQL is stopped, its directory is removed")
 
 

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from pgqpy.embedded import start_guard
+from pgqpy.guards import start_guard
 from pgqpy.sandbox.abort import RunFailed, postponed
 
 if TYPE_CHECKING:

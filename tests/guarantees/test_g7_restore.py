@@ -73,7 +73,7 @@ def _dump(server: EmbeddedServer) -> Dump:
         to_come, open_batch = _story(db)
         open_events = db.main.data(open_batch)
         path = server.directory / "dump.sql"
-        server.run("pg_dump", "--dbname", db.dsn, "--file", str(path))
+        path.write_text(server.run("pg_dump", "--dbname", db.dsn))
     return Dump(path, to_come, open_batch, open_events)
 
 

@@ -31,7 +31,7 @@ def test_the_line_to_export_leads_to_a_server_that_ends_with_ctrl_c(
     with psycopg.connect(dsn) as connection:
         tables = connection.execute("select count(*) from pg_stat_user_tables").fetchone()
         assert tables == (0,)
-    directory = Path(str(conninfo_to_dict(dsn)["host"]))
+    directory = Path(str(conninfo_to_dict(dsn)["host"])).parent
     postmaster = int((directory / "data/postmaster.pid").read_text().split()[0])
     assert psutil.pid_exists(postmaster)
     process.signal(signal.SIGINT)

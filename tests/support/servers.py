@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
 from functools import cache
@@ -17,6 +16,7 @@ from unittest.mock import patch
 from psycopg.conninfo import make_conninfo
 
 from pgqpy import embedded
+from pgqpy.guards import start_guard
 from pgqpy.testing import EmbeddedServer, embedded_server
 
 if TYPE_CHECKING:
@@ -101,18 +101,15 @@ class CopiedServer(EmbeddedServer):
         if program != "initdb":
             return super().run(program, *args)
         made = _made_cluster(self.bin_dir, self._user)
-        copy = ["cp", "-af", str(made / "data"), str(made / "password"), str(self.directory)]
-        subprocess.run(copy, check=True)
-        return ""
+        shutil.copyfile(made / "password", self.directory / "password")
+        return self.execute("cp", "-a", f"{made / 'data'}/.", str(self.data))
 
 
 @cache
 def _made_cluster(bin_dir: Path, user: str | None) -> Path:
     """Make a cluster that is never started; it is removed when this process ends."""
     place = Path(tempfile.mkdtemp(prefix="pgqpy-made-", dir=memory()))
-    atexit.register(embedded.start_guard('rm -rf "$1"', str(place)).communicate)
-    if user is not None:
-        shutil.chown(place, user, user)
+    atexit.register(start_guard('rm -rf "$1"', str(place)).communicate)
     EmbeddedServer(place, bin_dir, user, None).create({})
     return place
 
