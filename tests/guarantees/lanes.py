@@ -19,17 +19,23 @@ INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
 SET = "select pgq.set_lanes('q', 'c', %s, %s)"
 CAREFUL = "select part_size, tries, died from pgq.take_lane('q', 'c', %s)"
 LANES = "select count(*) from pgq.registration where sub_mode = 'lane'"
-# Between its look at a lane and its lock, a run asks these functions.
+# Between its first look and its lock, a run asks these functions.
 HELD = {
     "key_hash": """
         create function pgq.key_hash() returns bigint language plpgsql as $$ begin
         if current_setting('test.held', true) = 'yes' then perform {}; end if;
         return pgq.key_hash_itself(); end $$""",
+    "check_asked_filter": """
+        create function pgq.check_asked_filter(p pgq.current_position, i_filter jsonb)
+        returns void language plpgsql as $$ begin
+        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        perform pgq.check_asked_filter_itself(p, i_filter); end $$""",
     "run_is_dead": """
         create function pgq.run_is_dead(s pgq.current_position, i_dead_interval interval)
-        returns boolean language plpgsql as $$ begin
+        returns boolean language plpgsql as $$ declare
+        is_dead boolean := pgq.run_is_dead_itself(s, i_dead_interval); begin
         if current_setting('test.held', true) = 'yes' then perform {}; end if;
-        return pgq.run_is_dead_itself(s, i_dead_interval); end $$""",
+        return is_dead; end $$""",
 }
 KEYS = [f"key {number}" for number in range(20)]
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.guarantees.lanes import INSERT, KEYS, LANES, SET, Run, held_look, in_order, insert, runs
 from tests.guarantees.sessions import refused
@@ -21,7 +20,6 @@ RETRY = """
     select pgq.event_retry(%s, array_agg(ev_id), array_agg(ev_txid), array_agg(interval '0'))
     from pgq.get_batch_events(%s) where ev_extra1 = %s
 """
-FILTER = "select pgq.set_consumer_filter('q', 'c', %s::jsonb)"
 
 
 def finish_all(held: dict[Run, int | None]) -> list[tuple[str, str]]:
@@ -188,27 +186,6 @@ def test_lanes_that_are_gone_between_look_and_lock_are_left(db: Database) -> Non
         gate.open()
         assert late.result(timeout=30) is None
     assert db.main.one(LANES) == 2
-
-
-@pytest.mark.parametrize("back", [False, True])
-def test_filter_changed_between_look_and_lock_passes_over_nothing(
-    db: Database, *, back: bool
-) -> None:
-    (run,) = runs(db, 1, lanes=1)
-    db.main.one(FILTER, Jsonb({"types": ["t"]}))
-    insert(db.main, 1)
-    db.main.tick()
-    if back:
-        db.main.one(FILTER, Jsonb({"types": ["other"]}))
-    with held_look(db, run) as gate:
-        late = run.take_later()
-        gate.wait_for_arrival()
-        types = ["t"] if back else ["other"]
-        assert db.main.one(FILTER, Jsonb({"types": types})) == 1
-        gate.open()
-        assert late.result(timeout=30) is None
-    db.main.one(FILTER, Jsonb({"types": ["t"]}))
-    assert len(run.drain()) == 20
 
 
 def test_end_of_the_old_lanes_waits_for_no_lock(db: Database) -> None:

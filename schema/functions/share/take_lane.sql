@@ -63,8 +63,8 @@ begin
         v_before := v_changing;
         if s.sub_id is null and v_changing and not exists (
                 select from pgq.current_position
-                 where sub_parent = p.sub_id and (
-                       pos_last_tick < sub_stop_tick or sub_stop_tick is not null and pos_batch > 0))
+                 where sub_parent = p.sub_id and sub_stop_tick is not null
+                   and (pos_last_tick < sub_stop_tick or pos_batch is not null))
         then
             v_changing := not pgq.end_lanes(p.sub_id);
         end if;
