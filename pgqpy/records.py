@@ -144,12 +144,18 @@ class ConsumerInfo(NamedTuple):
 
 
 class ConsumerCounts(NamedTuple):
-    """The numbers of a consumer's retry and dead events, each counted up to a limit."""
+    """The numbers of a consumer's retry, dead and parked events, each counted up to a limit.
+
+    `parked_for` is how long the first parked event waits; None: there is none.
+    """
 
     queue_name: str
     consumer_name: str
     retry_events: int
     dead_events: int
+    parked_events: int = 0
+    parked_keys: int = 0
+    parked_for: timedelta | None = None
 
 
 class Lanes(NamedTuple):

@@ -32,6 +32,9 @@ CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
 PENDING_EVENTS = "pgq_pending_events"
 RETRY_EVENTS = "pgq_retry_events"
 DEAD_EVENTS = "pgq_dead_events"
+PARKED_EVENTS = "pgq_parked_events"
+PARKED_KEYS = "pgq_parked_keys"
+PARKED_FOR = "pgq_parked_seconds"
 NOTIFY_QUEUE = "pgq_notify_queue_usage"
 CAREFUL_WORKERS = "pgq_careful_workers"
 LIVE_WORKERS = "pgq_live_workers"
@@ -51,6 +54,9 @@ GAUGES = {
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10000.", "queue", "consumer"),
+    PARKED_EVENTS: ("Parked events, counted up to 10000.", "queue", "consumer"),
+    PARKED_KEYS: ("Keys of the parked events, counted up to 10000.", "queue", "consumer"),
+    PARKED_FOR: ("The longest time that a key is parked.", "queue", "consumer"),
     CAREFUL_WORKERS: ("In careful mode: a run had an unclean end.", "queue", "consumer"),
     # Of shared consumers, and of those with lanes:
     LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
@@ -104,6 +110,9 @@ def read_gauges(client: Client) -> Reading:
         PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},
         RETRY_EVENTS: {names: counts[names].retry_events for names in consumers},
         DEAD_EVENTS: {names: counts[names].dead_events for names in consumers},
+        PARKED_EVENTS: {names: counts[names].parked_events for names in consumers},
+        PARKED_KEYS: {names: counts[names].parked_keys for names in consumers},
+        PARKED_FOR: {names: seconds(counts[names].parked_for) for names in consumers},
         CAREFUL_WORKERS: {row[:2]: row[3] for row in workers},
         **{
             name: {row[:2]: row[place] for row in workers if row[2]}

@@ -74,7 +74,8 @@ def get_consumer_info(queue: str | None, consumer: str | None) -> Call[list[Cons
 def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
     """Count the retry events and dead events of each consumer, each number up to a limit."""
     sql = """
-        select queue_name, consumer_name, retry_events, dead_events
+        select queue_name, consumer_name, retry_events, dead_events, parked_events, parked_keys,
+               parked_for
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)

@@ -28,6 +28,7 @@ LIST = {
     "pending events": "pending_events",
     "retry": "retry_events",
     "dead": "dead_events",
+    "parked": "parked_events",
     "runs": "runs",
 }
 METRICS_OF_WORKERS = (
@@ -38,6 +39,7 @@ LEFT = {
     "pending_events": "pending event(s)",
     "retry_events": "event(s) in the retry queue",
     "dead_events": "dead event(s)",
+    "parked_events": "parked event(s)",
 }
 
 
@@ -112,7 +114,7 @@ def register(
 @click.option("--force", is_flag=True, help="Do not ask, even if events are lost.")
 @connected
 def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
-    """Unregister a consumer: delete its position, retry events and dead events.
+    """Unregister a consumer: delete its position, its retry, dead and parked events.
 
     If events are left or the consumer runs, a terminal asks; elsewhere --force is required.
 

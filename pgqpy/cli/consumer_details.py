@@ -39,7 +39,7 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
 
     def row(info: ConsumerInfo) -> Row:
         names = (info.queue_name, info.consumer_name)
-        _, _, retry, dead = counts.get(names, (*names, None, None))
+        counted = counts.get(names)
         mine = known.get(names, [])
         own = next((each for each in mine if each.worker is None), None)
         receivers = [each for each in mine if (each.worker or "").startswith(RECEIVER)]
@@ -50,8 +50,9 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         of_it = [each for each in sessions if (each["queue_name"], each["consumer_name"]) == names]
         return {
             **info._asdict(),
-            "retry_events": retry,
-            "dead_events": dead,
+            "retry_events": counted and counted.retry_events,
+            "dead_events": counted and counted.dead_events,
+            "parked_events": counted and counted.parked_events,
             "mode": own and own.mode,
             "filter": own and own.filter,
             "careful": own and _careful(own),

@@ -1,4 +1,4 @@
-"""``pgqpy event``: insert, load and inspect events; manage dead events."""
+"""``pgqpy event``: insert, load and inspect events; manage dead and parked events."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pgqpy.cli.event_load import load_events
 from pgqpy.cli.event_peek import following, newest, oldest
 from pgqpy.cli.options import Target, connected, json_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
+from pgqpy.cli.parked_events import parked
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -33,7 +34,7 @@ limit_option = click.option(
 
 @click.group()
 def event() -> None:
-    """Insert, load or inspect events; manage dead events."""
+    """Insert, load or inspect events; manage dead and parked events."""
 
 
 @event.command()
@@ -134,5 +135,5 @@ def tail(target: Target, queue: str, *, follow: bool, limit: int, as_json: bool)
                 show(each)
 
 
-for command in COMMANDS:
+for command in (*COMMANDS, parked):
     event.add_command(command)

@@ -1,4 +1,4 @@
-"""Checks of consumers: behind, not running, retry events overdue, dead events."""
+"""Checks of consumers: behind, not running, retry events overdue, dead and parked events."""
 
 from __future__ import annotations
 
@@ -186,3 +186,24 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
             " --all retries them, pgqpy event delete deletes them"
         )
         yield Finding("warn", "dead", what, remedy)
+
+
+PARKED = """
+    select q.queue_name, c.co_name as consumer_name, count(*) as keys,
+        now() - min(p.park_since) as longest, max(p.ev_retry) as retries
+    from pgq.parked p join pgq.subscription s on s.sub_id = p.ev_owner
+        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
+    where p.park_after is not null group by 1, 2 order by 1, 2
+"""
+
+
+def judge_parked(rows: list[Row]) -> Iterator[Finding]:
+    """Report the number of each consumer's parked keys."""
+    for row in rows:
+        queue, consumer = row["queue_name"], row["consumer_name"]
+        what = (
+            f"consumer {consumer} of {queue} has {row['keys']} parked key(s), "
+            f"the longest for {duration(row['longest'])}"
+        )
+        remedy = f"pgqpy event parked {queue} {consumer} shows why; its log has the tracebacks"
+        yield Finding("warn", "parked", what, remedy)

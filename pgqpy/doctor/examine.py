@@ -52,6 +52,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("careful", workers.CAREFUL, workers.judge_careful),
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
+        Check("parked", consumers.PARKED, consumers.judge_parked),
         Check("lock", blockers.HELD, blockers.judge_held),
         Check("transaction", blockers.TRANSACTIONS, judge_transactions),
         Check("slot", blockers.SLOTS, blockers.judge_slots),

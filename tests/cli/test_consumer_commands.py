@@ -132,8 +132,8 @@ def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgq
     assert (listed["billing"]["retry_events"], listed["billing"]["dead_events"]) == (1, 1)
     assert (listed["shipping"]["retry_events"], listed["shipping"]["dead_events"]) == (0, 0)
     heading, first, _ = run("consumer", "list", "orders").stdout.splitlines()
-    told = (heading.split()[-3:], first.split()[-3:])
-    assert told == (["retry", "dead", "runs"], ["1", "1", "no"])
+    told = (heading.split()[-4:], first.split()[-4:])
+    assert told == (["retry", "dead", "parked", "runs"], ["1", "1", "0", "no"])
 
 
 def test_a_reader_sees_its_consumers_and_the_counts_of_what_was_set_aside(

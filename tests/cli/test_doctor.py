@@ -163,7 +163,7 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert "may insert events, not:" in result.stdout
     refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
     assert [line.split()[:2] for line in refused] == [
-        ["skipped", check] for check in ("stage", "retry", "dead")
+        ["skipped", check] for check in ("stage", "retry", "dead", "parked")
     ]
     (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
     assert f"no long transaction among role {GUEST}'s own" in told

@@ -111,7 +111,7 @@ def test_the_recipes_insert_and_consume_by_other_drivers(
         run(consume)
     (info,) = client.get_consumer_info("orders", "billing")
     assert info.pending_events == 0
-    assert client.get_consumer_counts() == [("orders", "billing", 1, 0)]
+    assert client.get_consumer_counts()[0][:4] == ("orders", "billing", 1, 0)
 
 
 def test_the_operations_page_works(dsn: str, tmp_path: Path) -> None:

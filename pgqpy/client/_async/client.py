@@ -13,6 +13,7 @@ from pgqpy.client._async.dead_events import AsyncDeadEvents
 from pgqpy.client._async.maintain import AsyncMaintaining
 from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
+from pgqpy.client._async.parked import AsyncParkedEvents
 from pgqpy.client._async.produce import AsyncProducing
 from pgqpy.client._async.ticks import AsyncTickReading
 from pgqpy.client.session_settings import PINNED
@@ -27,6 +28,7 @@ class AsyncClient(
     AsyncProducing,
     AsyncConsuming,
     AsyncDeadEvents,
+    AsyncParkedEvents,
     AsyncReceiving,
     AsyncTickReading,
     AsyncManaging,

@@ -13,6 +13,7 @@ from pgqpy.client._sync.dead_events import DeadEvents
 from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
+from pgqpy.client._sync.parked import ParkedEvents
 from pgqpy.client._sync.produce import Producing
 from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client.session_settings import PINNED
@@ -27,6 +28,7 @@ class Client(
     Producing,
     Consuming,
     DeadEvents,
+    ParkedEvents,
     Receiving,
     TickReading,
     Managing,

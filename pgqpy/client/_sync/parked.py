@@ -1,0 +1,49 @@
+"""[Generated from _async/parked.py by tools/unasync.py: edit that file, not this one.] The part of the client for parked events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pgqpy import calls
+from pgqpy.client._sync.base import Base
+
+if TYPE_CHECKING:
+    from collections import abc
+
+    from pgqpy.calls.parked import ParkedKey
+
+
+class ParkedEvents(Base):
+    """Lists, retries and deletes parked events. Needs the role pgq_reader."""
+
+    def get_parked(
+        self,
+        queue: str,
+        consumer: str,
+        keys: abc.Iterable[str] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> list[ParkedKey]:
+        """List the parked keys of a consumer with `on_error = "park"`, with their first events.
+
+        The key that waits longest is the first. `keys`: only these. `limit`: at most this many.
+        The events of a key are counted up to 10,000. Raises ConsumerNotFound.
+        """
+        return self.runner.run(calls.parked.get_parked(queue, consumer, keys, limit))
+
+    def retry_parked(
+        self, queue: str, consumer: str, keys: abc.Iterable[str] | None = None
+    ) -> int:
+        """Let the first events of parked keys (None: of all) be due now.
+
+        Returns how many were not due. Raises ConsumerNotFound.
+        """
+        return self.runner.run(calls.parked.retry_parked(queue, consumer, keys))
+
+    def delete_parked(self, queue: str, consumer: str, keys: abc.Iterable[str]) -> list[int]:
+        """Delete the first events of parked keys for good; return their ids.
+
+        The next event of each key is due then. An event that a handler may have just now is left
+        out. Waits for a transaction that handles events. Raises ConsumerNotFound.
+        """
+        return self.runner.run(calls.parked.delete_parked(queue, consumer, keys))
