@@ -107,10 +107,7 @@ class AsyncWorkerLock(AsyncRunningLock):
         def decode(rows: list[Row]) -> Batch | None:
             part = part_of(rows)
             careful.took(part)
-            if part is None:
-                return None
-            self.consumer = part.batch.consumer
-            return part.batch
+            return None if part is None else part.batch
 
         return Call(call.function, call.sql, call.params, decode, call.error_data, pgqpy_only=True)
 
@@ -126,3 +123,18 @@ class AsyncLeasedWorker(AsyncWorkerLock):
 
     async def check(self, session: AsyncSession) -> None:
         """Check nothing: take_part finds the consumer by its name at each call."""
+
+    def _telling(
+        self,
+        careful: AsyncCareful,
+        call: Call[Any],
+        part_of: Callable[[list[Row]], Part | None],
+    ) -> Call[Batch | None]:
+        """As in the base class; the log names the subconsumer from now on."""
+
+        def named(rows: list[Row]) -> Part | None:
+            part = part_of(rows)
+            self.consumer = self.consumer if part is None else part.batch.consumer
+            return part
+
+        return super()._telling(careful, call, named)

@@ -209,6 +209,7 @@ def test_a_run_that_stops_gives_its_lane_free_at_once(queue, make, connection, l
 
     make.start(note, **LANES | {"lanes": 1}, dead_interval=3600, **settings)
     eventually(lambda: seen[-1] == "c" and not taken(connection))
+    assert f"consumer {CONSUMER} of queue {QUEUE} stops" in log.text
     assert "unclean end" not in log.text
     assert "could not tell" not in log.text
 

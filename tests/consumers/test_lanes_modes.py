@@ -7,7 +7,7 @@ import pytest
 import pgqpy
 from pgqpy.errors import ConsumerRunning, NotSupported, WrongMode
 from tests.consumers.harness import CONSUMER, QUEUE, SESSIONS, Maker, Queue, patched
-from tests.consumers.lanes import LANES, insert, works
+from tests.consumers.lanes import LANES, in_order, insert, works
 from tests.consumers.workers import count_statements, taken
 from tests.support.waiting import eventually
 
@@ -121,6 +121,33 @@ def test_spare_runs_tell_once_that_they_wait_and_send_one_statement_a_look(
     gate.open()
     queue.wait_until_finished()
     eventually(lambda: len(effects()) <= len(datas) and not taken(connection))
+
+
+def test_sixty_four_runs_share_eight_lanes(
+    queue, dsn, gate, waiting_handler, log, monkeypatch, connection, effects
+):
+    maker, chosen = Maker(dsn, asynchronous=False), LANES | {"lanes": 8, "poll_interval": 0.5}
+    keys = [f"key{number}" for number in range(40)]
+    with patched("lane_lock.SPARE", 0.05):
+        started = [maker.start(waiting_handler[False], **chosen) for _ in range(64)]
+        try:
+            eventually(lambda: all(map(works, started)))
+            datas = insert(queue, [1, 2], keys)
+            eventually(lambda: len(taken(connection)) == 8)
+            eventually(lambda: log.text.count("8 lane(s) are with other processes") == 56)
+            sent = count_statements(monkeypatch)
+            queue.tick()
+            eventually(lambda: len(sent) > 56)
+            # A look after a tick sets up the batch that it may find, in the same round trip.
+            looks = [each for each in sent if "synchronous_commit" not in each]
+            assert all("take_lane" in each for each in looks), set(looks)
+            gate.open()
+            eventually(lambda: len(effects()) >= len(datas))
+            assert sorted(effects()) == sorted(datas)
+            assert in_order(effects())
+        finally:
+            gate.open()
+            maker.close()
 
 
 def test_the_extension_pgq_has_no_lanes(extension_dsn, asynchronous):

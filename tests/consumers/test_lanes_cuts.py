@@ -1,0 +1,78 @@
+"""Runs with lanes whose sessions were cut live: what they had counts against no event."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pgqpy.consumers import unclean_ends
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.lanes import LANES
+from tests.consumers.test_cut_sessions import COUNT, COUNTED, HOST, LONG, SHAPES, WAITS
+from tests.consumers.workers import taken
+from tests.support.waiting import eventually
+
+TAKE = "select batch_id from pgq.take_lane(%s, %s, %s)"
+DIED = "select exists (select from pgq.current_position where %s = any (pos_died))"
+
+
+@pytest.fixture
+def call(connection):
+    """Let a run without a process of its own call take_lane."""
+    return lambda token: connection.execute(TAKE, [QUEUE, CONSUMER, token]).fetchone()[0]
+
+
+@pytest.fixture
+def start(make, queue, client, connection, call, monkeypatch):
+    """Let runs lose their sessions at the first event, and start another; return what it handles.
+
+    It gives up after the first end at one event.
+    """
+    monkeypatch.setattr(unclean_ends, "LOOK", 0.01)
+
+    def starter(*tokens, grace=LONG, **settings):
+        monkeypatch.setattr(unclean_ends, "GRACE", grace)
+        client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+        queue.insert("a", "b", "c")
+        assert call(tokens[0]) is not None
+        connection.execute(COUNT, [len(tokens[1:]) or None, list(tokens[1:])])
+        seen = []
+
+        def handler(event):
+            seen.append(event.data)
+            return ()
+
+        make.start(handler, **LANES | {"lanes": 1}, max_attempts=4, **settings)
+        return seen
+
+    return starter
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_an_event_where_two_live_runs_lost_their_sessions_is_handled(
+    start, call, connection, client, log, settings
+):
+    tokens = [f"{HOST}:{os.getpid()}:x", "elsewhere:1:y"]
+    seen = start(*tokens, **settings)
+    eventually(lambda: WAITS in log.text)
+    assert connection.execute(COUNTED).fetchone() == (2,)
+
+    def comes_back(token):
+        assert call(token) is None
+        return connection.execute(DIED, [token]).fetchone() == (False,)
+
+    eventually(lambda: comes_back(tokens[1]))
+    assert connection.execute(COUNTED).fetchone() == (1,)
+    assert seen == []
+    eventually(lambda: comes_back(tokens[0]))
+    eventually(lambda: seen == ["a", "b", "c"] and not taken(connection))
+    assert client.get_dead_events(QUEUE, CONSUMER) == []
+
+
+@pytest.mark.parametrize("settings", SHAPES)
+def test_an_event_whose_run_stays_away_is_dead_at_last(start, connection, client, log, settings):
+    seen = start("elsewhere:1:x", grace=0.1, **settings)
+    eventually(lambda: seen == ["b", "c"] and not taken(connection))
+    assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
+    assert WAITS in log.text
