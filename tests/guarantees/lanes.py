@@ -64,6 +64,11 @@ class Run:
         """Give up the lock, as the end of the session does."""
         self.session.one("select pg_advisory_unlock_all()::text")
 
+    def come_back(self) -> None:
+        """Take the lock again, as a run does that had lost its session only."""
+        self.die()
+        self.session.one(LOCK, self.holder)
+
     def events(self, batch: int | None) -> list[tuple[str, str]]:
         """Read a batch: the keys and payloads."""
         query = "select ev_extra1, ev_data from pgq.get_batch_events(%s)"
