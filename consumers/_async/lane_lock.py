@@ -78,6 +78,23 @@ class AsyncLaneLock(AsyncWorkerLock):
             min_interval=min_interval,
         )
 
+        return self._looking(careful, call)
+
+    def take_parked(
+        self, careful: AsyncCareful, lease: timedelta | float | None, limit: int
+    ) -> Call[Batch | None]:
+        """Return the call that takes parked events of a lane, and tells `careful` what came."""
+        call = lanes.take_parked_lane(
+            self.queue,
+            self._parent,
+            limit,
+            holder=careful.holder,
+            lease=lease,
+            key=str(self.run[1]),
+        )
+        return self._looking(careful, call)
+
+    def _looking(self, careful: AsyncCareful, call: Call[lanes.Look]) -> Call[Batch | None]:
         def part_of(rows: list[Row]) -> Part | None:
             found = call.decode(rows)
             if self._subscribed not in (None, found.subscription) and found.subscription:

@@ -9,6 +9,8 @@ from pgqpy.calls._call import Call, Row, consumer_call
 from pgqpy.records import Batch, Lanes, Part
 
 if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
     from pgqpy.calls._check import Interval
 
 
@@ -47,13 +49,11 @@ def register_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[Lane
     )
 
 
-_TAKE_LANE = """
+_LOOK: LiteralString = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
            cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died, busy,
            subscription
-      from pgq.take_lane(%s::text, %s::text, %s::text, %s::interval, %s::interval, %s::interval,
-                         %s::integer, %s::interval, %s::integer, %s::jsonb,
-                         %s::text)"""
+"""
 
 
 def take_lane(
@@ -74,14 +74,12 @@ def take_lane(
 
     `asked` and `key` are the filter of the class, as JSON, and its key.
     """
-
-    def decode(rows: list[Row]) -> Look:
-        batch, *ticks, part_size, tries, lane, died, busy, subscription = rows[0]
-        if batch is None:
-            return Look(None, busy or 0, subscription)
-        info = Batch(batch, queue, f"{consumer}.{lane}", *ticks)
-        return Look(Part(info, part_size, tries, tuple(died or ())), 0, subscription)
-
+    sql = (
+        _LOOK
+        + """
+      from pgq.take_lane(%s::text, %s::text, %s::text, %s::interval, %s::interval, %s::interval,
+                         %s::integer, %s::interval, %s::integer, %s::jsonb, %s::text)"""
+    )
     params = (
         check.name("holder", holder),
         check.interval("lease", lease),
@@ -93,6 +91,39 @@ def take_lane(
         asked,
         check.maybe_name("key", key),
     )
-    return consumer_call(
-        "take_lane", _TAKE_LANE, queue, consumer, *params, decode=decode, pgqpy_only=True
+    return _look("take_lane", sql, queue, consumer, params)
+
+
+def take_parked_lane(
+    queue: str,
+    consumer: str,
+    limit: int,
+    *,
+    holder: str,
+    lease: Interval | None = None,
+    key: str | None = None,
+) -> Call[Look]:
+    """Take a batch of parked events of one lane, at most so many."""
+    sql = (
+        _LOOK
+        + """
+      from pgq.take_parked_lane(%s::text, %s::text, %s::text, %s::integer, %s::interval, %s::text)"""
     )
+    params = (
+        check.name("holder", holder),
+        check.count("limit", limit),
+        check.interval("lease", lease),
+        check.maybe_name("key", key),
+    )
+    return _look("take_parked_lane", sql, queue, consumer, params)
+
+
+def _look(function: str, sql: LiteralString, queue: str, consumer: str, params: Row) -> Call[Look]:
+    def decode(rows: list[Row]) -> Look:
+        batch, *ticks, part_size, tries, lane, died, busy, subscription = rows[0]
+        if batch is None:
+            return Look(None, busy or 0, subscription)
+        info = Batch(batch, queue, f"{consumer}.{lane}", *ticks)
+        return Look(Part(info, part_size, tries, tuple(died or ())), 0, subscription)
+
+    return consumer_call(function, sql, queue, consumer, *params, decode=decode, pgqpy_only=True)
