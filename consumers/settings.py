@@ -211,9 +211,8 @@ def _check_park(consumer: BaseConsumer) -> None:
         raise ValueError(f"{owner} needs key: events of one key wait behind one that failed")
     if handler_name(consumer) == "process_batch":
         raise ValueError(f"{owner} needs process_event: a failed batch names no event")
-    if consumer.has_workers:
-        what = "shared = True, which keeps no order" if consumer.shared else "lanes yet"
-        raise ValueError(f"{owner} does not go with {what}")
+    if consumer.shared:
+        raise ValueError(f"{owner} does not go with shared = True, which keeps no order")
 
 
 def _check_concurrency(consumer: BaseConsumer) -> None:

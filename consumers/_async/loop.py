@@ -14,6 +14,7 @@ from pgqpy.calls import admin, consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
+from pgqpy.consumers._async.lane_lock import AsyncLaneLock
 from pgqpy.consumers._async.parking import AsyncParking
 from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
 from pgqpy.consumers.batch_limits import BatchLimits
@@ -105,7 +106,7 @@ class AsyncLoop:
         """
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
-        sent = (*before, parking.take() if turn else self._next_call(), *parking.look())
+        sent = (*before, self._take_parked() if turn else self._next_call(), *parking.look())
         results = await self.send(*sent, *(() if after is None else (after,)))
         found = results[len(before)]
         del results[len(before) : len(sent)]
@@ -115,7 +116,7 @@ class AsyncLoop:
         while not (found and found.parked) and self.limits.adapt(found):
             found = (await self.send(*settings, self._next_call()))[-1]
         if found is None and parking.is_due:
-            found = (await self.send(*settings, parking.take()))[-1]
+            found = (await self.send(*settings, self._take_parked()))[-1]
         parking.opened(found)
         self._expects_batch = found is not None
         # Known before the batch is read: reading may take long, and signs of life cover it.
@@ -135,6 +136,12 @@ class AsyncLoop:
             mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
             return self.lock.take_part(*mine, self.asked, *limits)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
+
+    def _take_parked(self) -> Call[Batch | None]:
+        if isinstance(self.lock, AsyncLaneLock):
+            mine = (self.careful, self.consumer.lease)
+            return self.lock.take_parked(*mine, self.parking.most)
+        return self.parking.take()
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""

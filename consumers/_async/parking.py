@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch, Event
 
+BUSY = 0.1  # seconds
+
 
 class AsyncParking:
     """The parked keys of a consumer, as far as the events at hand need them."""
@@ -81,13 +83,14 @@ class AsyncParking:
     ) -> None:
         """Ask which keys of these events, and which `more`, are parked.
 
-        `unwritten` are keys of events that are to be parked with the end of the part.
+        `unwritten` are keys of events that are to be parked with the end of the part. With lanes
+        another process may have parked an event just before this one took the lane.
         """
         if not self.on:
             return
         self.blocked.clear()
         self.blocked |= unwritten
-        if self.exists or batch.parked:
+        if self.exists or batch.parked or self._consumer.lanes is not None:
             keys = {*map(self.key_of_failed, events), *more} - {None}
             call = parked.get_parked_keys(batch, [key for key in keys if key is not None])
             found: set[str] = await self._session.runner.run(call)
@@ -126,9 +129,15 @@ class AsyncParking:
 
     def take(self) -> Call[Batch | None]:
         """Return the call that opens a batch of parked events."""
-        limit = min(list_size(self._consumer), parked.MOST_TAKEN)
-        return parked.take_parked(self._consumer.queue, self._consumer.name, limit)
+        return parked.take_parked(self._consumer.queue, self._consumer.name, self.most)
+
+    @property
+    def most(self) -> int:
+        """The most parked events of a batch."""
+        return min(list_size(self._consumer), parked.MOST_TAKEN)
 
     def opened(self, batch: Batch | None) -> None:
         """Note which batch was opened."""
         self._took_last = batch is not None and batch.parked
+        if batch is None and self.is_due:  # in a lane that another process has
+            self._due_at = time.monotonic() + BUSY

@@ -14,6 +14,7 @@ from pgqpy.calls import admin, consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
+from pgqpy.consumers._sync.lane_lock import LaneLock
 from pgqpy.consumers._sync.parking import Parking
 from pgqpy.consumers._sync.worker_lock import WorkerLock
 from pgqpy.consumers.batch_limits import BatchLimits
@@ -105,7 +106,7 @@ class Loop:
         """
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
-        sent = (*before, parking.take() if turn else self._next_call(), *parking.look())
+        sent = (*before, self._take_parked() if turn else self._next_call(), *parking.look())
         results = self.send(*sent, *(() if after is None else (after,)))
         found = results[len(before)]
         del results[len(before) : len(sent)]
@@ -115,7 +116,7 @@ class Loop:
         while not (found and found.parked) and self.limits.adapt(found):
             found = (self.send(*settings, self._next_call()))[-1]
         if found is None and parking.is_due:
-            found = (self.send(*settings, parking.take()))[-1]
+            found = (self.send(*settings, self._take_parked()))[-1]
         parking.opened(found)
         self._expects_batch = found is not None
         # Known before the batch is read: reading may take long, and signs of life cover it.
@@ -135,6 +136,12 @@ class Loop:
             mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
             return self.lock.take_part(*mine, self.asked, *limits)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
+
+    def _take_parked(self) -> Call[Batch | None]:
+        if isinstance(self.lock, LaneLock):
+            mine = (self.careful, self.consumer.lease)
+            return self.lock.take_parked(*mine, self.parking.most)
+        return self.parking.take()
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""

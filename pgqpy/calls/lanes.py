@@ -107,7 +107,8 @@ def take_parked_lane(
     sql = (
         _LOOK
         + """
-      from pgq.take_parked_lane(%s::text, %s::text, %s::text, %s::integer, %s::interval, %s::text)"""
+      from pgq.take_parked_lane(%s::text, %s::text, %s::text, %s::integer, %s::interval,
+                                %s::text)"""
     )
     params = (
         check.name("holder", holder),

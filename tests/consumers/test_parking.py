@@ -20,10 +20,14 @@ SHAPES: dict[str, dict[str, int]] = {
     "lists": {"fetch_size": 4},
     "concurrency": {"concurrency": 4},
     "concurrency, lists": {"concurrency": 4, "fetch_size": 8, "part_size": 5},
+    "lanes": {"lanes": 4},
+    "lanes, concurrency": {"lanes": 2, "concurrency": 4, "part_size": 5},
 }
 TRANSACTIONAL: dict[str, dict[str, int]] = {
     "transactional": {"transactional": True},
     "transactional parts": {"transactional": True, "part_size": 3},
+    "transactional lanes": {"transactional": True, "lanes": 4},
+    "transactional lanes, parts": {"transactional": True, "lanes": 4, "part_size": 3},
 }
 shapes = pytest.mark.parametrize("settings", SHAPES.values(), ids=SHAPES)
 all_shapes = pytest.mark.parametrize(
