@@ -58,6 +58,9 @@ class Parser(click.ParamType[Any]):
     help="The workers take turns at so many lanes: order per key.",
 )
 @click.option(
+    "--park", is_flag=True, help="A failed event is parked, with the later ones of its key."
+)
+@click.option(
     "--change-every",
     type=Parser("duration"),
     default="0",

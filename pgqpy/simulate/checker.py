@@ -129,8 +129,9 @@ def _alone(history: History) -> Iterator[Violation]:
 def _in_order(history: History) -> Iterator[Violation]:
     """Find events that began before an earlier event of their key was through.
 
-    A retried event has lost its place: of each event the first delivery counts. What one run
-    handles again after a kill has an order too, so each run is looked at by itself as well.
+    A retried event has lost its place: of each event the first delivery counts. A parked one has
+    not: the delivery counts that did not fail. What one run handles again after a kill has an order
+    too, so each run is looked at by itself as well.
     """
     seen = set()
     for key, spans in (*_first_deliveries(history).items(), *_of_each_run(history).items()):
@@ -142,14 +143,23 @@ def _in_order(history: History) -> Iterator[Violation]:
 
 
 def _first_deliveries(history: History) -> _Groups:
-    """Return by key when each event began first, and when it first came to an end."""
-    ends: dict[int, float] = {}
-    for handling in history.handlings:
-        if handling.outcome != "none":
-            ends[handling.event] = min(ends.get(handling.event, handling.end), handling.end)
+    """Return by key when each event began first, and when it was through."""
     first = [handlings[0] for handlings in history.handled().values()]
-    found = [(handling, ends.get(handling.event)) for handling in first]
+    ends = {
+        event: _through(handlings, parks=history.parks)
+        for event, handlings in history.handled().items()
+    }
+    found = [(handling, ends[handling.event]) for handling in first]
     return _grouped(history, [((it.content.key,), it, end) for it, end in found])
+
+
+def _through(handlings: list[Handling], *, parks: bool) -> float | None:
+    """Return when the later events of its key were free to come; None: never."""
+    ends = [it.end for it in handlings if it.outcome != "none"]
+    good = [it.end for it in handlings if it.outcome == "ok"]
+    if parks and not good:
+        return max(ends, default=None)  # given up
+    return min(good if parks else ends, default=None)
 
 
 def _of_each_run(history: History) -> _Groups:

@@ -57,6 +57,7 @@ class History:
     """All that the checker judges."""
 
     ordered: bool = True  # per key, one at a time
+    parks: bool = False  # … also while events fail
     types: tuple[str, ...] = ()  # that the workers take; (): all
     complete: bool = True  # the workers came to the end of the queue
     inserts: dict[int, Insert] = field(default_factory=dict)  # by event

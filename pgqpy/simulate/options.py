@@ -24,6 +24,7 @@ class Options:
     shared: bool = False
     lanes: int | None = None
     change_every: float = 0.0  # seconds between changes of the number of lanes; 0: none
+    park: bool = False  # events of a key wait behind one that failed
     concurrency: int = 1
     keys: int = 20
     work: tuple[float, float] = (0.001, 0.01)  # seconds that a handler takes, at least and at most
@@ -37,6 +38,8 @@ class Options:
         """Raise ValueError for options that exclude each other."""
         if self.shared and self.lanes:
             raise ValueError("--shared keeps no order, --lanes does: choose one of them")
+        if self.shared and self.park:
+            raise ValueError("--shared keeps no order, --park does: choose one of them")
         if self.workers > 1 and not self.shared and not self.lanes:
             raise ValueError(
                 f"--workers {self.workers} needs --lanes, which keep the order per key, or --shared"

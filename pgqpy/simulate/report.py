@@ -118,7 +118,7 @@ def _notes(result: Result) -> list[str]:
     if not result.options.ordered:
         return ["--shared: no order per key is promised, none was verified"]
     retried = {it.event for it in result.history.handlings if it.retry is not None}
-    if not retried:
+    if not retried or result.options.park:
         return []
     return [f"{len(retried):,} event(s) retried: they came after later events of their key"]
 

@@ -76,7 +76,7 @@ class _Scenario:
         self._folder = folder
         self._stack = stack
         self._reader = LogReader(folder)
-        self._history = History(ordered=options.ordered, types=options.types)
+        self._history = History(ordered=options.ordered, parks=options.park, types=options.types)
         self._progress = Progress(view)
         self._processes: list[Child] = []
         self._next_check = 0.0
@@ -159,7 +159,7 @@ class _Scenario:
                     return
             tend()
             self._look()
-            if not self._awaited() or self._progress.idle > QUIET:
+            if not (self._awaited() or self._parked()) or self._progress.idle > QUIET:
                 return
 
     def _repeats(self) -> bool:
@@ -173,6 +173,11 @@ class _Scenario:
         """Return the events that have to come again: their last handler failed."""
         failed = self._history.failed_last()
         return failed - self._audit.dead() if failed else failed
+
+    def _parked(self) -> bool:
+        """Say whether events wait behind a failed one of their key."""
+        call = "select pgq.next_parked(%s, %s) is not null"
+        return self._client.connection.execute(call, [QUEUE, CONSUMER]).fetchone() == (True,)
 
     def _position(self) -> int:
         (info,) = self._client.get_consumer_info(QUEUE, CONSUMER)

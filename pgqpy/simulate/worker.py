@@ -37,6 +37,7 @@ class Worker(Consumer):
         super().__init__(
             shared=options.shared,
             lanes=options.lanes,
+            on_error="park" if options.park else "retry",
             concurrency=options.concurrency,
             types=options.types or None,
         )

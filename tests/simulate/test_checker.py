@@ -236,6 +236,26 @@ def test_a_retried_event_may_come_late_but_not_beside_another_of_its_key(story: 
     assert story.broken() == [(ALONE, (3, 2))]
 
 
+@pytest.mark.parametrize(("parks", "found"), [(False, []), (True, [(ORDER, (2, 3))])])
+def test_with_park_an_event_waits_until_one_that_failed_is_handled(
+    story: Story, parks: bool, found: list[Any]
+) -> None:
+    story.history.parks = parks
+    story.handle(2, ok=False)
+    story.handle(3)
+    story.handle(2, retry=1)
+    assert story.broken() == found
+
+
+def test_with_park_an_event_follows_one_that_was_given_up(story: Story) -> None:
+    story.history.parks = True
+    story.handle(2, ok=False)
+    story.handle(2, ok=False, retry=1)
+    story.history.dead.add(2)
+    story.handle(3)
+    assert story.broken() == []
+
+
 def test_a_shared_consumer_promises_no_order() -> None:
     story = Story(ordered=False)
     story.insert(1, 2)

@@ -88,7 +88,7 @@ def test_processes_keep_the_order_while_lanes_change_and_one_is_killed(
     simulate: Simulate, dsn: str
 ) -> None:
     options = ["--rate", "100", "--seconds", "3", "--workers", "2", "--kill-every", "1s"]
-    process = simulate("--dsn", dsn, "--lanes", "4", "--change-every", "500ms", *options)
+    process = simulate("--dsn", dsn, "--lanes", "4", "--change-every", "500ms", "--park", *options)
     assert process.wait(TIMEOUT) == 0, process.output()
     assert "ok    order per key" in process.output()
     assert "a change took at most" in process.output()
