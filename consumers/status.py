@@ -22,7 +22,8 @@ class Outage:
 
     reason: str = ""  # empty before the first connection
     since: float = field(default_factory=time.monotonic)
+    what: str = "no working connection to the database"
 
     def __str__(self) -> str:
-        text = f"no working connection to the database for {time.monotonic() - self.since:.1f} s"
+        text = f"{self.what} for {time.monotonic() - self.since:.1f} s"
         return f"{text}: {self.reason}" if self.reason else text

@@ -127,7 +127,8 @@ class AsyncLoop:
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip; return their results."""
-        return await self.session.runner.run_all(*wanted)
+        with self.session.calls.running():
+            return await self.session.runner.run_all(*wanted)
 
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer

@@ -8,7 +8,7 @@ process_batch raises, the whole batch is rolled back and delivered again.
 from __future__ import annotations
 
 import logging
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -78,9 +78,11 @@ class AsyncTransactionalLoop(AsyncLoop):
         """Process the next batch, if there is one; False if `stop` came before its end."""
         if not await self.before_transaction():
             return False
-        async with self.session.connection.transaction() as transaction:
-            handled = await self._process()
-            transaction.force_rollback = not handled
+        with ExitStack() as own:
+            async with self.session.connection.transaction() as transaction:
+                handled = await self._process()
+                transaction.force_rollback = not handled
+                own.enter_context(self.session.calls.running())  # COMMIT may wait for a standby
         return handled
 
     async def before_transaction(self) -> bool:

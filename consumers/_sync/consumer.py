@@ -124,7 +124,8 @@ class Consumer(BaseConsumer):
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches; None if it can."""
         session = self.__session
-        return None if session is not None and session.ready else self.__outage
+        ready = session is not None and session.ready
+        return session.calls.outage() if session and ready else self.__outage
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.

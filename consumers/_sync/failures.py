@@ -134,7 +134,8 @@ class Failures:
         """Write them now, unless they are to be written with the end of their part."""
         wanted = [] if self._parked and self._parking.at_ends else self.take()
         if wanted:
-            self._session.runner.run_all(*wanted)
+            with self._session.calls.running():
+                self._session.runner.run_all(*wanted)
 
 
 def _take(failures: deque[T]) -> list[T]:

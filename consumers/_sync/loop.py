@@ -127,7 +127,8 @@ class Loop:
 
     def send(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip; return their results."""
-        return self.session.runner.run_all(*wanted)
+        with self.session.calls.running():
+            return self.session.runner.run_all(*wanted)
 
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer

@@ -13,6 +13,7 @@ from pgqpy.client import Client, open_session
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
+from pgqpy.consumers.own_calls import OwnCalls
 from pgqpy.consumers.waiting import take_notifications
 from pgqpy.errors import ConsumerRunning, QueueNotFound, SchemaTooNew, WrongMode
 from pgqpy.manifest import shipped_version
@@ -58,6 +59,7 @@ class Session:
         self.dsn = dsn
         self.client = Client(connection)
         self.runner = self.client.runner
+        self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
         self.extension = False  # the extension pgq, not ours
@@ -83,6 +85,7 @@ class Session:
         session = cls(connection, dsn)
         try:
             session._check_schema()
+            session.calls.watch(application)
         except BaseException:
             session.close()
             raise
@@ -103,6 +106,7 @@ class Session:
 
     def close(self) -> None:
         """Close the connection; closing twice is safe."""
+        self.calls.close()
         end_connection(self.connection)
 
     @property

@@ -8,7 +8,7 @@ process_batch raises, the whole batch is rolled back and delivered again.
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -78,9 +78,11 @@ class TransactionalLoop(Loop):
         """Process the next batch, if there is one; False if `stop` came before its end."""
         if not self.before_transaction():
             return False
-        with self.session.connection.transaction() as transaction:
-            handled = self._process()
-            transaction.force_rollback = not handled
+        with ExitStack() as own:
+            with self.session.connection.transaction() as transaction:
+                handled = self._process()
+                transaction.force_rollback = not handled
+                own.enter_context(self.session.calls.running())  # COMMIT may wait for a standby
         return handled
 
     def before_transaction(self) -> bool:

@@ -10,7 +10,7 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install, table_locks
-from pgqpy.doctor import blockers, consumers, engine, lanes, queues, workers
+from pgqpy.doctor import blockers, consumers, engine, lanes, queues, standbys, workers
 from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("dead", consumers.DEAD, consumers.judge_dead),
         Check("parked", consumers.PARKED, consumers.judge_parked),
         Check("lock", blockers.HELD, blockers.judge_held),
+        Check("standby", standbys.WAITING, standbys.judge_waiting),
         Check("transaction", blockers.TRANSACTIONS, judge_transactions),
         Check("slot", blockers.SLOTS, blockers.judge_slots),
     )

@@ -1,0 +1,67 @@
+"""The calls of a consumer's own that are running: one that does not end is an outage.
+
+lock_timeout ends a wait for a lock. Nothing ends the wait of a COMMIT for a synchronous standby.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgqpy.consumers.status import Outage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+logger = logging.getLogger("pgqpy.consumers")
+
+SLOW = 6.0  # seconds; a wait for a lock has ended by then
+LOOK = 1.0  # seconds
+WHAT = "a call to the database has been running"
+REASON = "`pgqpy doctor` says what waits, for a synchronous standby for example"
+
+
+class OwnCalls:
+    """Knows which calls of a session run, and since when; handlers' statements are not counted."""
+
+    def __init__(self) -> None:
+        """Watch nothing yet."""
+        self._running: dict[object, float] = {}  # in the order of their begin
+        self._closed = threading.Event()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count what is sent in the block as a call."""
+        key = object()
+        self._running[key] = time.monotonic()
+        try:
+            yield
+        finally:
+            del self._running[key]
+
+    def outage(self) -> Outage | None:
+        """Return since when a call runs, if it takes too long."""
+        began = min(list(self._running.values()), default=None)
+        if began is None or time.monotonic() - began < SLOW:
+            return None
+        return Outage(REASON, began, WHAT)
+
+    def watch(self, who: str) -> None:
+        """Start a thread that logs each call that takes too long, once."""
+        name = "pgqpy-own-calls"
+        threading.Thread(target=self._watch, args=(who,), name=name, daemon=True).start()
+
+    def close(self) -> None:
+        """Let the thread end; closing twice is safe."""
+        self._closed.set()
+
+    def _watch(self, who: str) -> None:
+        told: float | None = None
+        while not self._closed.wait(LOOK):
+            slow = self.outage()
+            if slow is not None and slow.since != told:
+                told = slow.since
+                logger.warning("%s: %s", who, slow)
