@@ -207,7 +207,7 @@ class ConsumerRunning(PgqError):
 
 
 class WrongMode(PgqError):
-    """The consumer runs in another mode: plain (next_batch) or shared (take_part).
+    """The consumer runs in another mode: next_batch, take_part (shared) or take_lane (lanes).
 
     Data: `.queue`, `.consumer`.
     """
