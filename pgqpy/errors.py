@@ -60,12 +60,12 @@ class BatchNotFound(PgqError):
 
 
 class BatchLost(BatchNotFound):
-    """The batch has another holder now, so nothing was finished. Data: `.batch_id`.
+    """No such batch is open, or another session holds it: nothing was finished. Data: `.batch_id`.
 
     Of messages: `.event_id`, and of `client.done(messages)` also `.event_ids`.
     """
 
-    what_to_do = "undo the work on its events: the consumer's present holder receives them again"
+    what_to_do = "undo the work on its events, if it had any: its holder receives them again"
     event_ids: list[int] | None = None
 
 

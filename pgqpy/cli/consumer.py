@@ -95,12 +95,15 @@ def register(
             new = client.register_consumer(queue, name)
         else:
             new = client.register_consumer_at(queue, name, tick_id)
+        changed = False
         if types or extras:
-            client.set_consumer_filter(queue, name, types=types or None, extras=values)
+            given = types or None
+            changed = bool(client.set_consumer_filter(queue, name, types=given, extras=values))
     if new:
         message = f"registered {name} on {queue}"
     elif tick_id is None:
-        message = f"{name} was registered on {queue} already: nothing changed"
+        what = "its filter is changed" if changed else "nothing changed"
+        message = f"{name} was registered on {queue} already: {what}"
     else:
         message = f"moved {name} on {queue} to tick {tick_id}"
     click.echo(message, err=True)

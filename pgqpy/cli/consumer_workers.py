@@ -40,6 +40,7 @@ logger = logging.getLogger("pgqpy.consumers")
 
 RESTART_BASE = 0.5  # seconds until a worker process that ended is started again; doubles
 RESTART_MAX = 60.0  # seconds
+SAME = 0.2  # seconds; Ctrl-C may come twice: from the terminal, and from what started this
 QUIET = 60.0  # seconds; a process that lived so long is restarted as after a first end
 NOT_SHARED = (
     "{number} workers need lanes, or shared = True, in {kind}: only one process at a time can run "
@@ -75,6 +76,7 @@ class Supervisor:
         self._name = name
         self._stopping = asyncio.Event()
         self._stop_signal = signal.SIGTERM  # of the last stop()
+        self._stopped_at = 0.0  # when the first stop() came
         self._processes: set[Process] = set()
         self._exit_code = 0
 
@@ -88,8 +90,11 @@ class Supervisor:
         return self._exit_code
 
     def stop(self, reason: str) -> None:
-        """Let every process stop in order; the second call kills them."""
-        again = self._stopping.is_set()
+        """Let every process stop in order; the second call, unless at once, kills them."""
+        again, now = self._stopping.is_set(), time.monotonic()
+        if again and now - self._stopped_at < SAME:
+            return
+        self._stopped_at = self._stopped_at or now
         self._stopping.set()
         if again:
             self._stop_signal = signal.SIGKILL

@@ -26,6 +26,12 @@ DEFAULTS: dict[str, Any] = {
     "tcp_user_timeout": 30_000,  # milliseconds
 }
 
+SERVER = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGSERVICE")  # variables that say where it is
+NOTHING_NAMED = (
+    "no server was named: set PGQPY_DSN or give --dsn, such as postgresql://user@host/dbname; "
+    "`pgqpy demo` needs none"
+)
+
 
 def connect_parameters(
     dsn: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
@@ -73,19 +79,21 @@ def _unreadable(reason: str) -> str:
     )
 
 
-def connection_failed(exc: Exception) -> ConnectionFailed:
+def connection_failed(exc: Exception, dsn: str) -> ConnectionFailed:
     """Return the error that says in one line why there is no connection and what to do."""
     lines = [line.strip().rstrip(".") for line in str(exc).splitlines()]
     # The last line of libpq asks whether the server runs; the remedy says it.
     statements = [line for line in lines if line and not line.endswith("?")]
     reason = "; ".join(statements) or type(exc).__name__
-    return ConnectionFailed(f"cannot connect: {reason}; {_remedy(exc)}")
+    return ConnectionFailed(f"cannot connect: {reason}; {_remedy(exc, dsn)}")
 
 
-def _remedy(exc: Exception) -> str:
+def _remedy(exc: Exception, dsn: str) -> str:
     pgconn = exc.pgconn if isinstance(exc, psycopg.Error) else None
     if pgconn is not None and pgconn.needs_password:
         return "give a password, in PGPASSWORD or ~/.pgpass"
     if pgconn is not None and pgconn.used_password:
         return "check user, password and database, in the DSN or the PG* variables"
+    if not dsn.strip() and not any(name in os.environ for name in SERVER):
+        return NOTHING_NAMED
     return "check that the server runs, and that host, port, user and database are right"

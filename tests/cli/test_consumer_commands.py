@@ -45,7 +45,10 @@ def test_register_chooses_events(run: Run, run_json: RunJson) -> None:
     run("consumer", "register", "orders", "billing")
     assert run_json("consumer", "list")[0]["filter"] == wanted
     result = run("consumer", "register", "orders", "billing", "--type", "*")
-    assert result.stderr.splitlines()[1] == "it takes types *"
+    changed = "billing was registered on orders already: its filter is changed"
+    assert result.stderr.splitlines() == [changed, "it takes types *"]
+    result = run("consumer", "register", "orders", "billing", "--type", "*")
+    assert "already: nothing changed" in result.stderr
     assert run_json("consumer", "list")[0]["filter"] is None
 
 

@@ -153,11 +153,18 @@ def test_handlers_and_programs_that_they_start_read_an_empty_input(
 
 
 async def test_a_second_signal_kills_workers_that_do_not_stop(
-    supervisor: StartSupervisor, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    supervisor: StartSupervisor,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(consumer_workers, "SAME", 3600.0)
     made, running = supervisor("trap '' TERM; NOTE; while read line; do :; done", 2)
     await eventually_async(lambda: caplog.text.count("started") == 2 == len(pids(tmp_path)))
     made.stop("SIGTERM")
+    made.stop("SIGTERM")  # the same, sent to the process and to its group
+    assert "killing" not in caplog.text
+    monkeypatch.setattr(consumer_workers, "SAME", 0.0)
     made.stop("SIGINT")
     assert await running == 1
     assert not any(map(lives, pids(tmp_path)))

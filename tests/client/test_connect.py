@@ -45,6 +45,17 @@ async def test_no_server() -> None:
     )
 
 
+async def test_no_server_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("PGQPY_DSN", "PGHOST", "PGHOSTADDR", "PGPORT", "PGSERVICE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PGUSER", "nobody-has-this-name")  # where a server runs on this machine
+    message = await refused("")
+    assert "PGQPY_DSN" in message
+    assert message.endswith("`pgqpy demo` needs none")
+    monkeypatch.setenv("PGHOST", str(tmp_path))
+    assert "check that the server runs" in await refused("")
+
+
 async def test_no_socket(tmp_path: Any) -> None:
     assert "check that the server runs" in await refused(f"host={tmp_path} dbname=x")
 

@@ -181,6 +181,11 @@ async def test_batch_finished_twice_is_lost(orders: Any) -> None:
     assert isinstance(caught.value, BatchNotFound)
 
 
+async def test_the_error_of_a_batch_that_never_was_names_no_holder_for_sure(orders: Any) -> None:
+    with pytest.raises(BatchLost, match="No such batch is open, or another session holds it"):
+        await orders.finish_batch(2**40)
+
+
 async def test_what_is_no_batch_is_refused(orders: Any) -> None:
     calls = (orders.finish_batch, orders.get_batch_info)
     for call, bad in product(calls, ["7", 1.5, None, True, 2**63]):

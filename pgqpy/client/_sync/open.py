@@ -94,7 +94,7 @@ def _connect(
     try:
         return kind.connect(dsn, autocommit=True, **keywords)
     except (psycopg.OperationalError, psycopg.ProgrammingError, UnicodeError) as exc:
-        raise connection_failed(exc) from exc
+        raise connection_failed(exc, dsn) from exc
 
 
 def _set_up(

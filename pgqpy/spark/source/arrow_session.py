@@ -97,7 +97,7 @@ def _open(database: Database, label: str) -> ArrowSession:
     try:
         return ArrowSession(conninfo)
     except psycopg.Error as error:
-        raise connection_failed(error) from error
+        raise connection_failed(error, conninfo) from error
 
 
 def _same_server(info: psycopg.ConnectionInfo) -> str:
