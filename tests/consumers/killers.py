@@ -33,6 +33,13 @@ SHAPES: dict[str, Any] = {
     "transactional batches": {"transactional": True, "part_size": 3},
     "transactional worker": {"transactional": True, "part_size": 5, "shared": True},
 }
+PARK = {"on_error": "park", "key": "extra1", "max_retries": 9, "retry_base": 0.0}
+SHAPES |= {
+    "parked": PARK,
+    "parked, concurrency": PARK | {"concurrency": 4},
+    "parked, transactional": PARK | {"transactional": True},
+}
+LATE = "fails, then kills"
 NOTE = "insert into effect (data) values (%s)"
 SETTINGS: dict[str, Any] = {"handler_timeout": 1, "max_retries": 0, "max_attempts": 4}
 GRACE = 0.5  # seconds
@@ -91,6 +98,10 @@ def handle(consumer, event, connection):
     """Die of the event, or write its effect, in the consumer's transaction or in one of its own."""
     if event.data in WAYS:
         WAYS[event.data]()
+    if event.data == LATE and event.retry is None:
+        raise ValueError(event.data)
+    if event.data == LATE:
+        WAYS["sigkill"]()
     if event.data == "end":
         consumer.stop()
     if connection is not None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
-from tests.consumers.harness import NOTE, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
 from tests.consumers.keyed import insert_keyed, parked
 from tests.support.waiting import eventually
 
 PARK = {"on_error": "park", "key": "extra1", "poll_interval": 0.01, "retry_base": 0.0}
+KILLERS = str(Path(__file__).with_name("killers.py"))
+LATE = "fails, then kills"
 FAILS = 2  # times, of the first and the third event of each key
 
 
@@ -101,3 +104,26 @@ def test_death_before_any_statement_keeps_order_and_effects(queue, effects, deat
     for data in begun:
         keys.setdefault(data.partition("-")[0], []).append(data[-1])
     assert {"".join(each) for each in keys.values()} == {"1234"}
+
+
+@pytest.mark.parametrize("shape", ["parked", "parked, concurrency", "parked, transactional"])
+def test_parked_event_that_kills_its_process_is_dead_at_last_and_frees_its_key(
+    queue, client, spawn, dsn, effects, shape
+):
+    for data, key in [("a", "k"), (LATE, "k"), ("b", "k"), ("x", "other"), ("c", "k")]:
+        client.insert_event(QUEUE, "test", data, extra1=key)
+    client.insert_event(QUEUE, "test", "end", extra1="k")
+    queue.tick()
+    process = spawn(KILLERS, dsn, shape)
+    assert process.wait(120) == 0
+    (ends,) = (
+        line.split()[1:] for line in process.output().splitlines() if line.startswith("ends: ")
+    )
+    assert ends == [*["-9"] * (len(ends) - 1), "0"]
+    assert 4 <= len(ends) - 1 <= 6
+    (dead,) = client.get_dead_events(QUEUE, CONSUMER)
+    assert (dead.ev_data, dead.dead_error.rpartition(".")[2]) == (LATE, "ProcessDied")
+    found = list(dict.fromkeys(effects()))
+    found.remove("x")
+    assert found == ["a", "b", "c", "end"]
+    assert parked(queue) == []
