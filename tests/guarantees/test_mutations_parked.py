@@ -46,8 +46,8 @@ MUTATIONS = {
     ),
     "let followers overtake a failed event": Mutation(
         "remove_parked",
-        "f.park_key = p.park_key and f.no <= p.park_no",
-        "f.park_key = p.park_key and f.no = p.park_no",
+        "f.park_key = t.park_key and f.no <= t.park_no",
+        "f.park_key = t.park_key and f.no = t.park_no",
         parked.test_nothing_behind_a_failed_event_is_finished_whatever_the_caller_says,
     ),
     "read on behind a failed event": Mutation(
@@ -64,7 +64,7 @@ MUTATIONS = {
     ),
     "leave a key without a head": Mutation(
         "remove_parked",
-        "and p.park_after is null",
+        "and park_after is null",
         "and false",
         parked.test_failed_event_and_those_behind_it_wait_and_come_in_order,
     ),

@@ -21,7 +21,8 @@ returns int language plpgsql security definer set search_path = pg_catalog, pg_t
 set row_security = off as $$
 declare
     b record;
-    v_count int;
+    v_event record;
+    v_count int := 0;
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_keys)
             or cardinality(x_event_ids) is distinct from cardinality(x_retry_after)
@@ -42,18 +43,25 @@ begin
     if b.sub_mode = 'shared' then
         perform pgq.raise_wrong_mode(b.queue_name, b.consumer_name, 'shared');
     elsif b.start_tick = b.end_tick then
-        update pgq.parked p
-           set park_batch = x_batch_id,
-               park_after = coalesce(clock_timestamp() + u.after, p.park_after),
-               park_error = case when u.after is null then p.park_error
-                                 else coalesce(u.error, '') end,
-               park_reason = case when u.after is null then p.park_reason else u.reason end,
-               ev_retry = case when u.after is null then p.ev_retry
-                               else pgq.add_tries(p.ev_retry, 1) end
-          from pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) e
-          join unnest(x_event_ids, x_retry_after, x_errors, x_reasons)
-               u (id, after, error, reason) on u.id = e.ev_id
-         where p.ev_owner = b.owner and p.ev_id = e.ev_id;
+        for v_event in
+            select distinct on (1) u.*
+              from pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) found
+              join unnest(x_event_ids, x_retry_after, x_errors, x_reasons)
+                   u (id, after, error, reason) on u.id = found.ev_id
+        loop  -- one by one: a plan without statistics would read all parked events
+            update pgq.parked
+               set park_batch = x_batch_id,
+                   park_after = coalesce(clock_timestamp() + v_event.after, park_after),
+                   park_error = case when v_event.after is null then park_error
+                                     else coalesce(v_event.error, '') end,
+                   park_reason = case when v_event.after is null then park_reason
+                                      else v_event.reason end,
+                   ev_retry = case when v_event.after is null then ev_retry
+                                   else pgq.add_tries(ev_retry, 1) end
+             where ev_owner = b.owner and ev_id = v_event.id;
+            v_count := v_count + 1;
+        end loop;
+        return v_count;
     else
         insert into pgq.parked (park_key, park_no, park_after, park_error, park_reason, ev_queue,
                ev_id, ev_time, ev_txid, ev_owner, ev_retry,

@@ -15,9 +15,10 @@ begin
       join pgq.registration r on r.sub_id = b.pos_sub;
     if p.is_parked then
         return query
-        select distinct park_key from pgq.parked
-         where ev_owner = p.owner and ev_id = any (p.pos_ids) and park_batch = x_batch_id
-           and park_key = any (x_keys);
+        select distinct e.park_key from unnest(p.pos_ids) id
+         cross join lateral (
+                select * from pgq.parked where ev_owner = p.owner and ev_id = id offset 0) e
+         where e.park_batch = x_batch_id and e.park_key = any (x_keys);
     else
         return query
         select distinct key from unnest(x_keys) key
