@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from psycopg import sql
+from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
@@ -39,6 +40,10 @@ SETTINGS = {
     **PINNED,
 }
 
+# A statement of a handler may wait as long as it likes too. The server looks at its client only if
+# told so: else the session of a process that died would keep the running lock until the statement
+# ends. It is less than lock.GRACE. Servers on some platforms cannot do it, and refuse it.
+LOOK_AT_CLIENT = b"set client_connection_check_interval = '500ms'"
 
 # No row: there is no such queue. Operators are qualified: behind a pooler nothing is pinned.
 REGISTERED = """
@@ -84,12 +89,18 @@ class AsyncSession:
         )
         session = cls(connection, dsn)
         try:
+            await session._look_at_client()
             await session._check_schema()
             session.calls.watch(application)
         except BaseException:
             session.close()
             raise
         return session
+
+    async def _look_at_client(self) -> None:
+        if not self.pooled:
+            with suppress(InvalidParameterValue, UndefinedObject):  # PostgreSQL 13 has no such name
+                await self.connection.execute(LOOK_AT_CLIENT, prepare=False)
 
     async def _check_schema(self) -> None:
         version = await self.client.schema_version()

@@ -1,0 +1,64 @@
+"""Processes that die while a statement of their handler hangs in the server."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.consumers._sync.session import Session
+from tests.consumers.harness import CONSUMER, QUEUE
+from tests.support.waiting import eventually
+
+THREADS = f"""
+import asyncio, sys
+from pgqpy.consumers import AsyncConsumer, Consumer
+
+class Process(Consumer):
+    queue, name, transactional = {QUEUE!r}, {CONSUMER!r}, True
+    poll_interval, dead_interval = 0.1, 600
+
+    def process_event(self, event, connection):
+        connection.execute(sys.argv[2])
+        self.stop()
+
+"""
+ASYNCIO = (
+    THREADS.replace("(Consumer)", "(AsyncConsumer)")
+    .replace("def process", "async def process")
+    .replace("connection.execute", "await connection.execute")
+)
+RUN = {
+    "threads": THREADS + "Process(sys.argv[1], **eval(sys.argv[3])).run()",
+    "asyncio": ASYNCIO + "asyncio.run(Process(sys.argv[1], **eval(sys.argv[3])).run())",
+}
+INTERVAL = "show client_connection_check_interval"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("end", ["SIGKILL", "handler_timeout"])
+@pytest.mark.parametrize("kind", sorted(RUN))
+def test_the_session_ends_with_its_process_so_the_next_process_starts(
+    queue, client, dsn, spawn, gate, kind, end, shared
+):
+    if shared:
+        client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+    settings = {"shared": shared, "handler_timeout": 1 if end == "handler_timeout" else None}
+    queue.insert("a")
+    process = spawn("-c", RUN[kind], dsn, gate.wait_sql, repr(settings))
+    first = gate.wait_for_arrival()
+    if end == "SIGKILL":
+        process.kill()
+    assert process.wait() == (-9 if end == "SIGKILL" else 1)
+    again = spawn("-c", RUN[kind], dsn, gate.wait_sql, repr({"shared": shared}))
+    eventually(lambda: again.popen.poll() is not None or gate.waiting() not in ([], [first]))
+    assert again.popen.poll() is None, again.output()
+    assert first not in gate.waiting()
+    gate.open()
+    assert again.wait() == 0
+
+
+@pytest.mark.parametrize("wrong", [b"set no_such_setting = 1", b"set work_mem = 1"])
+def test_a_server_that_cannot_look_at_its_client_does_without(dsn, monkeypatch, wrong):
+    monkeypatch.setattr("pgqpy.consumers._sync.session.LOOK_AT_CLIENT", wrong)
+    session = Session.open(dsn, "test")
+    assert session.connection.execute(INTERVAL).fetchone() == ("0",)
+    session.close()
