@@ -130,7 +130,10 @@ class AsyncCareful:
 
     async def _widen(self, session: AsyncSession) -> int | None:
         call = consume.widen_run(self._consumer.queue, self._name, self.holder)
-        size = await _send(session, call)
+        try:
+            size = await _send(session, call)
+        except ConsumerNotFound:
+            size = None  # its lane has ended, or it was unregistered: the next look finds out
         self.widened += 1
         self._state, self._quiet = RunState(size, None, self._state.died), 0
         return size

@@ -130,7 +130,10 @@ class Careful:
 
     def _widen(self, session: Session) -> int | None:
         call = consume.widen_run(self._consumer.queue, self._name, self.holder)
-        size = _send(session, call)
+        try:
+            size = _send(session, call)
+        except ConsumerNotFound:
+            size = None  # its lane has ended, or it was unregistered: the next look finds out
         self.widened += 1
         self._state, self._quiet = RunState(size, None, self._state.died), 0
         return size

@@ -1,4 +1,4 @@
-"""Runs with lanes whose sessions were cut live: what they had counts against no event."""
+"""Unclean ends of runs with lanes: sessions that were cut live, and lanes that end meanwhile."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 
 import pytest
 
+from pgqpy.calls import consume
 from pgqpy.consumers import unclean_ends
-from tests.consumers.harness import CONSUMER, QUEUE
+from tests.consumers.harness import CONSUMER, QUEUE, patched
 from tests.consumers.lanes import LANES
 from tests.consumers.test_cut_sessions import COUNT, COUNTED, HOST, LONG, SHAPES, WAITS
 from tests.consumers.workers import taken
@@ -76,3 +77,31 @@ def test_an_event_whose_run_stays_away_is_dead_at_last(start, connection, client
     eventually(lambda: seen == ["b", "c"] and not taken(connection))
     assert [event.ev_data for event in client.get_dead_events(QUEUE, CONSUMER)] == ["a"]
     assert WAITS in log.text
+
+
+def test_a_lane_that_ends_while_its_parts_are_widened_ends_no_run(
+    make, queue, client, connection, call, monkeypatch
+):
+    client.set_lanes(QUEUE, CONSUMER, 1, "extra1")
+    queue.insert("a")
+    assert call("elsewhere:1:x") is not None
+    connection.execute("update pgq.position set pos_part = 30 where pos_batch > 0")
+    widen, seen = consume.widen_run, []
+    ended: list[int] = []
+
+    def widen_late(*names):
+        if not ended:
+            ended.append(client.set_lanes(QUEUE, CONSUMER, 2, "extra1"))
+            call("elsewhere:2:y")  # it removes the old lane
+        return widen(*names)
+
+    def handler(event):
+        seen.append(event.data)
+        return ()
+
+    monkeypatch.setattr(consume, "widen_run", widen_late)
+    with patched("careful.QUIET_PARTS", 1):
+        make.start(handler, **LANES | {"lanes": 1}, transactional=True)
+        eventually(lambda: ended == [1])
+        queue.insert("b")
+        eventually(lambda: seen == ["a", "b"] and not taken(connection))
