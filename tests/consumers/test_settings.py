@@ -28,7 +28,7 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
         "queue", "name", "types", "extras", "transactional", "shared", "lanes", "dead_interval",
-        "concurrency", "key", "part_size", "fetch_size", "poll_interval", "min_count",
+        "lease", "concurrency", "key", "part_size", "fetch_size", "poll_interval", "min_count",
         "min_interval", "min_lag", "on_error", "max_retries",
         "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
     }  # fmt: skip
