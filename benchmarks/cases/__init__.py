@@ -19,6 +19,7 @@ ORDER = (
     "concurrency",
     "workers",
     "lanes",
+    "parking",
     "latency",
     "idle",
     "growth",

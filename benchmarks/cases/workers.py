@@ -165,7 +165,7 @@ def handle(
 
 
 def start(stack: ExitStack, dsn: str, name: str, mode: str, wait: float) -> Child:
-    """Start a worker: shared, plain, or with so many lanes."""
+    """Start a worker: shared, plain, park, or with so many lanes."""
     return stack.enter_context(child(*module("work", dsn, name, mode, wait)))
 
 

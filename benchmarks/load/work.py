@@ -1,4 +1,4 @@
-"""A worker of a shared consumer, a process of one with lanes, or a plain consumer."""
+"""A worker of a shared consumer, a process of one with lanes, or a plain or parking consumer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Worker(Consumer):
     wait = 0.0  # seconds
 
     def process_event(self, event: pgqpy.Event) -> None:
-        """Note the event, then wait."""
+        """Note the event, then wait; fail at those of the key `fails`."""
+        if event.extra1 == "fails":
+            raise ValueError
         self.first = self.first or time.monotonic_ns()
         self.count += 1
         self.total += int(event.data or 0)
@@ -42,6 +44,8 @@ def main(dsn: str, name: str, mode: str, wait: str) -> None:
     """Run until the process is terminated."""
     lanes = int(mode) if mode.isdigit() else None
     worker = Worker(dsn, name=name, shared=mode == "shared", lanes=lanes, key="extra1")
+    if mode == "park":
+        worker.on_error, worker.retry_base = "park", 3600.0
     worker.wait = float(wait)
     execute = psycopg.Cursor.execute
 
