@@ -7,15 +7,18 @@ import logging
 import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.retry import seconds
+from pgqpy.consumers.settings import key_function
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Hashable, Iterator
+    from contextlib import AbstractContextManager
 
     from pgqpy.consumers.settings import BaseConsumer
+    from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -43,7 +46,7 @@ class HandlerWatch:
 
     @contextmanager
     def handling(self, what: str) -> Iterator[None]:
-        """Watch the handler that runs in the block; `what` it handles is for the log."""
+        """Watch the application's code that runs in the block; `what` it is is for the log."""
         key = object()
         with self._lock:
             self._running[key] = time.monotonic(), what
@@ -81,7 +84,7 @@ class HandlerWatch:
         faulthandler.dump_traceback_later(GRACE, exit=True, file=STDERR)
         consumer = self._consumer
         text = (
-            "consumer %s of queue %s: the handler of %s has run for %.1f s, and handler_timeout is "
+            "consumer %s of queue %s: %s has run for %.1f s, and handler_timeout is "
             "%g s: this process ends. Start it again: the event is delivered again, and is dead "
             "after max_attempts = %d such ends. If it only needs longer, raise handler_timeout"
         )
@@ -89,6 +92,26 @@ class HandlerWatch:
         logger.critical(text, *names, ran, self._timeout, consumer.max_attempts)
         faulthandler.dump_traceback(STDERR)
         os._exit(EXIT_CODE)
+
+
+def watching(watch: HandlerWatch | None, what: str) -> AbstractContextManager[None]:
+    """Return a block that is watched, if there is a watch."""
+    return nullcontext() if watch is None else watch.handling(what)
+
+
+def watched_key(
+    consumer: BaseConsumer, watch: HandlerWatch | None
+) -> Callable[[Event], Hashable] | None:
+    """Return the consumer's function from an event to its key, watched if it is its own."""
+    key = key_function(consumer)
+    if key is None or watch is None or not callable(consumer.key):
+        return key
+
+    def watched(event: Event) -> Hashable:
+        with watch.handling(f"the key of event {event.id}"):
+            return key(event)
+
+    return watched
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from pgqpy.consumers._sync.parking import Parking
 from pgqpy.consumers._sync.worker_lock import WorkerLock
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
+from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.missing_ticker import MissingTicker
 from pgqpy.consumers.parts import list_size
@@ -70,7 +70,8 @@ class Loop:
         self.filtered = consumer.types is not None or consumer.extras is not None
         wanted = (consumer.types, consumer.extras)
         self.asked = filters.filter_json(*wanted) if self.filtered else None
-        self.parking = Parking(consumer, session)
+        self.key = watched_key(consumer, self.watch)
+        self.parking = Parking(consumer, session, self.key)
         self.missing_ticker = MissingTicker()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
@@ -91,7 +92,7 @@ class Loop:
 
     def _watched(self, event: Event, *more: Any) -> Any:
         """Call process_event while the watch looks at it."""
-        with self.watch.handling(f"event {event.id}") if self.watch else nullcontext():
+        with watching(self.watch, f"the handler of event {event.id}"):
             return self.consumer.process_event(event, *more)
 
     def open_next(
@@ -223,8 +224,7 @@ class Loop:
         """Call process_batch; False if it stopped reading because of `stop`."""
         self._batch = batch.info
         try:
-            watched = self.watch.handling(f"batch {batch.info.id}") if self.watch else nullcontext()
-            with watched, self.pace:
+            with watching(self.watch, f"the handler of batch {batch.info.id}"), self.pace:
                 check_result(self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other

@@ -15,10 +15,9 @@ from pgqpy.calls import Call, parked
 from pgqpy.client import encodings
 from pgqpy.consumers.parked_keys import key_text
 from pgqpy.consumers.parts import list_size
-from pgqpy.consumers.settings import key_function
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
     from datetime import timedelta
 
     from pgqpy.calls import Row
@@ -32,11 +31,16 @@ BUSY = 0.1  # seconds
 class Parking:
     """The parked keys of a consumer, as far as the events at hand need them."""
 
-    def __init__(self, consumer: BaseConsumer, session: Session) -> None:
+    def __init__(
+        self,
+        consumer: BaseConsumer,
+        session: Session,
+        key: Callable[[Event], Hashable] | None,
+    ) -> None:
         self._consumer = consumer
         self._session = session
         self.on = consumer.on_error == "park"
-        self._key = key_function(consumer)
+        self._key = key
         self._ascii_only = self.on and not encodings.holds_everything(session.connection)
         # The keys, among the events at hand, whose events are parked instead of being handled.
         self.blocked: set[str] = set()

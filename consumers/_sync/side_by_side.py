@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_key
 from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd
-from pgqpy.consumers.settings import key_function
 from pgqpy.consumers.window import EventWindow
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class SideBySide:
         self._workers = workers
         self._window = EventWindow()
         self._parking = loop.parking
-        self._key = self._parking.key if self._parking.on else key_function(loop.consumer)
+        self._key = self._parking.key if self._parking.on else loop.key
         self._part_size = loop.consumer.part_size
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)

@@ -27,6 +27,8 @@ QUEUE, NAME = "orders", "billing"
 MOST_RUNS = 40
 SHAPES: dict[str, Any] = {
     "plain": {},
+    "key": {"concurrency": 4},
+    "asyncio key": {"concurrency": 4},
     "concurrency": {"concurrency": 4},
     "asyncio": {"concurrency": 4},
     "transactional": {"transactional": True},
@@ -73,6 +75,14 @@ class Sync(Consumer):
         handle(self, event, connection)
 
 
+class Keyed(Sync):
+    """Handles events of a key in order, in threads."""
+
+    def key(self, event):
+        """Return a key, or hang."""
+        return "key" if event.data != "key hangs" else WAYS["hang"]()
+
+
 class Batches(Consumer):
     """Handles parts of batches in transactions."""
 
@@ -92,6 +102,12 @@ class Async(AsyncConsumer):
     async def process_event(self, event):
         """Note the event, or die of it."""
         handle(self, event, None)
+
+
+class AsyncKeyed(Async):
+    """The same in tasks."""
+
+    key = Keyed.key
 
 
 def handle(consumer, event, connection):
@@ -117,7 +133,12 @@ def run():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     handler_watch.GRACE = GRACE
     settings = {**SETTINGS, **SHAPES[sys.argv[2]]}
-    kinds: dict[str, Any] = {"asyncio": Async, "transactional batches": Batches}
+    kinds: dict[str, Any] = {
+        "asyncio": Async,
+        "key": Keyed,
+        "asyncio key": AsyncKeyed,
+        "transactional batches": Batches,
+    }
     kind = kinds.get(sys.argv[2], Sync)
     outcome = kind(sys.argv[1], **settings).run()
     if outcome is not None:
