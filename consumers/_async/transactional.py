@@ -20,6 +20,7 @@ from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
+from pgqpy.consumers.handler_watch import watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
@@ -83,6 +84,9 @@ class AsyncTransactionalLoop(AsyncLoop):
                 handled = await self._process()
                 transaction.force_rollback = not handled
                 own.enter_context(self.session.calls.running())  # COMMIT may wait for a standby
+                if self.info is not None:  # or for a lock, in a deferred trigger of handlers' rows
+                    what = f"the COMMIT of batch {self.info.id}"
+                    own.enter_context(watching(self.watch, what))
         return handled
 
     async def before_transaction(self) -> bool:

@@ -76,3 +76,30 @@ def test_a_key_that_hangs_ends_the_process_as_a_handler_does(queue, spawn, dsn, 
     assert f"the key of event {ids[1]} has run for" in process.output()
     assert "ends: 1 0\n" in process.output()
     assert effects() == ["a", "key hangs", "end"]
+
+
+DEFERRED = """
+    create function wait() returns trigger language plpgsql as
+        $$ begin if new.data = 'hangs' then perform {}; end if; return null; end $$;
+    create constraint trigger wait after insert on effect initially deferred
+        for each row execute function wait();
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(RUN))
+def test_a_commit_that_hangs_ends_the_process_as_a_handler_does(
+    queue, dsn, spawn, effects, gate, connection, kind
+):
+    connection.execute(DEFERRED.format(gate.wait_sql.removeprefix("select ")))
+    queue.insert("a")
+    note = "insert into effect (data) values ('hangs')"
+    process = spawn("-c", RUN[kind], dsn, note, "{'handler_timeout': 1}")
+    first = gate.wait_for_arrival()
+    assert process.wait() == 1
+    assert "the COMMIT of batch 1 has run for" in process.output()
+    eventually(lambda: first not in gate.waiting())
+    again = spawn("-c", RUN[kind], dsn, note, "{}")
+    gate.wait_for_arrival()
+    gate.open()
+    assert again.wait() == 0
+    assert effects() == ["hangs"]
