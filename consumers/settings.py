@@ -168,7 +168,7 @@ def _check_lanes(consumer: BaseConsumer) -> None:
         return
     owner = f"{type(consumer).__name__}.lanes"
     if consumer.shared:
-        raise ValueError(f"{owner} excludes shared = True, which keeps no order")
+        raise ValueError(f"{owner} does not go with shared = True, which keeps no order")
     if consumer.key is None or callable(consumer.key):
         raise ValueError(
             f"{owner} needs key, one of {', '.join(KEYS)}: the server divides the events by it, "

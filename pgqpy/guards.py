@@ -44,6 +44,6 @@ class Guard:
         self._stopper = start_guard(STOP_SCRIPT, pg_ctl, cluster, then=self._remover, **options)
 
     def end(self) -> None:
-        """Do it now, and wait for the end; ending twice is safe."""
+        """Stop the server and remove its directory now, and wait for that; twice is safe."""
         self._stopper.communicate()
         self._remover.wait()

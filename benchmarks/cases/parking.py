@@ -47,7 +47,7 @@ def run(bench: Bench) -> Section:
         client.create_queue(QUEUE)
     few = events // 20
     contestants = {
-        name.format(kind): partial(handle, dsn, number, hot=name is ONE, wait=wait)
+        name.format(kind): partial(handle, dsn, number, hot=name == ONE, wait=wait)
         for kind, number, wait in ((QUICK, events, 0.0), (SLOW, few, WAIT))
         for name in (NONE, ONE)
     }

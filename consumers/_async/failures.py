@@ -33,7 +33,7 @@ class AsyncFailures:
 
     Those written earlier (`flush`) are delivered twice if the process then crashes: in the
     unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
-    worse (G8). With parked events among them, the end of the part writes them.
+    worse (G8). If events are to be parked among them, the end of the part writes them all.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class AsyncFailures:
         if delay is None:
             self.dead(event, error)
             return
-        key = self._parking.key_of_failed(event)
+        key = self._parking.key_or_none(event)
         follows = "is retried" if key is None else "is parked with its key, and retried"
         if key is None:
             self.retry(event, delay)

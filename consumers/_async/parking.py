@@ -50,18 +50,18 @@ class AsyncParking:
 
     @property
     def at_ends(self) -> bool:
-        """Whether parked events are written with the end of their part only.
+        """Whether parked events are written only with the end of their part.
 
-        A transaction finishes all of its events, whenever it writes them.
+        Not in a transactional consumer: one transaction writes them and finishes the part.
         """
         return self.on and not self._consumer.transactional
 
     def key(self, event: Event) -> str | None:
-        """Return the text of an event's key; None if it has none. What `key` raises is raised."""
+        """Return the text of an event's key; None if it has none. Raises what `key` raises."""
         return key_text(self._key(event), ascii_only=self._ascii_only) if self._key else None
 
-    def key_of_failed(self, event: Event) -> str | None:
-        """Return the key to park a failed event under; None: it goes to the retry queue."""
+    def key_or_none(self, event: Event) -> str | None:
+        """Return the key to park an event under; None: it has none, or `key` fails."""
         try:
             return self.key(event) if self.on else None
         except Exception:  # noqa: BLE001  # it is why the event failed
@@ -80,7 +80,7 @@ class AsyncParking:
 
     def waits(self, event: Event) -> bool:
         """Whether an event is to wait behind a failed one of its key."""
-        return self.key_of_failed(event) in self.blocked
+        return self.key_or_none(event) in self.blocked
 
     async def look_up(
         self, batch: Batch, events: Iterable[Event], unwritten: set[str], *more: str
@@ -95,7 +95,7 @@ class AsyncParking:
         self.blocked.clear()
         self.blocked |= unwritten
         if self.exists or batch.parked or self._consumer.lanes is not None:
-            keys = {*map(self.key_of_failed, events), *more} - {None}
+            keys = {*map(self.key_or_none, events), *more} - {None}
             call = parked.get_parked_keys(batch, [key for key in keys if key is not None])
             found: set[str] = await self._session.runner.run(call)
             self.blocked |= found

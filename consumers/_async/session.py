@@ -157,7 +157,7 @@ class AsyncSession:
     async def _register_lanes(self, consumer: BaseConsumer, wanted: int) -> None:
         """Divide the consumer into lanes, unless it has some: set_lanes changes them.
 
-        WrongMode if it runs without lanes, ConsumerRunning if its lanes have another key.
+        WrongMode if it runs without lanes, or if its lanes have another key.
         """
         place, key = (consumer.queue, consumer.name), str(consumer.key)
         found = await self.runner.run(lanes.register_lanes(*place, wanted, key))

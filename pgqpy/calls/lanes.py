@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """What take_lane found.
+    """What take_lane or take_parked_lane found.
 
     Attributes:
         busy: how many lanes other runs hold, if there is no batch.

@@ -45,7 +45,7 @@ def event_park(
     *,
     ascii_only: bool = False,
 ) -> Call[int]:
-    """Park events, each with its key; with a delay those that failed, without those behind them."""
+    """Park events: each with its key, and with a delay if it failed; None: it waits behind one."""
     rows = [
         (event.id, event.txid, key, after, failure.error, failure.reason)
         for event, key, after, failure in parked
@@ -103,7 +103,7 @@ def get_parked(
 
 
 def retry_parked(queue: str, consumer: str, keys: Iterable[str] | None) -> Call[int]:
-    """Make the heads of parked keys due now; return how many were not."""
+    """Make the heads of parked keys due now; return how many were not due before."""
     sql = "select pgq.retry_parked(%s::text, %s::text, %s::text[])"
     return consumer_call("retry_parked", sql, queue, consumer, _keys(keys), pgqpy_only=True)
 

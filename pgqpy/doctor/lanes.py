@@ -53,7 +53,7 @@ WAITING: LiteralString = f"""
 
 
 def judge_waiting(rows: list[Row]) -> Iterator[Finding]:
-    """Report of each consumer that runs the lane that has waited longest, if that is too long.
+    """Report, for each running consumer, the lane that has waited longest, if it is too long.
 
     If no process runs at all, the check "running" reports the consumer.
     """

@@ -127,11 +127,11 @@ def _alone(history: History) -> Iterator[Violation]:
 
 
 def _in_order(history: History) -> Iterator[Violation]:
-    """Find events that began before an earlier event of their key was through.
+    """Find events that began before an earlier event of their key had ended.
 
     A retried event has lost its place: of each event the first delivery counts. A parked one has
-    not: the delivery counts that did not fail. What one run handles again after a kill has an order
-    too, so each run is looked at by itself as well.
+    kept it: its delivery that did not fail counts. What one run handles again after a kill has
+    an order too, so each run is looked at by itself as well.
     """
     seen = set()
     for key, spans in (*_first_deliveries(history).items(), *_of_each_run(history).items()):
@@ -143,18 +143,18 @@ def _in_order(history: History) -> Iterator[Violation]:
 
 
 def _first_deliveries(history: History) -> _Groups:
-    """Return by key when each event began first, and when it was through."""
+    """Return by key when each event began first, and from when the next one may begin."""
     first = [handlings[0] for handlings in history.handled().values()]
     ends = {
-        event: _through(handlings, parks=history.parks)
+        event: _free_from(handlings, parks=history.parks)
         for event, handlings in history.handled().items()
     }
     found = [(handling, ends[handling.event]) for handling in first]
     return _grouped(history, [((it.content.key,), it, end) for it, end in found])
 
 
-def _through(handlings: list[Handling], *, parks: bool) -> float | None:
-    """Return when the later events of its key were free to come; None: never."""
+def _free_from(handlings: list[Handling], *, parks: bool) -> float | None:
+    """Return from when the later events of its key may begin; None: never."""
     ends = [it.end for it in handlings if it.outcome != "none"]
     good = [it.end for it in handlings if it.outcome == "ok"]
     if parks and not good:

@@ -2,8 +2,8 @@
 -- their key failed. PGQ has no such table.
 --
 -- A key with rows is parked. Its row with the lowest park_no is the head: the event that failed.
--- Only a head has a park_after, the time from which take_parked gives it again. The others, its
--- followers, have none: they come when the head is done or dead. park_error is null until a handler
+-- Its park_after is the time from which take_parked gives it again. The others, its followers, have
+-- none until they fail: they come when the head is done or dead. park_error is null until a handler
 -- failed. park_batch is the last batch of parked events in which the event failed: see take_parked.
 --
 -- park_no counts up within its key. A sequence would be behind in a copy of the database that lacks

@@ -44,7 +44,8 @@
 -- the consumer stays at the range's first tick, and pos_next_tick is its last.
 --
 -- pos_ids are the ids of what receive leased of the range, ascending; null: the whole range.
--- finish_events takes ids out of it. pos_leases says how many leases ended that had all of them,
+-- finish_events takes ids out of it. In a batch of take_parked, they are all of its events, in
+-- their order. pos_leases says how many leases ended that had all of them,
 -- since a worker last finished the first one. Whoever takes a range over, a worker or a receiver,
 -- keeps all of these counts: see count_end.
 do $$ begin if not exists (select from pgq.installation) then

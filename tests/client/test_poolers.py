@@ -93,7 +93,7 @@ async def test_a_session_that_a_pool_shares_is_refused_and_left_as_it_was(
         with pytest.raises(ConnectionFailed, match="connect directly to the server") as caught:
             await opens(transactions)
         assert "pooler in session mode" in str(caught.value)
-        assert "workers of a consumer with shared = True and a lease" in str(caught.value)
+        assert "a consumer that is shared or has lanes, and has a lease" in str(caught.value)
         assert application.execute(STATE).fetchone() == before
 
 

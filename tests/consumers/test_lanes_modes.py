@@ -28,7 +28,7 @@ SHARED = {"shared": True}
         ({"lanes": True, "key": "extra1"}, "lanes is None or a number of lanes from 1 to 1,024"),
         ({"lanes": 8}, "lanes needs key, one of type, extra1, .*: the server divides the events"),
         ({"lanes": 8, "key": staticmethod(ignore)}, "lanes needs key, .* not know a function"),
-        ({"lanes": 8, "key": "extra1", "shared": True}, "lanes excludes shared = True, which kee"),
+        ({"lanes": 8, "key": "extra1", "shared": True}, "lanes does not go with shared = True"),
     ],
 )
 def test_settings_that_make_no_sense_with_lanes_are_refused(make, settings, words):

@@ -22,7 +22,7 @@ async def find(
 ) -> UnreadableEvent | None:
     """Find the event that is not text, or too large: the SQLSTATE tells what is looked for.
 
-    Its id is unknown if a transaction failed. None: no event is too large, the error is another's.
+    Its id is unknown if a transaction failed. None: no event is too large, so it is not the cause.
     """
     unknown = UnreadableEvent(None, **events.error_data, sqlstate=sqlstate)
     if runner.status() == TransactionStatus.INERROR:

@@ -20,8 +20,8 @@ AnyAsyncConnection = TypeVar("AnyAsyncConnection", bound=AsyncConnection[Any])
 CLIENTS = 3  # that look, behind a pooler, whether they get the session of another one
 SHARED = (
     "behind a pooler in transaction mode, which shares sessions between its clients: connect "
-    "directly to the server, or through a pooler in session mode; only workers of a consumer with "
-    "shared = True and a lease can do with such sessions"
+    "directly to the server, or through a pooler in session mode; only a consumer that is shared "
+    "or has lanes, and has a lease, can use such sessions"
 )
 FULL = (
     "the pooler has no session for a second connection, which would show whether it shares "

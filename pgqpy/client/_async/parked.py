@@ -36,7 +36,7 @@ class AsyncParkedEvents(AsyncBase):
     ) -> int:
         """Let the first events of parked keys (None: of all) be due now.
 
-        Returns how many were not due. Raises ConsumerNotFound.
+        Returns how many were not due before. Raises ConsumerNotFound.
         """
         return await self.runner.run(calls.parked.retry_parked(queue, consumer, keys))
 

@@ -36,7 +36,7 @@ class ParkedEvents(Base):
     ) -> int:
         """Let the first events of parked keys (None: of all) be due now.
 
-        Returns how many were not due. Raises ConsumerNotFound.
+        Returns how many were not due before. Raises ConsumerNotFound.
         """
         return self.runner.run(calls.parked.retry_parked(queue, consumer, keys))
 

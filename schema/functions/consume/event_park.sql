@@ -2,8 +2,9 @@
 -- take_parked. The caller finishes the events in the same transaction, by finish_part or
 -- finish_batch. Otherwise events that it has handled are delivered again, behind what is parked.
 --
--- An event whose handler failed has a delay. If its key has no parked event, it becomes the head:
--- it is due after the delay. An event of a parked key has none: the caller did not handle it.
+-- For an event whose handler failed, the caller gives a delay. If no event of its key is parked, it
+-- becomes the head, and is due after the delay. For an event behind a parked one the delay is null:
+-- the caller did not handle it.
 --
 -- In a batch of take_parked the events are parked already. They stay where they are, a failed one
 -- with a later time, and so do all events of their keys behind them, whatever the caller says.

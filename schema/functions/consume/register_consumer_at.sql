@@ -1,7 +1,7 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
--- dropped, or those of its workers; its retried events stay. Of its parked events those stay that
--- the tick sees: see forget_parked. With a null tick, a new consumer
--- starts from the last tick, and a subscribed one stays where it is.
+-- dropped, or those of its workers or lanes; its retried events stay. Of its parked events those
+-- stay that the tick sees: see forget_parked. With a null tick, a new consumer starts from the last
+-- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
 -- count the consumers while one is coming, and then remove what that one starts from.

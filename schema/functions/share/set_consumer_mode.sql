@@ -4,9 +4,8 @@
 -- goes on where that lane is. set_lanes gives a consumer lanes.
 -- Parameters: i_mode: plain, shared, or null: the next run decides.
 -- Returns: 1 changed, 0 it was so.
--- Raises: PQ002 not a subscriber; PQ009 another mode; PQ013 not READ
---   COMMITTED; PQ020 it is a subconsumer, or a lane;
---   PQ021 it runs, or has several lanes.
+-- Raises: PQ002 not a subscriber; PQ009 another mode; PQ013 not READ COMMITTED; PQ020 it is a
+--   subconsumer, or a lane; PQ021 as check_idle, or it has several lanes.
 -- Writes: row locks and update pgq.registration; insert pgq.position; as end_lanes,
 --   remove_registration.
 create or replace function pgq.set_consumer_mode(

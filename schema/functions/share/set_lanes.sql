@@ -7,10 +7,9 @@
 --
 -- Parameters: i_lanes: 1 to 1,024. i_key: type, or extra1 to extra4: where producers put the key.
 -- Returns: 1 changed, 0 it was so.
--- Raises: PQ002 not a subscriber; PQ009 another number or key, or as add_lanes; PQ013 not READ
---   COMMITTED; PQ020 it is a subconsumer, or a lane; PQ012 as
---   raise_other_hash; PQ021 as check_idle, or a reader of ticks uses it, or an earlier change is
---   not done.
+-- Raises: PQ002 not a subscriber; PQ009 another number or key, or as add_lanes; PQ012 as
+--   raise_other_hash; PQ013 not READ COMMITTED; PQ020 it is a subconsumer, or a lane; PQ021 as
+--   check_idle, or a reader of ticks uses it, or an earlier change is not done.
 -- Writes: row locks, insert and update pgq.registration; insert pgq.position; as add_lanes,
 --   end_lanes, remove_registration.
 create or replace function pgq.set_lanes(

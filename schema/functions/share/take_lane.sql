@@ -13,23 +13,21 @@
 --   run expects: it gets no lanes by another one. The others as in take_part.
 -- Returns: as take_part; worker is the lane; subscription is the consumer's. Without a batch, busy
 --   says how many lanes others hold.
--- Raises: PQ002, PQ020 as find_lanes; PQ009 a bad i_holder, or i_wanted below 1; PQ012 a copy of
---   the database, where keys are in other lanes; PQ013 not READ COMMITTED; PQ015 as
---   find_next_tick; PQ020 the lanes have another key than i_key; PQ021 the consumer has another
---   filter than i_filter; as skip_ranges, check_filter.
+-- Raises: PQ002 as find_lanes; PQ009 a bad i_holder, or i_wanted below 1; PQ012 as
+--   raise_other_hash; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 as find_lanes, or
+--   the lanes have another key than i_key; PQ021 the consumer has another filter than i_filter; as
+--   skip_ranges, check_filter.
 -- Writes: row lock pgq.registration; insert or update pgq.position; as touch_batch, skip_ranges,
 --   uncount_end, end_lanes.
 create or replace function pgq.take_lane(
     i_queue_name text, i_consumer_name text, i_holder text, i_lease interval default null,
     i_dead_interval interval default null, i_min_lag interval default null,
     i_min_count int default null, i_min_interval interval default null,
-    i_wanted int default null, i_filter jsonb default null,
-    i_key text default null, out batch_id bigint,
-    out cur_tick_id bigint,
-    out prev_tick_id bigint, out cur_tick_time timestamptz, out prev_tick_time timestamptz,
-    out cur_tick_event_seq bigint, out prev_tick_event_seq bigint, out part_size int,
-    out tries int, out worker text, out died text[], out busy int,
-    out subscription int)
+    i_wanted int default null, i_filter jsonb default null, i_key text default null,
+    out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
+    out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
+    out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
+    out died text[], out busy int, out subscription int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare

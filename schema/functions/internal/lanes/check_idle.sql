@@ -24,6 +24,6 @@ begin
     if exists (select from pgq.parked where ev_owner = i_sub_id) then
         raise exception 'events of the consumer %/% are parked', i_queue_name, i_consumer_name
             using errcode = 'PQ021', detail = 'in another mode nobody takes them',
-            hint = 'run it until they are handled, or look at pgq.get_parked_keys';
+            hint = 'run it until they are handled, or delete them: pgq.delete_parked';
     end if;
 end $$;

@@ -4,8 +4,8 @@
 --
 -- Ticks without an event for the lane are skipped. While the last of them is young, its position
 -- stays: of eight lanes seven have nothing of a tick with one event, and would write all the same.
--- Parameters: v: the lane as it was seen. i_filter: what the consumer took
---   then; null: all. The others as in take_lane.
+-- Parameters: v: the lane as it was seen. i_filter: what the consumer took then; null: all. The
+--   others as in take_lane.
 -- Returns: its position with the open batch; all null: there is no batch, or another run is faster.
 -- Raises: PQ015 as find_next_tick; as skip_ranges.
 -- Writes: row lock pgq.registration; insert pgq.position; as skip_ranges.

@@ -6,16 +6,17 @@
 -- - ev_txid is the row's transaction, or a smaller one: the row was written in a savepoint. If
 --   ev_txid is larger, the event came with the copy. So it did if one transaction wrote rows with
 --   several txids.
--- - It is larger than the transaction that wrote the last tick's row, which came with the copy.
---   Rows that came later are beyond the last tick, or were in progress then: no tick sees them.
---   A compaction writes the tick's row again. So without a savepoint, an event may also be later
---   than the first row that came with the copy.
+-- - ev_txid is larger than the transaction that wrote the last tick's row, which came with the
+--   copy. Rows that came later are beyond the last tick, or were in progress then: no tick sees
+--   them.
+--   A compaction writes the tick's row again. So without a savepoint, an ev_txid larger than the
+--   first transaction that wrote copied rows is enough.
 --
--- Where this tells nothing, ev_time decides: an event of between the last tick and now counts as
--- inserted here. Of two events with one id, the later row does.
+-- Where this tells nothing, ev_time decides: an event from between the last tick and now counts
+-- as inserted here. Of two events with one id, the later row does.
 --
--- Returns: the events that were inserted here; where in_doubt, they may have come with the copy,
---   and come twice then. Also those with is_new = false: they may have been inserted here.
+-- Returns: with is_new, the events that were inserted here; those in_doubt may have come with the
+--   copy, and then they come twice. Without is_new, events that may have been inserted here.
 -- Writes: nothing; takes an xid.
 create or replace function pgq.find_inserted_here(q pgq.queue, last pgq.tick)
 returns table (in_table oid, in_row tid, is_new boolean, in_doubt boolean) language plpgsql as $$
