@@ -89,7 +89,7 @@ class AsyncFailures:
     def _park(self, event: Event, key: str, delay: timedelta | None, failure: Failure) -> None:
         self._parked.append((event, key, delay, failure))
         self.parked_keys.add(key)
-        self._parking.blocked.add(key)
+        self._parking.parked.add(key)
 
     def retry(self, event: Event, after: float) -> None:
         """Put the event into the retry queue for some seconds, when the failures are written."""

@@ -43,7 +43,7 @@ class AsyncParking:
         self._key = key
         self._ascii_only = self.on and not encodings.holds_everything(session.connection)
         # The keys, among the events at hand, whose events are parked instead of being handled.
-        self.blocked: set[str] = set()
+        self.parked: set[str] = set()
         self.exists = False  # whether the consumer has parked events
         self._due_at = 0.0  # by time.monotonic(), if it has
         self._took_last = False  # the batch that was opened last is one of parked events
@@ -80,7 +80,7 @@ class AsyncParking:
 
     def waits(self, event: Event) -> bool:
         """Whether an event is to wait behind a failed one of its key."""
-        return self.key_or_none(event) in self.blocked
+        return self.key_or_none(event) in self.parked
 
     async def look_up(
         self, batch: Batch, events: Iterable[Event], unwritten: set[str], *more: str
@@ -92,13 +92,13 @@ class AsyncParking:
         """
         if not self.on:
             return
-        self.blocked.clear()
-        self.blocked |= unwritten
+        self.parked.clear()
+        self.parked |= unwritten
         if self.exists or batch.parked or self._consumer.lanes is not None:
             keys = {*map(self.key_or_none, events), *more} - {None}
             call = parked.get_parked_keys(batch, [key for key in keys if key is not None])
             found: set[str] = await self._session.runner.run(call)
-            self.blocked |= found
+            self.parked |= found
 
     def look(self) -> tuple[Call[None], ...]:
         """Return the call that asks when the next parked event is due, if any may be parked."""

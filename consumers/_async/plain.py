@@ -140,11 +140,11 @@ class AsyncPlainLoop(AsyncLoop):
     async def _call_handlers(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
-        handle, stop, blocked = self.process_event, self.stop, self.parking.blocked
+        handle, stop, parked = self.process_event, self.stop, self.parking.parked
         for number, event in enumerate(events):
             if stop.is_set:
                 return number
-            if blocked and self.parking.waits(event):
+            if parked and self.parking.waits(event):
                 batch.failures.wait_behind(event)
                 continue
             self.event = event

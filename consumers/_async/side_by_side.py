@@ -79,7 +79,7 @@ class AsyncSideBySide:
     async def _work_down_to(self, left: int) -> bool:
         """Work until so many events are left; False if `stop` came before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
-        blocked, most = self._parking.blocked, MAX_DONE // 2 if self._parking.on else MAX_DONE
+        parked, most = self._parking.parked, MAX_DONE // 2 if self._parking.on else MAX_DONE
         with self._loop.pace:
             while (
                 len(window) > left
@@ -87,7 +87,7 @@ class AsyncSideBySide:
                 or (stop.is_set and workers.running)
             ):
                 while workers.free and not stop.is_set and (item := window.take()) is not None:
-                    if blocked and item.key in blocked:
+                    if parked and item.key in parked:
                         self._wait_behind(item)
                     else:
                         workers.start(item)

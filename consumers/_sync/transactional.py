@@ -138,7 +138,7 @@ class TransactionalLoop(Loop):
                     for event in events:
                         if self.stop.is_set:
                             return False
-                        if self.parking.blocked and self.parking.waits(event):
+                        if self.parking.parked and self.parking.waits(event):
                             batch.failures.wait_behind(event)
                             continue
                         self.event = event

@@ -97,8 +97,8 @@ def register(
             new = client.register_consumer_at(queue, name, tick_id)
         changed = False
         if types or extras:
-            given = types or None
-            changed = bool(client.set_consumer_filter(queue, name, types=given, extras=values))
+            chosen = types or None
+            changed = bool(client.set_consumer_filter(queue, name, types=chosen, extras=values))
     if new:
         message = f"registered {name} on {queue}"
     elif tick_id is None:

@@ -190,7 +190,7 @@ def test_an_event_that_killed_its_runs_too_often_is_dead(
 
 
 @pytest.mark.parametrize("settings", SHAPES[:3])
-def test_a_run_that_stops_gives_its_lane_free_at_once(queue, make, connection, log, settings):
+def test_a_run_that_stops_releases_its_lane_at_once(queue, make, connection, log, settings):
     seen = []
 
     def once(event):

@@ -78,7 +78,7 @@ def test_a_run_whose_lease_has_ended_changes_nothing(
     assert effects() == ["a", "b"] if transactional else sorted(effects()) == ["a", "a", "b"]
 
 
-def test_a_run_that_stops_gives_its_lane_back(queue, make, connection, log):
+def test_a_run_that_stops_releases_its_lane(queue, make, connection, log):
     seen = []
 
     def once(event):

@@ -19,6 +19,8 @@ INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
 SET = "select pgq.set_lanes('q', 'c', %s, %s)"
 CAREFUL = "select part_size, tries, died from pgq.take_lane('q', 'c', %s)"
 LANES = "select count(*) from pgq.registration where sub_mode = 'lane'"
+TAKEN = "select batch_id from pgq.take_lane('q', %s, 'host:1:x')"
+REGISTER = "select lanes || ' ' || key from pgq.register_lanes('q', 'c', %s, %s)"
 # Between its first look and its lock, a run asks these functions.
 HELD = {
     "key_hash": """

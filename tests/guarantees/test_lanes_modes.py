@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.guarantees.lanes import KEYS, LANES, SET, Run, in_order, insert, runs
+from tests.guarantees.lanes import (
+    KEYS,
+    LANES,
+    REGISTER,
+    SET,
+    TAKEN,
+    Run,
+    in_order,
+    insert,
+    runs,
+)
 from tests.guarantees.ranges import PIN
 from tests.guarantees.sessions import refused
 from tests.guarantees.workers import Worker
@@ -15,11 +25,8 @@ from tests.guarantees.workers import Worker
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
-TAKEN = "select batch_id from pgq.take_lane('q', %s, 'host:1:x')"
 MODE = "select pgq.set_consumer_mode('q', 'c', %s)"
-REGISTER = "select lanes || ' ' || key from pgq.register_lanes('q', 'c', %s, %s)"
 NAMES = "select array_agg(co_name::text order by co_name) from pgq.consumer"
-LANE = "c.extra1-1-of-4"
 
 
 def left_of(db: Database, *numbers: int) -> None:

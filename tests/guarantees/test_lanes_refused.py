@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.guarantees.lanes import LANES, SET, insert, runs
+from tests.guarantees.lanes import LANES, REGISTER, SET, TAKEN, insert, runs
 from tests.guarantees.sessions import RR, SERIALIZABLE, refused
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 LANE = "c.extra1-1-of-4"
-REGISTER = "select lanes || ' ' || key from pgq.register_lanes('q', 'c', %s, %s)"
-TAKEN = "select batch_id from pgq.take_lane('q', %s, 'host:1:x')"
 REFUSED: list[tuple[str, str]] = [
     ("PQ002", "select pgq.set_lanes('q', 'nobody', 4, 'extra1')"),
     ("PQ002", "select pgq.set_lanes('none', 'c', 4, 'extra1')"),
