@@ -44,7 +44,7 @@ SAME = 0.2  # seconds; Ctrl-C may come twice: from the terminal, and from what s
 QUIET = 60.0  # seconds; a process that lived so long is restarted as after a first end
 NOT_SHARED = (
     "{number} workers need lanes, or shared = True, in {kind}: only one process at a time can run "
-    "another consumer"
+    "a consumer without them"
 )
 WRONG_MODE = (
     "consumer {name} of queue {queue} is {mode}, and {kind} is {other}: while nobody runs it, "
