@@ -100,6 +100,8 @@ class AsyncLaneLock(AsyncWorkerLock):
             if self._subscribed not in (None, found.subscription) and found.subscription:
                 raise psycopg.OperationalError(REGISTERED_ANEW)
             self._tell_spare(busy=found.busy)
+            # An old lane, while the key is changed: handlers side by side keep another order.
+            self.one_by_one = found.key not in (None, self.run[1])
             return found.part
 
         return self._telling(careful, call, part_of)

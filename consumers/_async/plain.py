@@ -91,7 +91,7 @@ class AsyncPlainLoop(AsyncLoop):
             return await self._process_parts(batch.info)
         if not self.by_event:
             return await self.handle_batch(batch)
-        if self._workers is None:
+        if self._workers is None or self.lock.one_by_one:
             return await self._process_events(batch)
         return await AsyncSideBySide(self, batch, self._workers).run()
 

@@ -43,6 +43,8 @@ END = "select pg_terminate_backend(pid) from pg_stat_activity where pid = %s and
 class RunningLock:
     """The lock of one consumer. Each new session of the process takes it again."""
 
+    one_by_one = False  # the events of a batch are handled in their order, not side by side
+
     def __init__(self, queue: str, consumer: str) -> None:
         self.queue = queue
         self.consumer = consumer

@@ -91,7 +91,7 @@ class PlainLoop(Loop):
             return self._process_parts(batch.info)
         if not self.by_event:
             return self.handle_batch(batch)
-        if self._workers is None:
+        if self._workers is None or self.lock.one_by_one:
             return self._process_events(batch)
         return SideBySide(self, batch, self._workers).run()
 

@@ -20,11 +20,13 @@ class Look(NamedTuple):
     Attributes:
         busy: how many lanes other runs hold, if there is no batch.
         subscription: the consumer's; None: the batch was taken over meanwhile.
+        key: of the lane: while the key is changed, old lanes have another one.
     """
 
     part: Part | None
     busy: int
     subscription: int | None
+    key: str | None
 
 
 def set_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[int]:
@@ -52,7 +54,7 @@ def register_lanes(queue: str, consumer: str, lanes: int, key: str) -> Call[Lane
 _LOOK: LiteralString = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
            cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died, busy,
-           subscription
+           subscription, lane_key
 """
 
 
@@ -121,10 +123,11 @@ def take_parked_lane(
 
 def _look(function: str, sql: LiteralString, queue: str, consumer: str, params: Row) -> Call[Look]:
     def decode(rows: list[Row]) -> Look:
-        batch, *ticks, part_size, tries, lane, died, busy, subscription = rows[0]
+        batch, *ticks, part_size, tries, lane, died, busy, subscription, key = rows[0]
         if batch is None:
-            return Look(None, busy or 0, subscription)
+            return Look(None, busy or 0, subscription, None)
         info = Batch(batch, queue, f"{consumer}.{lane}", *ticks)
-        return Look(Part(info, part_size, tries, tuple(died or ())), 0, subscription)
+        part = Part(info, part_size, tries, tuple(died or ()))
+        return Look(part, 0, subscription, key)
 
     return consumer_call(function, sql, queue, consumer, *params, decode=decode, pgqpy_only=True)

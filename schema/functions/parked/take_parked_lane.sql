@@ -12,7 +12,7 @@ create or replace function pgq.take_parked_lane(
     out cur_tick_id bigint, out prev_tick_id bigint, out cur_tick_time timestamptz,
     out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
-    out died text[], out busy int, out subscription int)
+    out died text[], out busy int, out subscription int, out lane_key text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -39,10 +39,10 @@ begin
     for v in
         select * from pgq.current_position c
          where sub_parent = p.sub_id and pos_batch is null
-           and (i_key is null or sub_filter -> 'lane' ->> 2 = i_key)
-           and (sub_stop_tick is not null or not exists (
-                select from pgq.registration
-                 where sub_parent = p.sub_id and sub_stop_tick is not null))
+           and (sub_stop_tick is not null
+                or (sub_filter -> 'lane' ->> 2 = i_key) is not false and not exists (
+                    select from pgq.registration
+                     where sub_parent = p.sub_id and sub_stop_tick is not null))
          order by pos_holder is distinct from i_holder, hashint4(sub_id # hashtext(i_holder))
     loop
         v_ids := pgq.choose_parked(p.sub_id, i_limit, v.sub_filter -> 'lane');
@@ -62,6 +62,7 @@ begin
         x_holder => i_holder, x_part => s.pos_part, x_until => clock_timestamp() + i_lease,
         x_ids => v_ids);
     part_size := s.pos_part;
+    lane_key := s.sub_filter -> 'lane' ->> 2;
     select substr(co_name, length(i_consumer_name) + 2) into worker
       from pgq.consumer where co_id = s.sub_consumer;
     select tick_id, tick_id, tick_time, tick_time, tick_event_seq, tick_event_seq

@@ -36,7 +36,9 @@ begin
             raise exception 'the consumer %/% has several lanes', i_queue_name, i_consumer_name
                 using errcode = 'PQ021', hint = format('each has a position of its own: select '
                     'pgq.set_lanes(%L, %L, 1, %L), and run it until that is done', i_queue_name,
-                    i_consumer_name, 'extra1');
+                    i_consumer_name, (
+                    select sub_filter -> 'lane' ->> 2 from pgq.registration
+                     where sub_parent = v_sub and sub_stop_tick is null limit 1));
         end if;
         select p.sub_id, p.sub_consumer, p.pos_last_tick into lane
           from pgq.current_position p where p.sub_parent = v_sub;

@@ -10,9 +10,9 @@
 --
 -- Parameters: i_holder: the run; its session holds the advisory lock (7366516,
 --   hashtext(i_holder)), or it names a lease. i_wanted: see find_lane_tick. i_key: the key that the
---   run expects: it gets no lanes by another one. The others as in take_part.
--- Returns: as take_part; worker is the lane; subscription is the consumer's. Without a batch, busy
---   says how many lanes others hold.
+--   run expects: by another one it gets old lanes only. The others as in take_part.
+-- Returns: as take_part; worker is the lane, lane_key its key; subscription is the consumer's.
+--   Without a batch, busy says how many lanes others hold.
 -- Raises: PQ002 as find_lanes; PQ009 a bad i_holder, or i_wanted below 1; PQ012 as
 --   raise_other_hash; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 as find_lanes, or
 --   the lanes have another key than i_key; PQ021 the consumer has another filter than i_filter; as
@@ -27,7 +27,7 @@ create or replace function pgq.take_lane(
     out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
     out cur_tick_time timestamptz, out prev_tick_time timestamptz, out cur_tick_event_seq bigint,
     out prev_tick_event_seq bigint, out part_size int, out tries int, out worker text,
-    out died text[], out busy int, out subscription int)
+    out died text[], out busy int, out subscription int, out lane_key text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp set row_security = off
 set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
@@ -78,7 +78,6 @@ begin
         for v_seen in
             select * from pgq.current_position
              where sub_parent = p.sub_id and (sub_stop_tick is not null or not v_changing)
-               and (i_key is null or sub_filter -> 'lane' ->> 2 = i_key)
              order by pos_last_tick, pos_holder is distinct from i_holder,
                    hashint4(sub_id # hashtext(i_holder))
         loop
@@ -101,6 +100,7 @@ begin
     part_size := s.pos_part;
     tries := s.pos_tries;
     died := s.pos_died;
+    lane_key := s.sub_filter -> 'lane' ->> 2;
     select substr(co_name, length(i_consumer_name) + 2) into worker
       from pgq.consumer where co_id = s.sub_consumer;
     select tick_id, tick_time, tick_event_seq
