@@ -57,10 +57,12 @@ def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, be
 
 ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "consumer register": "orders other",
+    "consumer lanes": "orders billing 1 --key type",
     "consumer set-mode": "orders billing plain",
     "consumer show": "orders billing",
     "consumer unregister": "orders other",
     "event dead": "orders billing",
+    "event parked": "orders billing",
     "event delete": "orders billing --all",
     "event insert": "orders test data",
     "event load": "orders",
