@@ -47,5 +47,5 @@ def run(options: Options, dsn: str | None = None, log: TextIO | None = None) -> 
             view.say(f"interrupted: everything is stopped{'' if options.keep else ' and removed'}")
         return INTERRUPTED
     result = judge(options, played)
-    print_result(result, on_stderr=log is sys.stdout)
+    print_result(result, on_stderr=log is not None and log.name == sys.stdout.name)
     return FAILED if result.violations else FINE

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,6 +73,13 @@ def test_every_promise_is_kept_while_a_worker_is_killed(simulate: Simulate, plac
     log.unlink()
     assert list(place.iterdir()) == []
     eventually(lambda: not any(child.is_running() for child in children))
+
+
+def test_a_log_on_stdout_is_all_json_and_the_result_is_on_stderr(dsn: str) -> None:
+    command = [sys.executable, "-m", "pgqpy", "simulate", "--dsn", dsn, "--fill", "10"]
+    ended = subprocess.run([*command, "--log", "-"], check=True, capture_output=True, text=True)
+    assert {json.loads(line)["do"] for line in ended.stdout.splitlines()} >= {"insert", "end"}
+    assert PASSED in ended.stderr
 
 
 def test_workers_that_share_a_consumer_on_a_database_of_ones_own(
