@@ -43,7 +43,7 @@ class InOrderEnd:
 
         `stop` ends a part of any size, and `full` also one of a consumer without part_size.
         """
-        if self._last is None or self._last >= following.id or not self._count:
+        if self._last is None or self._last == following.id or not self._count:
             return None
         sized = self._size is not None and (stop or self._count >= self._size)
         if not (sized or full):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.calls import consume
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.waiting import pause_async
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
     from datetime import timedelta
 
+    from pgqpy.calls import Call
     from pgqpy.consumers._async.failures import AsyncFailures
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.records import Batch
@@ -45,6 +47,7 @@ class AsyncOpenBatch:
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
+        self._parked_ids = [event.id for event in part or () if info.parked]
         self._streams: list[Any] = []  # generators, whose states typing does not know
 
     @property
@@ -98,11 +101,28 @@ class AsyncOpenBatch:
         self.begun, self.size = True, 0
         async with aclosing(self._lists()) as lists:
             async for events in lists:
-                self.size += len(events)
+                self.note(events)
                 yield events
                 if self.failures.full:
                     await self.failures.flush()
         self.complete = True
+
+    def note(self, events: list[Event]) -> None:
+        """Note that these events were read."""
+        self.size += len(events)
+        if self.info.parked and self._part is None:
+            self._parked_ids += [event.id for event in events]
+
+    def finish_part(
+        self, up_to: int | None, done: Iterable[int] = (), position: int | None = None
+    ) -> Call[bool]:
+        """Return the call that finishes the events read up to this id, and those in `done`.
+
+        Parked events are not in the order of their ids: each finished one is named.
+        """
+        if self.info.parked and up_to is not None:
+            done = [*self._parked_ids[: self._parked_ids.index(up_to) + 1], *done]
+        return consume.finish_part(self.info, up_to, done, position)
 
     async def _lists(self) -> AsyncGenerator[list[Event], None]:
         if self._part is not None:

@@ -191,7 +191,7 @@ class AsyncLoop:
         self, batch: AsyncOpenBatch, up_to: int | None, done: Iterable[int] = ()
     ) -> None:
         """Write the failures, and finish the part of the batch that ends with this event id."""
-        part = consume.finish_part(batch.info, up_to, done)
+        part = batch.finish_part(up_to, done)
         if not (await self.send(*batch.failures.take(), part))[-1]:
             raise BatchLost(batch_id=batch.info.id)
 

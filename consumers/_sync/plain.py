@@ -130,7 +130,7 @@ class PlainLoop(Loop):
                     handled = self._call_handlers(batch, events)
                 if handled < len(events):
                     following = events[handled]
-                    part.add([event for event in events[:handled] if event.id < following.id])
+                    part.add([event for event in events[:handled] if event.id != following.id])
                     if (end := part.end_before(following, stop=True)) is not None:
                         self.finish_part(batch, end)
                     return False

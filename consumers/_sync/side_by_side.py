@@ -55,7 +55,7 @@ class SideBySide:
         reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
         with closing(reader) as fetched:
             for events in fetched:
-                self._batch.size += len(events)
+                self._batch.note(events)
                 keys = (key for key in self._window.keys if isinstance(key, str))
                 unwritten = self._batch.failures.parked_keys
                 self._parking.look_up(self._batch.info, events, unwritten, *keys)

@@ -81,7 +81,7 @@ class TransactionalParts(TransactionalLoop):
         if not self._events_of_part:
             return whole  # the batch has no event
         up_to = self._events_of_part[-1].id
-        part = consume.finish_part(batch.info, up_to, position=self._position)
+        part = batch.finish_part(up_to, position=self._position)
         return [part, *whole] if self._at_end else [part]
 
     def batch_finished(self, *, whole: bool = True) -> None:

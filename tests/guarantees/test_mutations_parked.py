@@ -30,7 +30,19 @@ MUTATIONS = {
         "parked_event_sql",
         "order by number",
         "order by ev_id",
-        parked.test_part_of_parked_events_is_finished_in_their_order,
+        parked.test_part_of_parked_events_ends_those_that_the_caller_names,
+    ),
+    "finish what stands before in the batch": Mutation(
+        "finish_parked_part",
+        "using x_done || x_up_to",
+        "using coalesce(p.pos_ids[:array_position(p.pos_ids, x_up_to)], '{}') || x_done",
+        parked.test_part_of_parked_events_ends_those_that_the_caller_names,
+    ),
+    "finish what waits behind a failed event": Mutation(
+        "finish_parked_part",
+        "remove_parked(v_owner, p.pos_batch, v_ids)",
+        "remove_parked(v_owner, p.pos_batch, x_done || x_up_to)",
+        parked.test_part_of_parked_events_ends_those_that_the_caller_names,
     ),
     "take a follower for a head": Mutation(
         "event_park",

@@ -163,20 +163,25 @@ def test_parked_event_is_retried_by_a_consumer_that_does_not_park(db: Database) 
     assert main.deliver() == ["a1"]
 
 
-def test_part_of_parked_events_is_finished_in_their_order(db: Database) -> None:
-    main = set_aside(db, "a1", "b1", data=("a1", "b1", "a2", "b2", "a3"))
+def test_part_of_parked_events_ends_those_that_the_caller_names(db: Database) -> None:
+    main = set_aside(db, "a1", "b1", data=("a1", "b1", "a2", "b2", "a3", "b3"))
     taken(main)
     batch = take(main)
     events = main.events(batch)
-    assert [event.data for event in events] == ["a2", "a3", "b2"]
-    assert main.one("select pgq.finish_part(%s, %s)", batch, events[1].id) == 1
-    assert main.data(batch) == ["b2"]
-    assert main.one("select pgq.finish_part(%s, null, %s)", batch, [events[2].id]) == 1
-    assert main.data(batch) == parked(main) == []
+    assert [event.data for event in events] == ["a2", "a3", "b2", "b3"]
+    assert main.one("select pgq.finish_part(%s, %s)", batch, events[2].id) == 1
+    assert main.data(batch) == ["a2", "a3", "b3"]
+    assert main.one("select pgq.finish_part(%s, null, %s)", batch, [events[3].id]) == 1
+    assert main.data(batch) == parked(main) == ["a2", "a3"]
     for wrong in ("999", "null, '{999}'"):
         with refused("PQ009"):
             main.one(f"select pgq.finish_part(%s, {wrong})", batch)
+    statement = "select pgq.event_park(%s, %s, %s, '{a}', '{0 s}', '{E}')"
+    main.one(statement, batch, [events[0].id], [events[0].txid])
+    assert main.one("select pgq.finish_part(%s, %s)", batch, events[1].id) == 1
+    assert parked(main) == ["a2", "a3"]
     main.finish(batch)
+    assert [*taken(main), *taken(main)] == ["a2", "a3"]
 
 
 @pytest.mark.parametrize("isolation", [RC, RR])

@@ -27,6 +27,7 @@ PLAIN = {
     "filter_sql": "conditions that format() made",
     "find_batch_events": "the query of range_sql",
     "finish_part": "the query of batch_event_sql",
+    "finish_parked_part": "the query of parked_event_sql",
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "read_open_events": "the query of batch_event_sql, and a number",

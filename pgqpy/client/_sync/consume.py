@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from pgqpy import calls
 from pgqpy.client._sync.base import Base
 from pgqpy.errors import BatchLost
+from pgqpy.records import Batch
 
 if TYPE_CHECKING:
     from collections import abc
 
     from pgqpy.calls import After, Interval
-    from pgqpy.records import Batch, BatchInfo, Event
+    from pgqpy.records import BatchInfo, Event
 
 
 class Consuming(Base):
@@ -139,11 +140,18 @@ class Consuming(Base):
     ) -> abc.Generator[list[Event], None, None]:
         """Iterate over the same events as lists of at most `fetch_size`, which is faster.
 
-        Close it if you stop early.
+        A batch of parked events, at most 1,000, is read at once. Close it if you stop early.
         """
         size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
         runner = self.runner
         wanted = calls.read.of_batch(batch_id)
+        if isinstance(batch, Batch) and batch.parked:
+            # In an order of their own, which pages by id would not keep.
+            query = calls.read.select_at_most(calls.parked.MOST_TAKEN)
+            events = runner.read(wanted, query, wanted.params)
+            for start in range(0, max(len(events), 1), size):
+                yield events[start : start + size]
+            return
         if calls.read.fits(batch, size):
             # The ticks only estimate the number of events. If there are more, a cursor reads all.
             query = calls.read.select_at_most(size + 1)
@@ -222,7 +230,8 @@ class Consuming(Base):
         """Finish a part of an open batch: the events with an id up to this event's.
 
         Later reads of the batch leave them out, and after a crash they are not delivered again.
-        `finish_batch` still finishes the batch.
+        `finish_batch` still finishes the batch. Parked events are not in the order of their ids: of
+        them only `up_to` itself and `done` are finished.
 
         Args:
             batch: the batch or its id.

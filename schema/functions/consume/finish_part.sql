@@ -11,7 +11,8 @@
 -- The ids of a batch are not checked one by one. Its end tick tells a number that no id exceeds,
 -- unless a producer or an external ticker gave another: only then the events are read.
 --
--- The events of a batch of take_parked are not in the order of their ids: see finish_parked_part.
+-- The events of a batch of take_parked are not in the order of their ids. Of them only x_up_to
+-- itself and those in x_done are finished: see finish_parked_part.
 --
 -- Parameters: x_up_to: null leaves the id up to which it is finished. x_done: ids beyond
 --   x_up_to that were finished out of order. With those of earlier calls, the 1,000 lowest are
