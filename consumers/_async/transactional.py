@@ -44,7 +44,9 @@ class AsyncTransactionalLoop(AsyncLoop):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.info: Batch | None = None  # of the open transaction
-        self._use_savepoints = False
+        # Whether batches of parked events have savepoints, and ordinary ones. They take turns: the
+        # end of one says nothing about the other, which failed.
+        self._use_savepoints = {True: False, False: False}
         self._collisions = 0  # in a row
 
     async def run(self) -> None:
@@ -70,7 +72,8 @@ class AsyncTransactionalLoop(AsyncLoop):
             await self._after_rollback(error)
         else:
             if handled and self.info is not None:
-                self._use_savepoints, self._collisions = False, 0
+                self._use_savepoints[self.info.parked] = False
+                self._collisions = 0
                 self.losses.clear()
                 await self.batch_finished()
         return self.info is not None
@@ -129,7 +132,7 @@ class AsyncTransactionalLoop(AsyncLoop):
 
     async def _process_events(self, batch: AsyncOpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
-        savepoints = self._use_savepoints or self.losses.begun
+        savepoints = self._use_savepoints[batch.info.parked] or self.losses.begun
         handle = self._with_savepoint if savepoints else self._without_savepoint
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
@@ -202,8 +205,12 @@ class AsyncTransactionalLoop(AsyncLoop):
             await self._pause()
         elif self.info is None or isinstance(cause, TransactionEnded) or is_loss(error):
             raise error
-        elif self.by_event and not self._use_savepoints and not self.wants_stop(cause):
-            self._use_savepoints = True
+        elif (
+            self.by_event
+            and not self._use_savepoints[self.info.parked]
+            and not self.wants_stop(cause)
+        ):
+            self._use_savepoints[self.info.parked] = True
         elif self.wants_stop(cause) or self.by_event:
             raise error
         else:

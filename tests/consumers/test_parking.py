@@ -102,6 +102,23 @@ def test_head_that_fails_too_often_is_dead_and_frees_its_key(
     assert sorted(handler.seen[-2:]) == ["a-3", "b-2"]
 
 
+def test_retries_of_a_busy_transactional_consumer_are_counted(queue, client, make, effects):
+    retries: list[int | None] = []
+
+    def handler(event):
+        if event.data == "a-1":
+            retries.append(event.retry)
+            raise ValueError(event.data)
+        if len(retries) < 12 and not client.get_dead_events(queue.name, CONSUMER):
+            insert_keyed(queue, "b-1")  # so the next batch is there before this one is finished
+        yield NOTE, [event.data]
+
+    make.start(handler, **(PARK | {"transactional": True, "max_retries": 2}))
+    insert_keyed(queue, "a-1", "a-2", "b-1")
+    eventually(lambda: "a-2" in effects())
+    assert retries == [None, None, 1, 1, 2, 2]  # each without a savepoint, and with one
+
+
 @shapes
 def test_a_key_is_in_order_whatever_fails_and_whoever_stops(queue, make, settings):
     seed = random.randrange(10**6)
