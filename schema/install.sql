@@ -132,6 +132,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/ranges/check_filter.sql
 \ir functions/internal/ranges/filter_sql.sql
 \ir functions/internal/lanes/lane_sql.sql
+\ir functions/internal/lanes/key_changes.sql
 \ir functions/internal/ranges/range_sql.sql
 \ir functions/internal/ranges/check_queue.sql
 \ir functions/internal/batches/skip_ranges.sql

@@ -46,7 +46,7 @@ begin
             find_lane_tick find_lanes find_next_tick find_queue find_range find_range_stages
             find_shared find_subconsumer find_subscription finish_parked_part forget_parked
             holder_is_dead ids_are_repeated insert_row insert_tick is_extra_maint is_unchecked
-            key_hash lane_sql lease_events lease_slot lock_batch lock_current_table
+            key_changes key_hash lane_sql lease_events lease_slot lock_batch lock_current_table
             lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
             move_lanes move_position narrow_part open_lane open_next_range parked_event_sql
             raise_other_hash raise_queue_not_found raise_sequence_behind raise_sequences

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tests.guarantees.lanes import INSERT, SET, Run, runs
+from tests.guarantees.sessions import refused
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
@@ -102,3 +103,54 @@ def test_a_head_that_a_run_has_is_not_deleted(db: Database) -> None:
     park_all(run, "0")
     take_parked(run)
     assert db.main.all("select pgq.delete_parked('q', 'c', '{a}')") == []
+
+
+def test_failed_event_behind_a_failed_one_waits_without_an_error(db: Database) -> None:
+    """A client may have read it before the other one failed."""
+    (run,) = runs(db, 1)
+    insert(db.main, "a1", "a2", "a3")
+    park_all(run, None)
+    batch = take_parked(run)
+    ids = [event.id for event in run.session.events(batch)]
+    for number in ids[1:]:
+        txid = run.session.one("select ev_txid from pgq.parked where ev_id = %s", number)
+        call = "select pgq.event_park(%s, %s, %s, '{a}', '{1 hour}')"
+        assert run.session.one(call, batch, [number], [txid]) == 1
+    run.finish(batch)
+    left = db.main.one("select array_agg(ev_id order by ev_id) from pgq.parked")
+    assert left == ids[1:]
+
+
+def test_what_failed_does_not_come_again_at_once_after_a_takeover(db: Database) -> None:
+    one, other = runs(db)
+    insert(db.main, "a1", "a2")
+    park_all(one, None)
+    batch = take_parked(one)
+    first, last = (event.id for event in one.session.events(batch))
+    txid = one.session.one("select ev_txid from pgq.parked where ev_id = %s", last)
+    one.session.one("select pgq.event_park(%s, %s, %s, '{a}', '{1 hour}')", batch, [last], [txid])
+    one.session.one("select pg_advisory_unlock_all()")
+    taken = other.take()
+    assert [event.id for event in other.session.events(taken)] == [first]
+
+
+def test_nothing_is_parked_while_the_key_changes(db: Database) -> None:
+    """A key could be parked in an old lane and in a new one at the same time."""
+    one, other = runs(db)
+    insert(db.main, "a1")
+    batch = one.take()
+    assert db.main.one(SET, 4, "extra2") == 1
+    assert one.session.one(PARK, batch, "0", batch) == 1
+    one.finish(batch)
+    assert db.main.one("select count(*) from pgq.parked") == 0
+    assert db.main.one("select count(*) from pgq.retry_queue") == 1
+    assert other.take() is None
+
+
+def test_key_of_lanes_with_parked_events_is_not_changed(db: Database) -> None:
+    (run,) = runs(db, 1)
+    insert(db.main, "a1")
+    park_all(run, "0")
+    with refused("PQ021"):
+        db.main.one(SET, 4, "extra2")
+    assert db.main.one(SET, 3, "extra1") == 1

@@ -8,13 +8,17 @@
 --
 -- In a batch of take_parked the events are parked already. They stay where they are, a failed one
 -- with a later time, and so do all events of their keys behind them, whatever the caller says.
+--
+-- While the key of lanes is being changed, events of the old lanes go to the retry queue: parked,
+-- one key could be in an old and in a new lane.
 -- Parameters: ids and txids as for event_retry, keys, delays, classes and texts of exceptions. The
 --   elements with the same index belong to one event.
 -- Returns: how many events were parked, or parked again.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
 --   NULL key; PQ020 the consumer is shared; 40001 as lock_batch; PQ012, 42501 as
 --   batch_event_sql.
--- Writes: as lock_batch, batch_event_sql; insert or update pgq.parked.
+-- Writes: as lock_batch, batch_event_sql; insert or update pgq.parked;
+--   as event_retry.
 create or replace function pgq.event_park(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_keys text[],
     x_retry_after interval[], x_errors text[] default null, x_reasons text[] default null)
@@ -44,11 +48,14 @@ begin
     if b.sub_mode = 'shared' then
         perform pgq.raise_wrong_mode(b.queue_name, b.consumer_name, 'shared');
     elsif b.start_tick = b.end_tick then
+        if not x_event_ids <@ b.pos_ids then
+            raise exception 'event not found' using errcode = 'PQ004',
+                detail = format('not all of these events are in batch %s', x_batch_id);
+        end if;
         for v_event in
-            select distinct on (1) u.*
-              from pgq.find_batch_events(x_batch_id, x_event_ids, x_event_txids) found
-              join unnest(x_event_ids, x_retry_after, x_errors, x_reasons)
-                   u (id, after, error, reason) on u.id = found.ev_id
+            select distinct on (1) *
+              from unnest(x_event_ids, x_retry_after, x_errors, x_reasons)
+                   u (id, after, error, reason)
         loop  -- one by one: a plan without statistics would read all parked events
             update pgq.parked
                set park_batch = x_batch_id,
@@ -63,6 +70,9 @@ begin
             v_count := v_count + 1;
         end loop;
         return v_count;
+    elsif b.sub_mode = 'lanes' and pgq.key_changes(x_batch_id) then
+        return pgq.event_retry(x_batch_id, x_event_ids, x_event_txids, array(
+            select coalesce(after, interval '0') from unnest(x_retry_after) after));
     else
         insert into pgq.parked (park_key, park_no, park_after, park_error, park_reason, ev_queue,
                ev_id, ev_time, ev_txid, ev_owner, ev_retry,

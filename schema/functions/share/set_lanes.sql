@@ -59,6 +59,12 @@ begin
                      group by sub_stop_tick),
                 hint = 'run the consumer until the change is done, then change again';
         end if;
+        if r.sub_filter -> 'lane' ->> 2 <> i_key
+                and exists (select from pgq.parked where ev_owner = v_sub) then
+            raise exception 'events of the consumer %/% are parked by the old key', i_queue_name,
+                i_consumer_name using errcode = 'PQ021',
+                hint = 'run it until they are handled, or delete them: pgq.delete_parked';
+        end if;
         v_tick := (select max(coalesce(pos_next_tick, pos_last_tick)) from pgq.current_position
              where sub_parent = v_sub);
         update pgq.registration set sub_stop_tick = v_tick where sub_parent = v_sub;
