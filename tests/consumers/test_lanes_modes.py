@@ -151,7 +151,8 @@ def test_sixty_four_runs_share_eight_lanes(
             eventually(lambda: all(map(works, started)))
             datas = insert(queue, [1, 2], keys)
             eventually(lambda: len(taken(connection)) == 8)
-            eventually(lambda: log.text.count("8 lane(s) are with other processes") == 56)
+            # A run may tell it before the last lane is taken: so the number is not looked at.
+            eventually(lambda: log.text.count("lane(s) are with other processes") == 56)
             sent = count_statements(monkeypatch)
             queue.tick()
             eventually(lambda: len(sent) > 56)
