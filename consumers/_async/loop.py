@@ -15,7 +15,7 @@ from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.failures import AsyncFailures
 from pgqpy.consumers._async.lane_lock import AsyncLaneLock
 from pgqpy.consumers._async.parking import AsyncParking
-from pgqpy.consumers._async.worker_lock import AsyncWorkerLock
+from pgqpy.consumers._async.worker_lock import AsyncWorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handler_watch import watched_key, watching
@@ -133,10 +133,10 @@ class AsyncLoop:
 
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
-        limits = (consumer.min_lag, *self.limits.current)
         if isinstance(self.lock, AsyncWorkerLock):
-            mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
-            return self.lock.take_part(*mine, self.asked, *limits)
+            mine = (self.pace.wanted, self.asked, *self.limits.current)
+            return self.lock.take_part(self.careful, limits_of(consumer, *mine))
+        limits = (consumer.min_lag, *self.limits.current)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def _take_parked(self) -> Call[Batch | None]:

@@ -12,11 +12,12 @@ from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import timedelta
 
     from pgqpy.calls import Interval, Row
+    from pgqpy.calls.share import TakeLimits
     from pgqpy.consumers._async.careful import AsyncCareful
     from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.records import Batch, Part
 
@@ -69,31 +70,10 @@ class AsyncWorkerLock(AsyncRunningLock):
                 holder = await self._holder(session, subscription)
                 raise self._running(holder, subscription)
 
-    def take_part(
-        self,
-        careful: AsyncCareful,
-        lease: timedelta | float | None,
-        dead_interval: timedelta | float,
-        wanted: int | None,
-        asked: str | None,
-        min_lag: Interval | None,
-        min_count: int | None,
-        min_interval: Interval | None,
-    ) -> Call[Batch | None]:
+    def take_part(self, careful: AsyncCareful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch for this worker, and tells `careful` what came."""
-        call = share.take_part(
-            self.queue,
-            self._parent,
-            self.worker,
-            holder=careful.holder,
-            lease=lease,
-            dead_interval=dead_interval,
-            wanted=wanted,
-            asked=asked,
-            min_lag=min_lag,
-            min_count=min_count,
-            min_interval=min_interval,
-        )
+        place = (self.queue, self._parent, self.worker)
+        call = share.take_part(*place, holder=careful.holder, **limits)
         return self._telling(careful, call, call.decode)
 
     def _telling(
@@ -138,3 +118,22 @@ class AsyncLeasedWorker(AsyncWorkerLock):
             return part
 
         return super()._telling(careful, call, named)
+
+
+def limits_of(
+    consumer: BaseConsumer,
+    wanted: int | None,
+    asked: str | None,
+    min_count: int | None,
+    min_interval: Interval | None,
+) -> TakeLimits:
+    """Return what a process of this consumer asks for."""
+    return {
+        "lease": consumer.lease,
+        "dead_interval": consumer.dead_interval,
+        "min_lag": consumer.min_lag,
+        "min_count": min_count,
+        "min_interval": min_interval,
+        "wanted": wanted,
+        "asked": asked,
+    }

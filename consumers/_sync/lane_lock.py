@@ -11,12 +11,17 @@ import psycopg
 from pgqpy import locks
 from pgqpy.calls import lanes
 from pgqpy.consumers._sync.lock import REGISTERED_ANEW, RunningLock
-from pgqpy.consumers._sync.worker_lock import TAKE_SHARED, LeasedWorker, WorkerLock
+from pgqpy.consumers._sync.worker_lock import (
+    TAKE_SHARED,
+    LeasedWorker,
+    WorkerLock,
+)
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from pgqpy.calls import Call, Interval, Row
+    from pgqpy.calls import Call, Row
+    from pgqpy.calls.share import TakeLimits
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.settings import BaseConsumer
@@ -52,32 +57,10 @@ class LaneLock(WorkerLock):
     def check(self, session: Session) -> None:
         """Check nothing: each take_lane tells the subscription."""
 
-    def take_part(
-        self,
-        careful: Careful,
-        lease: timedelta | float | None,
-        dead_interval: timedelta | float,
-        wanted: int | None,
-        asked: str | None,
-        min_lag: Interval | None,
-        min_count: int | None,
-        min_interval: Interval | None,
-    ) -> Call[Batch | None]:
+    def take_part(self, careful: Careful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch of a lane, and tells `careful` what came."""
-        call = lanes.take_lane(
-            self.queue,
-            self._parent,
-            holder=careful.holder,
-            lease=lease,
-            dead_interval=dead_interval,
-            wanted=wanted,
-            asked=asked,
-            key=str(self.run[1]),
-            min_lag=min_lag,
-            min_count=min_count,
-            min_interval=min_interval,
-        )
-
+        place, key = (self.queue, self._parent), str(self.run[1])
+        call = lanes.take_lane(*place, holder=careful.holder, key=key, **limits)
         return self._looking(careful, call)
 
     def take_parked(

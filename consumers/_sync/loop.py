@@ -15,7 +15,7 @@ from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers._sync.lane_lock import LaneLock
 from pgqpy.consumers._sync.parking import Parking
-from pgqpy.consumers._sync.worker_lock import WorkerLock
+from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handler_watch import watched_key, watching
@@ -133,10 +133,10 @@ class Loop:
 
     def _next_call(self) -> Call[Batch | None]:
         consumer = self.consumer
-        limits = (consumer.min_lag, *self.limits.current)
         if isinstance(self.lock, WorkerLock):
-            mine = (self.careful, consumer.lease, consumer.dead_interval, self.pace.wanted)
-            return self.lock.take_part(*mine, self.asked, *limits)
+            mine = (self.pace.wanted, self.asked, *self.limits.current)
+            return self.lock.take_part(self.careful, limits_of(consumer, *mine))
+        limits = (consumer.min_lag, *self.limits.current)
         return consume.next_batch(consumer.queue, consumer.name, *limits)
 
     def _take_parked(self) -> Call[Batch | None]:

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, consumer_call
+from pgqpy.calls.share import limit_params
 from pgqpy.records import Batch, Lanes, Part
 
 if TYPE_CHECKING:
-    from typing_extensions import LiteralString
+    from typing_extensions import LiteralString, Unpack
 
     from pgqpy.calls._check import Interval
+    from pgqpy.calls.share import TakeLimits
 
 
 class Look(NamedTuple):
@@ -63,14 +65,8 @@ def take_lane(
     consumer: str,
     *,
     holder: str,
-    lease: Interval | None = None,
-    dead_interval: Interval | None = None,
-    min_lag: Interval | None = None,
-    min_count: int | None = None,
-    min_interval: Interval | None = None,
-    wanted: int | None = None,
-    asked: str | None = None,
     key: str | None = None,
+    **limits: Unpack[TakeLimits],
 ) -> Call[Look]:
     """Take the next batch of a lane, which has the name of the lane, consumer.lane.
 
@@ -84,13 +80,7 @@ def take_lane(
     )
     params = (
         check.name("holder", holder),
-        check.interval("lease", lease),
-        check.interval("dead_interval", dead_interval),
-        check.interval("min_lag", min_lag),
-        check.count("min_count", min_count),
-        check.interval("min_interval", min_interval),
-        check.count("wanted", wanted),
-        asked,
+        *limit_params(limits),
         check.maybe_name("key", key),
     )
     return _look("take_lane", sql, queue, consumer, params)

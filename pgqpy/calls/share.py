@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call
 from pgqpy.records import Batch, Part
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from pgqpy.calls._check import Interval
 
 Mode = Literal["plain", "shared"]
@@ -36,6 +38,31 @@ def set_consumer_mode(queue: str, consumer: str, mode: Mode | None) -> Call[int]
     return consumer_call("set_consumer_mode", sql, queue, consumer, mode, pgqpy_only=True)
 
 
+class TakeLimits(TypedDict, total=False):
+    """What a process asks for, as settings of its class; `asked` is its filter, as JSON."""
+
+    lease: Interval | None
+    dead_interval: Interval | None
+    min_lag: Interval | None
+    min_count: int | None
+    min_interval: Interval | None
+    wanted: int | None
+    asked: str | None
+
+
+def limit_params(limits: TakeLimits) -> Row:
+    """Return them in the order that take_part and take_lane have."""
+    return (
+        check.interval("lease", limits.get("lease")),
+        check.interval("dead_interval", limits.get("dead_interval")),
+        check.interval("min_lag", limits.get("min_lag")),
+        check.count("min_count", limits.get("min_count")),
+        check.interval("min_interval", limits.get("min_interval")),
+        check.count("wanted", limits.get("wanted")),
+        limits.get("asked"),
+    )
+
+
 _TAKE_PART = """
     select batch_id, cur_tick_id, prev_tick_id, cur_tick_time, prev_tick_time,
            cur_tick_event_seq, prev_tick_event_seq, part_size, tries, worker, died,
@@ -50,13 +77,7 @@ def take_part(
     subconsumer: str | None,
     *,
     holder: str | None = None,
-    lease: Interval | None = None,
-    dead_interval: Interval | None = None,
-    min_lag: Interval | None = None,
-    min_count: int | None = None,
-    min_interval: Interval | None = None,
-    wanted: int | None = None,
-    asked: str | None = None,
+    **limits: Unpack[TakeLimits],
 ) -> Call[Part | None]:
     """Take a range for a worker; the batch has the name of its subconsumer, consumer.worker.
 
@@ -74,13 +95,7 @@ def take_part(
     params = (
         None if subconsumer is None else check.name("subconsumer", subconsumer),
         holder,
-        check.interval("lease", lease),
-        check.interval("dead_interval", dead_interval),
-        check.interval("min_lag", min_lag),
-        check.count("min_count", min_count),
-        check.interval("min_interval", min_interval),
-        check.count("wanted", wanted),
-        asked,
+        *limit_params(limits),
     )
     return consumer_call(
         "take_part", _TAKE_PART, queue, consumer, *params, decode=decode, pgqpy_only=True
