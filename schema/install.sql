@@ -25,10 +25,14 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/position.sql
 \ir tables/event_template.sql
 \ir tables/retry_queue.sql
+\ir tables/delayed_event.sql
 \ir tables/dead_event.sql
 \ir tables/parked.sql
+\ir tables/dedup_key.sql
+\ir tables/skipped_event.sql
 \ir tables/ledger.sql
 \ir tables/stage.sql
+\ir tables/cron.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
@@ -44,7 +48,11 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/helpers/seq_setval.sql
 \ir functions/internal/info/read_sequence.sql
 \ir functions/internal/info/subtract_ids.sql
+\ir functions/internal/info/event_bytes.sql
+\ir functions/internal/ticks/counting_time.sql
 \ir functions/internal/batches/add_tries.sql
+\ir functions/internal/batches/new_batch_id.sql
+\ir functions/internal/batches/lease_is_over.sql
 \ir functions/internal/queues/check_name.sql
 \ir functions/internal/ticks/system_identifier.sql
 \ir functions/internal/ticks/is_unchecked.sql
@@ -52,6 +60,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/isolation/check_snapshot.sql
 \ir functions/internal/maint/slowest_tick.sql
 \ir functions/internal/maint/tick_sees_table.sql
+\ir functions/internal/stalled/raise_detached.sql
+\ir functions/internal/stalled/retry_time.sql
 \ir functions/internal/positions/used_ticks.sql
 
 -- Administrators: queues
@@ -78,10 +88,18 @@ insert into pgq.installation select where not exists (select from pgq.installati
 -- Producers: inserting events
 \ir functions/produce/insert_event.sql
 \ir functions/produce/insert_event_raw.sql
+\ir functions/internal/insert_path/check_arrays.sql
 \ir functions/produce/insert_events.sql
+\ir functions/internal/stages/lock_current_table.sql
+\ir functions/internal/stages/check_unstaged.sql
+\ir functions/produce/insert_event_once.sql
+\ir functions/internal/insert_path/check_delayed.sql
+\ir functions/internal/insert_path/insert_delayed.sql
+\ir functions/produce/insert_event_at.sql
+\ir functions/produce/insert_events_at.sql
 \ir functions/produce/current_event_table.sql
 
--- The ticker: ticks, retries, rotation
+-- The ticker: ticks, retries, delayed events, rotation
 \ir functions/internal/ticks/ids_are_repeated.sql
 \ir functions/internal/ticks/check_tick_order.sql
 \ir functions/internal/ticks/check_moved.sql
@@ -97,8 +115,22 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/ticker/ticker_pulse.sql
 \ir functions/ticker/ticker_due.sql
 \ir functions/ticker/force_tick.sql
+\ir functions/internal/maint/look_setting.sql
+\ir functions/internal/maint/parse_look.sql
+\ir functions/internal/maint/note_look.sql
+\ir functions/internal/maint/move_due.sql
 \ir functions/internal/maint/due_retries.sql
 \ir functions/maint/maint_retry_events.sql
+\ir functions/info/get_tick_at.sql
+\ir functions/internal/maint/retained_tick.sql
+\ir functions/internal/maint/late_delayed.sql
+\ir functions/maint/move_delayed_events.sql
+\ir functions/maint/maint_delayed_events.sql
+\ir functions/maint/delayed_events_are_new.sql
+\ir functions/internal/stalled/ticked_time.sql
+\ir functions/internal/stalled/keeps_table.sql
+\ir functions/internal/stalled/detach_consumer.sql
+\ir functions/maint/maint_stalled.sql
 \ir functions/maint/maint_rotate_tables_step1.sql
 \ir functions/maint/maint_rotate_tables_step2.sql
 \ir functions/internal/maint/lock_for_compaction.sql
@@ -107,6 +139,8 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/maint_ticks.sql
 \ir functions/maint/maint_recent_ticks.sql
 \ir functions/maint/maint_positions.sql
+\ir functions/maint/maint_dedup_keys.sql
+\ir functions/maint/maint_skipped_events.sql
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql
 
@@ -120,8 +154,14 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/parked/forget_parked.sql
 \ir functions/internal/lanes/key_hash.sql
 \ir functions/internal/lanes/move_lanes.sql
+\ir functions/internal/skipped/mark_skips.sql
+\ir functions/internal/skipped/copy_skips.sql
+\ir functions/internal/positions/exclude_own_xid.sql
 \ir functions/consume/register_consumer_at.sql
+\ir functions/consume/seek_consumer.sql
 \ir functions/consume/register_consumer.sql
+\ir functions/consume/set_stall_policy.sql
+\ir functions/consume/reattach_consumer.sql
 \ir functions/consume/unregister_consumer.sql
 \ir functions/consume/find_tick_helper.sql
 \ir functions/internal/positions/check_newest_position.sql
@@ -154,6 +194,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/get_dead_event_counts.sql
 \ir functions/consume/revive_dead_events.sql
 \ir functions/consume/delete_dead_events.sql
+\ir functions/consume/get_delayed_events.sql
 \ir functions/consume/finish_batch.sql
 \ir functions/internal/parked/finish_parked_part.sql
 \ir functions/consume/finish_part.sql
@@ -236,10 +277,23 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/pin_range.sql
 \ir functions/consume/advance_subscription.sql
 
+-- Cancelled events: hidden from the consumers that have not had them
+\ir functions/internal/positions/reads_by_ticks.sql
+\ir functions/internal/skipped/find_events_by_id.sql
+\ir functions/internal/skipped/find_pending_events.sql
+\ir functions/internal/skipped/remove_waiting.sql
+\ir functions/internal/skipped/remove_delayed.sql
+\ir functions/internal/skipped/add_skips.sql
+\ir functions/internal/skipped/lock_consumers.sql
+\ir functions/internal/skipped/hide_from_consumer.sql
+\ir functions/internal/skipped/hide_events.sql
+\ir functions/internal/insert_path/free_dedup_keys.sql
+\ir functions/cancel/cancel_event.sql
+\ir functions/cancel/skip_event.sql
+
 -- Stages: the events of many transactions, released together and once
 \ir functions/internal/stages/check_writer.sql
 \ir functions/internal/stages/check_restored.sql
-\ir functions/internal/stages/lock_current_table.sql
 \ir functions/stages/open_stage.sql
 \ir functions/stages/commit_stage.sql
 \ir functions/stages/drop_stage.sql
@@ -247,12 +301,26 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/stages/get_tick_stages.sql
 \ir functions/maint/maint_stages.sql
 
+-- Cron: events by the clock
+\ir functions/internal/cron/planned_due.sql
+\ir functions/internal/cron/find_cron.sql
+\ir functions/cron/add_cron.sql
+\ir functions/cron/remove_cron.sql
+\ir functions/cron/pause_cron.sql
+\ir functions/cron/resume_cron.sql
+\ir functions/cron/run_cron.sql
+\ir functions/cron/fire_cron.sql
+\ir functions/cron/get_cron_info.sql
+
 -- Everybody: the state of queues and consumers
 \ir functions/info/get_queue_info.sql
+\ir functions/info/get_queue_metrics.sql
 \ir functions/info/get_consumer_info.sql
 \ir functions/info/get_consumer_counts.sql
+\ir functions/info/get_stalled_info.sql
 \ir functions/info/get_worker_info.sql
 \ir functions/info/get_tick_info.sql
+\ir functions/info/get_delayed_counts.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql
 \ir functions/info/upgrade_schema.sql

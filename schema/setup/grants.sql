@@ -13,8 +13,9 @@ begin
                 array(select role || ' execute' from unnest(string_to_array(roles, ' ')) role))
        from (values
         ('public', '
-            seq_getval get_queue_info get_consumer_info get_consumer_counts get_worker_info
-            get_tick_info quote_fqname version schema_version'),
+            seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
+            get_worker_info get_stalled_info get_tick_info get_tick_at get_cron_info
+            get_delayed_counts quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
@@ -24,37 +25,48 @@ begin
             get_tick_events pin_range advance_subscription register_subconsumer
             unregister_subconsumer set_consumer_mode set_consumer_filter take_part touch_batch
             receive finish_events event_park next_parked take_parked get_parked_keys get_parked
-            retry_parked delete_parked set_lanes register_lanes take_lane
-            take_parked_lane'),
+            retry_parked delete_parked set_lanes register_lanes take_lane take_parked_lane
+            skip_event seek_consumer get_delayed_events
+            set_stall_policy reattach_consumer'),
         ('pgq_writer', '
-            insert_event insert_events current_event_table open_stage commit_stage drop_stage'),
+            insert_event insert_events insert_event_once insert_event_at insert_events_at
+            current_event_table open_stage commit_stage drop_stage cancel_event'),
         ('pgq_admin pgq_ticker', '
             ticker tick_queue ticker_activity ticker_pulse ticker_due maint_operations
             maint_tables_to_vacuum maint_rotate_tables_step1 maint_rotate_tables_step2
-            maint_retry_events maint_ticks maint_recent_ticks maint_positions maint_stages'),
+            maint_retry_events maint_ticks maint_recent_ticks maint_positions maint_stages
+            maint_dedup_keys maint_stalled maint_skipped_events maint_delayed_events
+            move_delayed_events delayed_events_are_new fire_cron'),
         ('pgq_admin', '
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
-            upgrade_schema grant_perms tune_storage seq_setval repair_queue'),
+            upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
+            pause_cron resume_cron run_cron'),
         ('', '
-            add_lanes add_registration add_tries build_insert_event build_insert_group
-            build_insert_leaf build_insert_path build_insert_tree check_asked_filter check_filter
-            check_idle check_insert check_moved check_name check_newest_position check_queue
-            check_range check_removable check_restored check_snapshot check_tick_order check_writer
-            choose_parked compact_positions compact_ticks count_end count_live_workers
-            create_event_table cut_range dead_event_matches due_retries end_lanes event_table
-            filter_sql find_batch find_batch_events find_dead_worker find_inserted_here
-            find_lane_tick find_lanes find_next_tick find_queue find_range find_range_stages
+            add_lanes add_registration add_skips add_tries build_insert_event build_insert_group
+            build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
+            check_delayed check_filter check_idle check_insert check_moved check_name
+            check_newest_position check_queue check_range check_removable check_restored
+            check_snapshot check_tick_order check_unstaged check_writer choose_parked
+            compact_positions compact_ticks copy_skips count_end count_live_workers counting_time
+            create_event_table cut_range dead_event_matches detach_consumer due_retries end_lanes
+            event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
+            find_cron find_dead_worker find_events_by_id find_inserted_here find_lane_tick
+            find_lanes find_next_tick find_pending_events find_queue find_range find_range_stages
             find_shared find_subconsumer find_subscription finish_parked_part forget_parked
-            holder_is_dead ids_are_repeated insert_row insert_tick is_extra_maint is_unchecked
-            key_changes key_hash lane_sql lease_events lease_slot lock_batch lock_current_table
-            lock_event_tables lock_for_compaction lock_free_range lock_queue lock_subscription
-            move_lanes move_position narrow_part open_lane open_next_range parked_event_sql
-            raise_other_hash raise_queue_not_found raise_sequence_behind raise_sequences
-            raise_subscription_moved raise_worker_lives raise_wrong_isolation raise_wrong_mode
-            range_sql read_open_events read_sequence remove_parked remove_registration resume_part
-            row_txid run_is_dead set_rights show_holder skip_ranges slowest_tick subtract_ids
-            system_identifier take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            try_lock_against_drop uncount_end update_insert_rights used_ticks')
+            free_dedup_keys hide_events hide_from_consumer holder_is_dead ids_are_repeated
+            insert_delayed insert_row insert_tick is_extra_maint is_unchecked keeps_table
+            key_changes key_hash lane_sql late_delayed lease_events lease_is_over lease_slot
+            lock_batch lock_consumers lock_current_table lock_event_tables lock_for_compaction
+            lock_free_range lock_queue lock_subscription look_setting mark_skips move_due move_lanes
+            move_position narrow_part new_batch_id note_look open_lane open_next_range
+            parked_event_sql parse_look planned_due raise_detached raise_other_hash
+            raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
+            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql read_open_events
+            read_sequence reads_by_ticks remove_delayed remove_parked remove_registration
+            remove_waiting resume_part retained_tick retry_time row_txid run_is_dead set_rights
+            show_holder skip_ranges slowest_tick subtract_ids system_identifier take_dead_events
+            take_range tick_is_due tick_sees_table tick_wanted ticked_time try_lock_against_drop
+            uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name
@@ -80,13 +92,14 @@ begin
        from (values
         ('installation tick tick_recent consumer registration position', '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
-        ('event_template parked', '{pgq_reader select}'),
-        ('retry_queue dead_event ledger stage', '{pgq_admin select}'),
+        ('event_template parked skipped_event delayed_event', '{pgq_reader select}'),
+        ('retry_queue dead_event dedup_key ledger stage cron', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[
                 'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit',
-                'ticker_paused', 'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period'])))
+                'ticker_paused', 'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period',
+                'retention'])))
        ) listed (names, rights)
       cross join regexp_split_to_table(names, ' ') name
        join pg_class c on c.relnamespace = 'pgq'::regnamespace and c.relname = name;

@@ -49,7 +49,7 @@
 -- since a worker last finished the first one. Whoever takes a range over, a worker or a receiver,
 -- keeps all of these counts: see count_end.
 do $$ begin if not exists (select from pgq.installation) then
-create sequence pgq.batch_id_seq;
+create sequence pgq.batch_id_seq maxvalue 8796093022207;  -- see new_batch_id
 create table pgq.position (
     pos_sub int not null,
     pos_no bigint not null,

@@ -30,13 +30,19 @@ create table pgq.queue (
     queue_low_tick bigint not null default 0,  -- after this tick, no event was truncated
     -- the cluster whose transaction ids ticks and events hold; null where the server hides it
     queue_system_id bigint,
+    queue_created timestamptz not null default now(),
+    queue_retention interval,  -- events stay for at least so long, whoever has read them
+    -- The tables share the retention evenly. Else two small ones and a giant would take turns.
+    queue_rotates_after interval not null generated always as (
+        greatest(queue_rotation_period, queue_retention / (queue_ntables - 1))) stored,
     constraint ntables check (queue_ntables between 2 and 64),
     -- An infinite or larger interval overflows timestamps, here and in clients that list queues.
     constraint rotation_period check (queue_rotation_period between '0' and '100 years'),
     constraint ticker_max_count check (queue_ticker_max_count > 0),
     constraint ticker_max_lag check (queue_ticker_max_lag between '0' and '100 years'),
     constraint ticker_idle_period check (queue_ticker_idle_period between '0' and '100 years'),
-    constraint per_tx_limit check (queue_per_tx_limit >= 0)
+    constraint per_tx_limit check (queue_per_tx_limit >= 0),
+    constraint retention check (queue_retention between '0' and '100 years')
 );
 -- set_queue_config shows these when it refuses a value
 comment on constraint rotation_period on pgq.queue is 'an interval from 0 to 100 years';
@@ -45,6 +51,8 @@ comment on constraint ticker_max_lag on pgq.queue is 'an interval from 0 to 100 
 comment on constraint ticker_idle_period on pgq.queue is 'an interval from 0 to 100 years';
 comment on constraint per_tx_limit on pgq.queue
     is 'a whole number from 0 to 2147483647, or empty: no limit';
+comment on constraint retention on pgq.queue
+    is 'an interval from 0 to 100 years, or empty: rotation removes what every consumer has had';
 comment on table pgq.queue
     is 'One row per queue: its settings and the names of its tables and sequences.';
 end if; end $$;

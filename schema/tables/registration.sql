@@ -17,6 +17,14 @@
 -- sub_filter says which events the subscription takes, see check_filter; null: all of them. That of
 -- a shared consumer holds for its workers. That of a lane is its consumer's, with the condition
 -- lane: see lane_sql.
+--
+-- sub_dropped are snapshots. The subscription does not take its retried copies in the event tables
+-- that one of them sees, if their ids are above the element of sub_dropped_above with the same
+-- index: see seek_consumer.
+--
+-- sub_detached is the time when maint_stalled detached the consumer, also of its workers and lanes.
+-- Rotation does not wait for it then, so nobody reads or finishes its batches: see lock_batch.
+-- sub_stalls, sub_stall_after and sub_stall_bytes say when: see set_stall_policy.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.registration (
     sub_id serial primary key,
@@ -26,6 +34,12 @@ create table pgq.registration (
     sub_mode text check (sub_mode in ('plain', 'shared', 'lanes', 'lane')),
     sub_filter jsonb,
     sub_stop_tick bigint,
+    sub_dropped txid_snapshot[],
+    sub_dropped_above bigint[],
+    sub_detached timestamptz,
+    sub_stalls text not null default 'warn' check (sub_stalls in ('warn', 'detach')),
+    sub_stall_after interval check (sub_stall_after between '0' and '100 years'),
+    sub_stall_bytes bigint check (sub_stall_bytes >= 0),
     unique (sub_queue, sub_consumer)
 );
 create index registration_parent_idx on pgq.registration (sub_parent, sub_id)

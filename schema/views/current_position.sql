@@ -6,7 +6,7 @@
 do $$ begin if not exists (select from pgq.installation) then
 create view pgq.current_position as
 select r.sub_id, r.sub_queue, r.sub_consumer, r.sub_parent, r.sub_mode, r.sub_filter,
-       r.sub_stop_tick,
+       r.sub_stop_tick, r.sub_detached,
        p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch, p.pos_active, p.pos_pins,
        p.pos_from, p.pos_done, p.pos_holder, p.pos_part, p.pos_tries, p.pos_leases,
        p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids, p.pos_moved

@@ -1,17 +1,19 @@
--- Drops a queue with its events. With x_force it unregisters the queue's consumers first. A view,
--- or a column of an event table's type, that depends on the queue's tables is not dropped: the
--- error names it, and the queue stays.
+-- Drops a queue with its events. With x_force it unregisters the queue's consumers, and removes its
+-- cron entries, first. A view, or a column of an event table's type, that depends on the queue's
+-- tables is not dropped: the error names it, and the queue stays.
 --
 -- It waits for open transactions that use the queue, without a deadlock: see lock_queue. While its
 -- locks are held, no other session writes the rows deleted here: a writer of retried or dead events
--- locks a registration or an event table first, a writer of the ledger or of stages an event table.
+-- locks a registration or an event table first, a writer of the ledger, stages or keys an event
+-- table, a writer of cron entries the queue's row or an event table, and a writer of delayed events
+-- the event sequence.
 --
 -- Returns: 1. The form without x_force returns null for null.
--- Raises: PQ001; PQ008 consumers still attached; 2BP01 other objects depend on the queue's tables
---   or sequences; 55P03 as lock_queue.
+-- Raises: PQ001; PQ008 it has consumers or cron entries; 2BP01 other objects depend on the queue's
+--   tables or sequences; 55P03 as lock_queue.
 -- Writes: as lock_queue; delete pgq.queue, pgq.registration, pgq.position, pgq.retry_queue,
---   pgq.dead_event, pgq.parked, pgq.consumer, pgq.tick, pgq.ledger, pgq.stage; drop tables and
---   sequences; create function.
+--   pgq.dead_event, pgq.parked, pgq.delayed_event, pgq.skipped_event, pgq.consumer, pgq.tick,
+--   pgq.ledger, pgq.stage, pgq.dedup_key, pgq.cron; drop tables and sequences; create function.
 create or replace function pgq.drop_queue(x_queue_name text, x_force boolean)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off set client_min_messages = warning as $$
@@ -31,6 +33,12 @@ begin
             raise exception 'cannot drop queue, consumers still attached' using errcode = 'PQ008',
                 detail = format('queue %s', x_queue_name),
                 hint = 'unregister them, or drop with force';
+        elsif x_force is not true and exists (
+                select from pgq.cron join pgq.queue on queue_id = cron_queue
+                 where queue_name = x_queue_name) then
+            raise exception 'cannot drop queue, cron entries insert into it'
+                using errcode = 'PQ008', detail = format('queue %s', x_queue_name),
+                hint = 'remove them, or drop with force';
         end if;
     end loop;
     perform pgq.unregister_consumer(x_queue_name, c.co_name)
@@ -52,6 +60,10 @@ begin
             detail = v_dependents,
             hint = 'drop these objects, or what in them depends on the queue, then repeat';
     end;
+    delete from pgq.delayed_event where ev_queue = q.queue_id;
+    delete from pgq.dedup_key where dedup_queue = q.queue_id;
+    delete from pgq.skipped_event where skip_sub = -q.queue_id;
+    delete from pgq.cron where cron_queue = q.queue_id;
     delete from pgq.ledger where ledger_queue = q.queue_id;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id;

@@ -13,19 +13,23 @@
 -- inserted into such a copy have ids of older events. They get new ids: see find_inserted_here. A
 -- warning counts those that cannot be told for certain.
 --
+-- A delayed event that has the id of an event gets a new one too. Dedup keys stay as they are. A
+-- key that was taken in such a copy returns the old id of its event.
+--
 -- An open batch gets a new id. A session that built its query before the repair, and runs it after,
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
 -- batch: stop them before a repair.
 --
--- Events of stages that wait are deleted too: a later commit_stage raises PQ018. Beyond the last
--- tick, ev_time tells events of a stage from events that were inserted since. It is the time of
--- their transaction, unless the producer gave another.
+-- Retried copies that seek_consumer dropped are deleted. So are events of stages that wait: a later
+-- commit_stage raises PQ018. Beyond the last tick, ev_time tells events of a stage from events
+-- that were inserted since. It is the time of their transaction, unless the producer gave another.
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
 --   up xids; 55P03 as lock_queue.
 -- Writes: as lock_queue, raise_sequences; update pgq.queue; truncate and insert on the event
---   tables; update and delete pgq.tick; delete pgq.stage; update pgq.position, pgq.parked.
+--   tables; update and delete pgq.tick; delete pgq.stage; update pgq.position, pgq.parked,
+--   pgq.skipped_event, pgq.registration, pgq.delayed_event, pgq.retry_queue.
 create or replace function pgq.repair_queue(i_queue_name text)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -51,7 +55,7 @@ begin
     select array_agg(t.tick_id order by t.tick_id), array_agg(t.tick_snapshot order by t.tick_id)
       into v_ticks, v_snapshots
       from pgq.tick t
-     where t.tick_queue = q.queue_id
+     where t.tick_queue = q.queue_id and t.tick_id >= q.queue_low_tick  -- not of detached ones
        and (t.tick_id in (select u.tick_id from pgq.used_ticks() u where u.queue_id = q.queue_id)
             or t.tick_id = v_last.tick_id);
     if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
@@ -76,9 +80,22 @@ begin
           left join pgq.stage s
             on s.stage_queue = $2 and s.stage_txid = e.ev_txid and e.ev_owner is null
            and (e.ev_id <= $3 and here.is_new is not true or e.ev_time = s.stage_time)
-         where s.stage_txid is null or s.stage_released_by > 0$sql$, pgq.event_table(q.queue_id))
+          left join pgq.registration r on r.sub_id = e.ev_owner
+         where (s.stage_txid is null or s.stage_released_by > 0)
+           and not exists (
+                select from unnest(r.sub_dropped, r.sub_dropped_above) d (dropped, above)
+                 where e.ev_id > above and txid_visible_in_snapshot(e.ev_txid, dropped))$sql$,
+        pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, q, v_last;
     perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
+    update pgq.delayed_event set ev_id = nextval(q.queue_event_seq::regclass)
+     where ev_queue = q.queue_id
+       and ev_id in (select ev_id from pg_temp.pgq_repair where ev_owner is null and not is_new);
+    -- As new rows: a look for what is due reads them once, and not each time.
+    update pgq.delayed_event set ev_txid = txid_current()
+     where ev_queue = q.queue_id and ev_txid > txid_current();
+    update pgq.retry_queue set ev_txid = txid_current()
+     where ev_queue = q.queue_id and ev_txid > txid_current();
     execute format('truncate pgq.%I', pgq.event_table(q.queue_id));
     execute format($sql$
         insert into pgq.%I
@@ -99,7 +116,7 @@ begin
     drop table pg_temp.pgq_repair;
 
     update pgq.position p
-       set pos_batch = nextval('pgq.batch_id_seq')
+       set pos_batch = pgq.new_batch_id()
       from pgq.current_position c
      where c.sub_queue = q.queue_id and c.pos_batch is not null
        and p.pos_sub = c.sub_id and p.pos_no = c.pos_no;
@@ -108,6 +125,16 @@ begin
             select count(*) from unnest(v_snapshots) t
              where not txid_visible_in_snapshot(ev_txid, t))
      where ev_queue = q.queue_id;
+    update pgq.skipped_event
+       set skip_txid = 3 + (
+            select count(*) from unnest(v_snapshots) t
+             where not txid_visible_in_snapshot(coalesce((
+                    select stage_released_by from pgq.stage
+                     where stage_queue = q.queue_id and stage_txid = skip_txid), skip_txid), t))
+     where skip_txid > 0 and (skip_sub = -q.queue_id or skip_sub in (
+            select sub_id from pgq.registration where sub_queue = q.queue_id));
+    update pgq.registration set sub_dropped = null, sub_dropped_above = null
+     where sub_queue = q.queue_id and sub_dropped is not null;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
     update pgq.tick t set tick_snapshot = concat(3 + k.j, ':', 3 + k.j, ':')::txid_snapshot

@@ -1,8 +1,9 @@
 -- Sets one parameter of a queue. PGQ's: ticker_max_count, ticker_max_lag, ticker_idle_period,
--- ticker_paused, rotation_period, external_ticker. Others: per_tx_limit (empty: none),
--- disable_insert, ntables (only up: for fewer tables, events would have to move), extra_maint (an
--- array of functions that take the queue's name: see is_extra_maint. maint_operations checks them
--- again each time, because a function may be replaced or get another owner).
+-- ticker_paused, rotation_period, external_ticker. Others: per_tx_limit (empty: none), retention
+-- (empty: none), disable_insert, ntables (only up: for fewer tables, events would have to move),
+-- extra_maint (an array of functions that take the queue's name: see is_extra_maint.
+-- maint_operations checks them again each time, because a function may be replaced or get another
+-- owner).
 -- Returns: 1.
 -- Raises: PQ009 NULL or an invalid value; PQ001; PQ010 unknown parameter.
 -- Writes: advisory lock of create_queue; update pgq.queue; for ntables create table and function.
@@ -14,7 +15,7 @@ declare
     v_known constant text[] := array[
         'ticker_max_count', 'ticker_max_lag', 'ticker_idle_period', 'ticker_paused',
         'rotation_period', 'external_ticker', 'per_tx_limit', 'disable_insert', 'ntables',
-        'extra_maint'];
+        'extra_maint', 'retention'];
     q pgq.queue;
     v_ntables int;
     v_function text;

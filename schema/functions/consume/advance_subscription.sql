@@ -1,6 +1,8 @@
 -- Moves a subscription from one tick to a later one, if it is at the first. The reader has read the
 -- events in between by ticks (get_tick_events) and will not read them again. Of two readers that
--- start from the same tick, the second gets an error. Pins beyond the new position stay.
+-- start from the same tick, the second gets an error. Pins beyond the new position stay; without
+-- any, the empty array tells that the subscription is read by ticks: see reads_by_ticks. A reader
+-- that has not read a range yet says so by naming the same tick twice.
 -- Returns: 1 moved; 0 it is at i_to_tick already, as after a repeated call.
 -- Raises: PQ002 not a subscriber; PQ005, PQ009, PQ016 as find_range; PQ017 it is elsewhere, or has
 --   an open batch: another session uses it; PQ020, 40001 as lock_subscription.
@@ -18,12 +20,14 @@ begin
             or p.pos_last_tick in (i_from_tick, i_to_tick) is not true then
         perform pgq.raise_subscription_moved(i_queue_name, i_consumer_name, p, i_from_tick);
     elsif p.pos_last_tick = i_to_tick then
+        if p.pos_pins is null then
+            perform pgq.move_position(p.pos_sub, p.pos_no, i_to_tick, null, null, '{}');
+        end if;
         return 0;
     end if;
     perform pgq.find_range(i_queue_name, i_from_tick, i_to_tick);
     perform pgq.move_position(p.pos_sub, p.pos_no, i_to_tick, null, null,
-        nullif(array(
-            select pin from unnest(p.pos_pins) pin where pin > i_to_tick order by pin), '{}'));
+        array(select pin from unnest(p.pos_pins) pin where pin > i_to_tick order by pin));
     return 1;
 end $$;
 comment on function pgq.advance_subscription(text, text, bigint, bigint)

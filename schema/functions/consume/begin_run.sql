@@ -42,7 +42,7 @@ begin
         part_size := coalesce(p.pos_part, 1000);
     end if;
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
-        p.pos_pins, p.pos_from, p.pos_done, i_holder, part_size, tries,
+        nullif(p.pos_pins, '{}'), p.pos_from, p.pos_done, i_holder, part_size, tries,
         x_until => p.pos_until, x_to => p.pos_to, x_died => p.pos_died, x_ids => p.pos_ids,
         x_leases => p.pos_leases);
 end $$;

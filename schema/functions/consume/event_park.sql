@@ -27,6 +27,7 @@ set row_security = off as $$
 declare
     b record;
     v_event record;
+    v_last jsonb;
     v_count int := 0;
 begin
     if cardinality(x_event_ids) is distinct from cardinality(x_keys)
@@ -74,11 +75,18 @@ begin
         return pgq.event_retry(x_batch_id, x_event_ids, x_event_txids, array(
             select coalesce(after, interval '0') from unnest(x_retry_after) after));
     else
+        -- Once a key: a look for each event would walk over all rows that the INSERT has made.
+        select jsonb_object_agg(key, no) into v_last
+          from (select distinct key from unnest(x_keys) key) keys
+         cross join lateral (
+                select max(park_no) as no from pgq.parked
+                 where ev_owner = b.owner and park_key = key) last
+         where no is not null;
         insert into pgq.parked (park_key, park_no, park_after, park_error, park_reason, ev_queue,
                ev_id, ev_time, ev_txid, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
-        select n.key, coalesce(last.no, 0) + n.number,
-               case when last.no is null and n.number = 1
+        select n.key, coalesce((v_last ->> n.key)::bigint, 0) + n.number,
+               case when (v_last ? n.key) is not true and n.number = 1
                    then clock_timestamp() + coalesce(n.after, interval '0') end,
                case when n.after is not null then coalesce(n.error, '') end, n.reason, b.queue_id,
                n.ev_id, n.ev_time, n.ev_txid, b.owner,
@@ -91,9 +99,6 @@ begin
                   join (select distinct on (1) *
                           from unnest(x_event_ids, x_keys, x_retry_after, x_errors, x_reasons))
                        u (id, key, after, error, reason) on u.id = e.ev_id) n
-         cross join lateral (
-                select max(park_no) as no from pgq.parked
-                 where ev_owner = b.owner and park_key = n.key) last
         on conflict (ev_owner, ev_id) do nothing;
     end if;
     get diagnostics v_count = row_count;

@@ -12,7 +12,8 @@ create or replace function pgq.get_batch_events(
     out ev_retry int, out ev_type text, out ev_data text, out ev_extra1 text, out ev_extra2 text,
     out ev_extra3 text, out ev_extra4 text)
 returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_seqscan = off set jit = off as $$
+set row_security = off set enable_seqscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
 begin
     return query execute pgq.batch_event_sql(x_batch_id);
 end $$;

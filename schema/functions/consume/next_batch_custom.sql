@@ -15,9 +15,11 @@
 -- Returns: one row; batch_id is null when there is no batch yet. The event_seq columns are
 --   estimates, never proof of an empty batch.
 -- Raises: PQ002 Not subscriber to queue; PQ015 PgQ corruption; PQ020 workers share the consumer;
---   40001 in REPEATABLE READ, another session was faster, or as check_snapshot. With a filter, as
+--   PQ024 as raise_detached;
+--   40001 in REPEATABLE READ, another session was faster, or as check_snapshot, mark_skips.
+--   With a filter, as skip_ranges.
+-- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot, mark_skips,
 --   skip_ranges.
--- Writes: row lock pgq.registration; insert pgq.position; as check_snapshot, skip_ranges.
 create or replace function pgq.next_batch_custom(
     i_queue_name text, i_consumer_name text, i_min_lag interval, i_min_count int,
     i_min_interval interval, out batch_id bigint, out cur_tick_id bigint, out prev_tick_id bigint,
@@ -49,6 +51,8 @@ begin
         elsif r.sub_mode in ('shared', 'lanes') or r.sub_parent is not null then
             perform pgq.raise_wrong_mode(
                 i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
+        elsif r.sub_detached is not null then
+            perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
         elsif r.tick_id is null then
             raise exception 'PgQ corruption: Consumer % on queue % does not see tick %',
                 i_consumer_name, i_queue_name, r.pos_last_tick using errcode = 'PQ015',
@@ -85,6 +89,9 @@ begin
         perform from pgq.registration where sub_id = r.sub_id for no key update;
         v_locked := true;
     end loop;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        perform pgq.mark_skips(r.sub_id);
+    end if;
     if r.sub_filter is not null then
         select last_tick, next_tick into prev_tick_id, cur_tick_id
           from pgq.skip_ranges(
@@ -102,7 +109,7 @@ begin
         select tick_time, tick_event_seq into cur_tick_time, cur_tick_event_seq
           from pgq.tick where tick_queue = r.sub_queue and tick_id = cur_tick_id limit 1;
     end if;
-    batch_id := nextval('pgq.batch_id_seq');
+    batch_id := pgq.new_batch_id();
     perform pgq.move_position(r.sub_id, r.pos_no, prev_tick_id, cur_tick_id, batch_id,
         x_holder => r.pos_holder, x_part => r.pos_part);
 end $$;

@@ -14,9 +14,9 @@
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
 --   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
---   session moved the position, or as check_snapshot.
+--   session moved the position, or as check_snapshot, mark_skips.
 -- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; update pgq.tick, if
---   it is this transaction's own; as check_snapshot, forget_parked.
+--   it is this transaction's own; as check_snapshot, mark_skips, copy_skips, forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -27,6 +27,7 @@ declare
     p record;
     r record;
     v_tick bigint := x_tick_pos;
+    v_marked boolean;
 begin
     perform pgq.check_name('consumer', x_consumer_name, 255);
     select * into q from pgq.queue where queue_name = x_queue_name for key share;
@@ -50,15 +51,17 @@ begin
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
     update pgq.tick
-       set tick_snapshot = concat_ws(':',
-               txid_snapshot_xmin(tick_snapshot), txid_snapshot_xmax(tick_snapshot), (
-                select string_agg(x::text, ',' order by x)
-                  from (select txid_snapshot_xip(tick_snapshot) union select txid_current()) xip (x)
-               ))::txid_snapshot
+       set tick_snapshot = pgq.exclude_own_xid(tick_snapshot)
      where tick_queue = q.queue_id and tick_id = v_tick
        and txid_current() >= txid_snapshot_xmin(tick_snapshot)
        and txid_visible_in_snapshot(txid_current(), tick_snapshot)
        and not pgq.is_unchecked(q);
+    v_marked := not exists (
+        select from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
+         where s.sub_queue = q.queue_id and c.co_name = x_consumer_name);
+    if v_marked then  -- before the name is locked, else two sessions could wait for each other
+        perform pgq.mark_skips(-q.queue_id);
+    end if;
     r := pgq.add_registration(q.queue_id, x_consumer_name, null);
     if r.is_new or x_tick_pos is not null then
         if r.sub_parent is not null then
@@ -66,6 +69,9 @@ begin
                 coalesce(r.sub_mode, 'subconsumer'));
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
+        if r.is_new then
+            perform pgq.copy_skips(r.sub_id, q.queue_id, v_tick, v_marked);
+        end if;
         perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
         if r.sub_mode = 'lanes' then
             perform pgq.move_lanes(r.sub_id, v_tick);

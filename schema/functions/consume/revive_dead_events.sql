@@ -17,8 +17,8 @@ security definer set search_path = pg_catalog, pg_temp set row_security = off as
                i_since, i_until, i_limit, i_after)
     ), queued as (
         insert into pgq.retry_queue
-        select now(), ev_queue, ev_id, ev_time, txid_current(), ev_owner, null,
-               ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+        select pgq.retry_time(ev_owner, now()), ev_queue, ev_id, ev_time, txid_current(), ev_owner,
+               null, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from revived
         on conflict (ev_owner, ev_id) do nothing
     )

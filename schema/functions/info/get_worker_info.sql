@@ -25,7 +25,7 @@ create or replace function pgq.get_worker_info(
     out last_seen interval, out last_move interval, out attempt int, out part_size int,
     out tries int, out filter jsonb, out lag interval)
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
-set row_security = off set enable_nestloop = off as $$
+set row_security = off set enable_nestloop = off set jit = off as $$
     select pgq.check_snapshot();
     with locked as materialized (
         select classid, objid, min(pid) as pid from pg_locks
@@ -36,7 +36,8 @@ set row_security = off set enable_nestloop = off as $$
            case when p.sub_parent is not null
                then substr(c.co_name, length(parent.co_name) + 2) end,
            case when p.sub_parent is not null and p.pos_batch is not null
-                    and p.pos_until is not null then p.pos_until >= clock_timestamp()
+                    and p.pos_until is not null
+               then not pgq.lease_is_over(p.pos_until, p.pos_active)
                 when l.objid is not null then true
                 when p.pos_batch is not null and p.pos_holder is not null then false end,
            l.pid, p.pos_holder, p.pos_batch, p.pos_last_tick, p.pos_next_tick, p.pos_from,

@@ -8,8 +8,11 @@ set row_security = off as $$
     with due as (
         select queue_name from pgq.queue
          where queue_switch_step2 is not null
-           and (queue_switch_time + queue_rotation_period < now()
+           and (queue_switch_time + queue_rotates_after < now()
                 or queue_switch_time > clock_timestamp()))
+    select 'pgq.maint_stalled', null
+     where exists (select from pgq.registration where sub_stalls = 'detach')
+    union all
     select 'pgq.maint_rotate_tables_step1', queue_name from due
     union all
     select 'pgq.maint_rotate_tables_step2', null
@@ -24,8 +27,15 @@ set row_security = off as $$
     union all
     select 'pgq.maint_stages', null
     union all
+    select 'pgq.maint_delayed_events', null
+     where exists (select from pgq.delayed_event where ev_deliver_at <= now())
+    union all
+    select 'pgq.maint_skipped_events', null
+    union all
     select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
      where pgq.is_extra_maint(extra)
+    union all
+    select 'pgq.maint_dedup_keys', null  -- last: after a long pause it may take a minute
     union all
     select 'vacuum', tables from pgq.maint_tables_to_vacuum() tables
 $$;

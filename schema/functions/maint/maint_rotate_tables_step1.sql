@@ -6,7 +6,7 @@
 -- its xid, or its snapshot, after it: then both are wrong, and a committed event is never
 -- delivered. Here the events decide. The table is locked against writers, and truncated only if the
 -- tick at the slowest consumer's position sees every event in it (G1). Without consumers, the
--- queue's last tick counts.
+-- queue's last tick counts. A retention counts as one more consumer: see retained_tick.
 --
 -- A consumer may be moved back to any tick from queue_low_tick on. queue_low_tick becomes the
 -- queue's last tick at the previous rotation, or the slowest consumer's position if that is earlier
@@ -29,7 +29,9 @@ set row_security = off set lock_timeout = '50ms' as $$
 declare
     q pgq.queue;
     v_before int;
+    v_retention interval;
     v_slowest bigint;
+    v_retained bigint;
     v_low bigint;
     v_next int;
     v_table text;
@@ -41,7 +43,7 @@ begin
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);
     elsif q.queue_switch_step2 is null
-            or q.queue_switch_time + q.queue_rotation_period >= now()
+            or q.queue_switch_time + q.queue_rotates_after >= now()
             and q.queue_switch_time <= clock_timestamp() then
         return 0;
     elsif txid_current() < q.queue_switch_step1 then
@@ -51,7 +53,9 @@ begin
     end if;
     -- last, as it may read the events: a tick of another cluster sees events that were never read
     perform pgq.check_moved(q);
-    v_slowest := pgq.slowest_tick(q.queue_id);
+    v_retained := pgq.retained_tick(q);  -- before the locks: it may read many ticks
+    v_retention := q.queue_retention;
+    v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
     if not exists (select from pgq.tick where tick_queue = q.queue_id and tick_id = v_slowest) then
         raise exception 'queue % maint failure: tick % not found', i_queue_name, v_slowest
             using errcode = 'PQ015';
@@ -63,7 +67,7 @@ begin
     end if;
     v_table := pgq.event_table(q.queue_id, v_next);
     begin
-        if q.queue_switch_time + 2 * q.queue_rotation_period < now() then
+        if q.queue_switch_time + 2 * q.queue_rotates_after < now() then
             set local lock_timeout = '900ms';  -- less than deadlock_timeout
         end if;
         execute format('lock table pgq.%I in access exclusive mode', v_table);
@@ -72,8 +76,9 @@ begin
     exception when lock_not_available or undefined_table then
         return 0;
     end;
-    v_slowest := pgq.slowest_tick(q.queue_id);
+    v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
     if q.queue_cur_table is distinct from v_before or q.queue_switch_step2 is null
+            or q.queue_retention is distinct from v_retention
             or not pgq.tick_sees_table(q.queue_id, v_slowest, v_next) then
         return 0;
     end if;

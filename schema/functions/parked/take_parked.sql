@@ -43,7 +43,7 @@ begin
     end if;
     v_queue := (select sub_queue from pgq.registration where sub_id = p.pos_sub);
     select * into t from pgq.tick where tick_queue = v_queue and tick_id = p.pos_last_tick limit 1;
-    batch_id := nextval('pgq.batch_id_seq');
+    batch_id := pgq.new_batch_id();
     cur_tick_id := p.pos_last_tick; prev_tick_id := p.pos_last_tick;
     cur_tick_time := t.tick_time; prev_tick_time := t.tick_time;
     cur_tick_event_seq := t.tick_event_seq; prev_tick_event_seq := t.tick_event_seq;

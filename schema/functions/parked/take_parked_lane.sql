@@ -51,7 +51,7 @@ begin
         continue when not found;
         select * into s from pgq.current_position where sub_id = v.sub_id;
         if s.pos_no = v.pos_no and s.sub_stop_tick is not distinct from v.sub_stop_tick then
-            batch_id := nextval('pgq.batch_id_seq');
+            batch_id := pgq.new_batch_id();
             exit;
         end if;
     end loop;

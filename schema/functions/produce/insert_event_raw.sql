@@ -11,14 +11,19 @@ returns bigint language plpgsql security definer set search_path = pg_catalog, p
 #variable_conflict use_variable
 declare
     q pgq.queue;
+    v_id bigint;
 begin
     select * into q from pgq.queue where queue.queue_name = insert_event_raw.queue_name;
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
         perform pgq.check_insert(
             queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
     end if;
-    return pgq.insert_row(q.queue_id, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
+    v_id := pgq.insert_row(q.queue_id, ev_id, coalesce(ev_time, now()), ev_owner, ev_retry,
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    if ev_id is not null then
+        perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
+    end if;
+    return v_id;
 end $$;
 comment on function pgq.insert_event_raw(
     text, bigint, timestamptz, int, int, text, text, text, text, text, text)

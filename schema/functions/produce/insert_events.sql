@@ -2,7 +2,7 @@
 -- in the arrays' order. The call, not each event, costs the planning of one INSERT by EXECUTE.
 -- Parameters: an extra array that is null stands for an array of nulls.
 -- Returns: the ids, in the arrays' order.
--- Raises: as insert_event; PQ009 arrays of different lengths, or NULL for types or data.
+-- Raises: as insert_event, check_arrays.
 -- Writes: insert into the queue's current table; nextval of its sequence.
 create or replace function pgq.insert_events(
     i_queue_name text, ev_types text[], ev_datas text[], ev_extra1s text[] default null,
@@ -10,17 +10,9 @@ create or replace function pgq.insert_events(
 returns setof bigint language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     q pgq.queue;
-    v_events int := cardinality(ev_types);
+    v_events constant int := cardinality(ev_types);
 begin
-    if ev_types is null or ev_datas is null then
-        raise exception 'Invalid NULL value' using errcode = 'PQ009',
-            hint = 'give an array of types and one of data';
-    elsif cardinality(ev_datas) <> v_events
-            or cardinality(ev_extra1s) <> v_events or cardinality(ev_extra2s) <> v_events
-            or cardinality(ev_extra3s) <> v_events or cardinality(ev_extra4s) <> v_events then
-        raise exception 'the arrays of events differ in length' using errcode = 'PQ009',
-            hint = 'one element an event in each array';
-    end if;
+    perform pgq.check_arrays(ev_types, ev_datas, ev_extra1s, ev_extra2s, ev_extra3s, ev_extra4s);
     select * into q from pgq.queue where queue_name = i_queue_name;
     if q.queue_id is null or q.queue_disable_insert or q.queue_per_tx_limit is not null then
         perform pgq.check_insert(

@@ -39,17 +39,18 @@ begin
     for p in
         select * from pgq.current_position where v_sub in (sub_id, sub_parent) order by sub_id
     loop
-        if p.pos_batch is not null and p.pos_until >= clock_timestamp()
+        if p.pos_batch is not null and not pgq.lease_is_over(p.pos_until, p.pos_active)
                 or not pgq.holder_is_dead(p.sub_id, '', null, now(), null) then
             raise exception 'the consumer %/% is running with another filter',
                 i_queue_name, i_consumer_name using errcode = 'PQ021',
-                detail = case when p.pos_batch is not null and p.pos_until >= clock_timestamp()
+                detail = case when p.pos_batch is not null
+                            and not pgq.lease_is_over(p.pos_until, p.pos_active)
                     then format('batch %s is leased', p.pos_batch)
                     else format('a session holds the advisory lock (7366514, %s)', p.sub_id) end,
                 hint = 'stop it first; all programs that run a consumer have the same filter';
         elsif p.pos_batch is not null then
             perform pgq.move_position(p.sub_id, p.pos_no, p.pos_last_tick, p.pos_next_tick,
-                nextval('pgq.batch_id_seq'), p.pos_pins, p.pos_from, p.pos_done, p.pos_holder,
+                pgq.new_batch_id(), p.pos_pins, p.pos_from, p.pos_done, p.pos_holder,
                 p.pos_part, p.pos_tries, p.pos_until, p.pos_to, p.pos_cuts, p.pos_died, p.pos_ids,
                 p.pos_leases);
         end if;

@@ -9,9 +9,10 @@
 -- Returns: 1 changed, 0 it was so.
 -- Raises: PQ002 not a subscriber; PQ009 another number or key, or as add_lanes; PQ012 as
 --   raise_other_hash; PQ013 not READ COMMITTED; PQ020 it is a subconsumer, or a lane; PQ021 as
---   check_idle, or a reader of ticks uses it, or an earlier change is not done.
--- Writes: row locks, insert and update pgq.registration; insert pgq.position; as add_lanes,
---   end_lanes, remove_registration.
+--   check_idle, or a reader of ticks uses it, or an earlier change is not done; 55P03 as
+--   lock_consumers.
+-- Writes: row locks, insert and update pgq.registration; insert pgq.position; as lock_consumers,
+--   add_lanes, end_lanes, remove_registration.
 create or replace function pgq.set_lanes(
     i_queue_name text, i_consumer_name text, i_lanes int, i_key text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -33,10 +34,14 @@ begin
             using errcode = 'PQ009',
             hint = 'it is type, extra1, extra2, extra3 or extra4: producers put the key there';
     end if;
+    select * into p from pgq.registration where sub_id = v_sub;
+    perform pgq.lock_consumers(p.sub_queue, v_sub);  -- no lane stands still while it waits for one
     select * into p from pgq.registration where sub_id = v_sub for no key update;
     if p.sub_parent is not null then
         perform pgq.raise_wrong_mode(
             i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
+    elsif p.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);
     end if;
     perform from pgq.registration where sub_parent = v_sub order by sub_id for update;
     if p.sub_mode = 'lanes' then

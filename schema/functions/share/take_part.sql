@@ -128,7 +128,7 @@ begin
                     continue;  -- the next look finds no range
                 end if;
             end if;
-            batch_id := nextval('pgq.batch_id_seq');
+            batch_id := pgq.new_batch_id();
             if w.sub_id is null then
                 w := pgq.lease_slot(p.sub_id, 'lease');
             end if;

@@ -12,7 +12,9 @@ declare
 begin
     update pgq.position
        set pos_active = clock_timestamp(),
-           pos_until = greatest(clock_timestamp() + i_lease, pos_until)
+           pos_until = case when pos_active > clock_timestamp()  -- it was stepped back
+                            then coalesce(clock_timestamp() + i_lease, pos_until)
+                            else greatest(clock_timestamp() + i_lease, pos_until) end
      where pos_sub = p.pos_sub and pos_no = p.pos_no;
     return found::int;
 end $$;

@@ -16,7 +16,8 @@
 -- Returns: the stage's id, a random number; the same one if the transaction calls again. Null: the
 --   epoch is committed already.
 -- Raises: PQ001; PQ006 Insert into queue disallowed; PQ009 a wrong name, or the transaction is a
---   stage of another writer or epoch already; 42501 as check_writer; PQ012 as check_restored.
+--   stage of another writer or epoch already, or inserted with a key or a delay; 42501 as
+--   check_writer; PQ012 as check_restored.
 -- Writes: insert pgq.stage.
 create or replace function pgq.open_stage(i_queue_name text, i_writer text, i_epoch bigint)
 returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -30,6 +31,11 @@ begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     perform pgq.check_insert(i_queue_name, q.queue_id, q.queue_disable_insert, null, 0);
     perform pgq.check_restored(q);
+    if current_setting('pgq.once_' || q.queue_id, true) <> '' then
+        raise exception 'this transaction has inserted an event with a key or a delay'
+            using errcode = 'PQ009',
+            hint = 'stage in a transaction of its own: see pgq.check_unstaged';
+    end if;
     v_done := exists (
         select from pgq.ledger
          where ledger_queue = q.queue_id and ledger_writer = i_writer

@@ -6,7 +6,8 @@
 -- ones too. Sequential scans are ruled out, because a plan made with few ticks is kept when there
 -- are a million.
 --
--- Returns: one row; no row when the batch is not open (never was, finished, taken away).
+-- Returns: one row; no row when the batch is not open (never was, finished, taken away),
+--   or its consumer is detached.
 --   queue_version: another text after each change of the queue's row. filter: the sub_filter of the
 --   owner, or of the lane.
 -- Raises, writes: as check_snapshot.
@@ -41,6 +42,6 @@ begin
      cross join lateral (
             select * from pgq.tick
              where tick_queue = q.queue_id and tick_id = p.pos_next_tick limit 1) e
-     where not exists (
+     where r.sub_detached is null and not exists (
             select from pgq.position n where n.pos_sub = p.pos_sub and n.pos_no = p.pos_no + 1);
 end $$;

@@ -6,6 +6,9 @@
 -- state. In REPEATABLE READ it sees the snapshot's state, in which a batch that another session
 -- finished looks open: see check_newest_position.
 --
+-- No batch of a detached consumer is open: its events may be truncated, so a session that reads
+-- them late finds none, and would finish them unseen.
+--
 -- Parameters: x_moves: the caller moves the position itself, which fails if it is not the newest.
 -- Returns: the position; all null when the batch is not open.
 -- Raises: 40001 in REPEATABLE READ, another session moved the position, or as check_snapshot.
@@ -15,12 +18,16 @@ returns pgq.position language plpgsql
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     p pgq.position;
+    v_detached timestamptz;
 begin
-    perform from pgq.registration
+    select sub_detached into v_detached from pgq.registration
       where sub_id = (select pos_sub from pgq.position where pos_batch = x_batch_id limit 1)
         for no key update;
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
+    end if;
+    if v_detached is not null then
+        return null;
     end if;
     select * into p
       from (select * from pgq.position

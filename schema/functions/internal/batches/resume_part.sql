@@ -22,7 +22,7 @@ begin
                 w.sub_id, w.pos_holder, w.pos_until, w.pos_active, i_dead_interval) then
             perform pgq.raise_worker_lives(w);
         end if;
-        v_batch := nextval('pgq.batch_id_seq');
+        v_batch := pgq.new_batch_id();
         perform pgq.take_range(w, w, v_batch, i_holder, i_until);
         return v_batch;
     end if;

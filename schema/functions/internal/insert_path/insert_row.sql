@@ -27,8 +27,5 @@ begin
         returning ev_id$sql$, v_table, q.queue_event_seq)
         into v_id using x_id, x_time, v_txid, x_owner, x_retry,
             x_type, x_data, x_extra1, x_extra2, x_extra3, x_extra4;
-    if x_id is not null then
-        perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
-    end if;
     return v_id;
 end $$;

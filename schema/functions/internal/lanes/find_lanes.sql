@@ -1,5 +1,5 @@
 -- The registration of a consumer with lanes.
--- Raises: PQ002 not a subscriber; PQ020 it has none.
+-- Raises: PQ002 not a subscriber; PQ020 it has none; PQ024 as raise_detached.
 -- Writes: nothing.
 create or replace function pgq.find_lanes(i_queue_name text, i_consumer_name text)
 returns pgq.registration language plpgsql set enable_seqscan = off set enable_bitmapscan = off
@@ -17,11 +17,16 @@ begin
             using errcode = 'PQ002', hint = format(
                 'select pgq.register_lanes(%L, %L, 8, %L)', i_queue_name, i_consumer_name,
                 'extra1');
+    elsif r.sub_parent is not null then
+        perform pgq.raise_wrong_mode(
+            i_queue_name, i_consumer_name, coalesce(r.sub_mode, 'subconsumer'));
     elsif r.sub_mode is distinct from 'lanes' then
         raise exception 'the consumer %/% has no lanes', i_queue_name, i_consumer_name
             using errcode = 'PQ020', hint = format(
                 'while nobody runs it: select pgq.set_lanes(%L, %L, 8, %L)', i_queue_name,
                 i_consumer_name, 'extra1');
+    elsif r.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, r.sub_detached);
     end if;
     return r;
 end $$;

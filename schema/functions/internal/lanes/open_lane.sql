@@ -41,7 +41,7 @@ begin
         return null;
     end if;
     select * into s from pgq.current_position where sub_id = v.sub_id;
-    if s.pos_no is distinct from v.pos_no
+    if s.pos_no is distinct from v.pos_no or s.sub_detached is not null
             or s.sub_filter is distinct from v.sub_filter  -- by which ticks were skipped
             or s.sub_filter - 'lane' is distinct from coalesce(i_filter, '{}')
             or s.sub_stop_tick is distinct from v.sub_stop_tick
@@ -49,17 +49,17 @@ begin
                 select from pgq.registration
                  where sub_parent = v.sub_parent and sub_stop_tick is not null)
             or s.pos_batch is not null and not pgq.run_is_dead(s, i_dead_interval) then
-        return null;  -- another run was faster, or the lanes or the filter were changed
+        return null;  -- another run was faster, or the lanes changed, or the filter
     end if;
     if s.pos_batch is not null then
-        perform pgq.take_range(s, s, nextval('pgq.batch_id_seq'), i_holder, c_until);
+        perform pgq.take_range(s, s, pgq.new_batch_id(), i_holder, c_until);
     elsif r.next_tick is null then
         perform pgq.move_position(s.sub_id, s.pos_no, r.last_tick, null, null,
             x_holder => s.pos_holder, x_part => s.pos_part);
         return null;
     else
         perform pgq.move_position(s.sub_id, s.pos_no, r.last_tick, r.next_tick,
-            nextval('pgq.batch_id_seq'),
+            pgq.new_batch_id(),
             x_holder => i_holder, x_part => s.pos_part, x_until => c_until);
     end if;
     select * into s from pgq.current_position where sub_id = v.sub_id;

@@ -1,5 +1,5 @@
 -- The position of a queue's slowest consumer, or the queue's last tick when it has none. Every
--- consumer has had the events that this tick sees.
+-- consumer has had the events that this tick sees, but for those that are detached.
 -- Raises: 40001 as check_snapshot: a caller that saw no positions would count no consumers.
 -- Writes: as check_snapshot.
 create or replace function pgq.slowest_tick(i_queue_id int)
@@ -8,6 +8,7 @@ set enable_sort = off as $$
 begin
     perform pgq.check_snapshot();
     return coalesce(
-        (select min(sub_last_tick) from pgq.subscription where sub_queue = i_queue_id),
+        (select min(pos_last_tick) from pgq.current_position
+          where sub_queue = i_queue_id and sub_detached is null),
         (select max(tick_id) from pgq.tick where tick_queue = i_queue_id));
 end $$;

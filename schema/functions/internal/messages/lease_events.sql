@@ -14,7 +14,7 @@ create or replace function pgq.lease_events(
 returns bigint language plpgsql as $$
 declare
     s pgq.current_position := d;
-    v_batch constant bigint := nextval('pgq.batch_id_seq');
+    v_batch constant bigint := pgq.new_batch_id();
 begin
     if i_rest or not exists (
             select from pgq.consumer c
@@ -25,7 +25,7 @@ begin
         s := pgq.lease_slot(d.sub_parent, 'receive');
         if i_rest then
             perform pgq.move_position(d.sub_id, d.pos_no, d.pos_last_tick, d.pos_next_tick,
-                nextval('pgq.batch_id_seq'), x_from => case when d.pos_ids is null
+                pgq.new_batch_id(), x_from => case when d.pos_ids is null
                     then i_ids[cardinality(i_ids)] else d.pos_from end,
                 x_done => d.pos_done, x_part => d.pos_part,
                 x_until => '-infinity', x_to => d.pos_to,

@@ -46,7 +46,7 @@ begin
         perform pgq.move_position(p.sub_id, p.pos_no, v_next, null, null);
     end if;
     perform pgq.move_position(s.sub_id, s.pos_no, p.pos_last_tick, v_next,
-        nextval('pgq.batch_id_seq'), x_from => p.pos_from, x_until => '-infinity',
+        pgq.new_batch_id(), x_from => p.pos_from, x_until => '-infinity',
         x_to => p.pos_cuts[1]);
     select * into s from pgq.current_position where sub_id = s.sub_id;
     return s;

@@ -1,5 +1,6 @@
 -- The position of a consumer whose events workers and receivers may take.
--- Raises: PQ002 not a subscriber; PQ020 the consumer is not shared; PQ021 it has a batch open.
+-- Raises: PQ002 not a subscriber; PQ020 the consumer is not shared; PQ021 it has a batch open;
+--   PQ024 as raise_detached.
 -- Writes: nothing.
 create or replace function pgq.find_shared(i_queue_name text, i_consumer_name text)
 returns pgq.current_position language plpgsql set enable_seqscan = off set enable_bitmapscan = off
@@ -19,6 +20,8 @@ begin
     elsif p.sub_parent is not null or p.sub_mode in ('plain', 'lanes') then
         perform pgq.raise_wrong_mode(
             i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
+    elsif p.sub_detached is not null then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, p.sub_detached);
     elsif p.pos_batch is not null then
         raise exception 'main consumer has batch open?' using errcode = 'PQ021',
             detail = format('consumer %s/%s, batch %s', i_queue_name, i_consumer_name,

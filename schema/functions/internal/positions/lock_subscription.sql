@@ -1,9 +1,9 @@
 -- Makes the caller the only session that may move a subscription until its transaction ends, and
 -- returns the position. The lock comes first and the query after it, as in lock_batch.
--- Parameters: i_run: a run calls, which may name a lane that it has.
+-- Parameters: i_run: a run calls, which may name a lane that it has, or end though it is detached.
 -- Returns: the newest position.
--- Raises: PQ002 Not subscriber to queue; PQ020 several processes run the consumer; 40001 as
---   check_snapshot, check_newest_position.
+-- Raises: PQ002 Not subscriber to queue; PQ020 several processes run the consumer; PQ024 as
+--   raise_detached; 40001 as check_snapshot, check_newest_position.
 -- Writes: row lock pgq.registration; as check_snapshot, check_newest_position.
 create or replace function pgq.lock_subscription(
     i_queue_name text, i_consumer_name text, i_run boolean default false)
@@ -12,8 +12,10 @@ set enable_sort = off as $$
 declare
     v_sub int := pgq.find_subscription(i_queue_name, i_consumer_name);
     p pgq.position;
+    v_detached timestamptz;
 begin
-    perform from pgq.registration where sub_id = v_sub for no key update;
+    select sub_detached into v_detached
+      from pgq.registration where sub_id = v_sub for no key update;
     perform pgq.check_snapshot();
     select sub_id, pos_no, pos_last_tick, pos_next_tick, pos_batch, pos_active, pos_pins,
            pos_from, pos_done, pos_holder, pos_part, pos_tries, pos_leases,
@@ -26,6 +28,9 @@ begin
     perform pgq.raise_wrong_mode(i_queue_name, i_consumer_name, sub_mode)
        from pgq.registration where sub_id = v_sub
         and (sub_mode in ('shared', 'lanes') or sub_mode = 'lane' and not i_run);
+    if v_detached is not null and not i_run then
+        perform pgq.raise_detached(i_queue_name, i_consumer_name, v_detached);
+    end if;
     perform pgq.check_newest_position(p);
     return p;
 end $$;

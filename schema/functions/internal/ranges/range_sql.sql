@@ -20,11 +20,17 @@
 -- query is refused. The session that runs the text may not do so: so there is no text.
 --
 -- A filter leaves out events of the queue. The retried events of the subscription pass: it took
--- them before. The condition of a lane holds for both: their key decides which lane has them.
+-- them before; but for those that seek_consumer dropped. The condition of a lane holds for both:
+-- their key decides which lane has them.
+--
+-- Events that were cancelled before a subscription had them are left out of its batches, and of
+-- nothing else: see pgq.skipped_event. A range without any costs one index probe. Its lower bound
+-- is beyond what maint_skipped_events has deleted, unless a transaction ran for very long. In the
+-- query it is one probe an event, which OFFSET 0 ensures.
 --
 -- Parameters: i_start, i_end: the snapshots of the two ticks. i_sub_id: the subscription whose
---   retried events are included; null: none. i_stages: as in tick_event_sql. i_filter: which events
---   are taken, as check_filter returns it; null: all.
+--   retried events are included, and whose cancelled ones are not; null: none. i_stages: as in
+--   tick_event_sql. i_filter: which events are taken, as check_filter returns it; null: all.
 -- Returns: SQL text, in no order. It means the same whatever the search_path of the session that
 --   runs it.
 -- Raises: PQ009 a stage was not released in this range: its events would be missing without a word;
@@ -39,24 +45,34 @@ declare
     v_end constant bigint := txid_snapshot_xmax(i_end);
     v_late constant bigint[] := array(
         select x from txid_snapshot_xip(i_start) x where txid_visible_in_snapshot(x, i_end));
+    v_dropped constant text := (
+        select string_agg(format(' and not (ev_id > %L and pg_catalog.txid_visible_in_snapshot('
+                   'ev_txid, %L::pg_catalog.txid_snapshot))', above, dropped), '')
+          from pgq.registration
+         cross join unnest(sub_dropped, sub_dropped_above) d (dropped, above)
+         where sub_id = i_sub_id and txid_snapshot_xmax(dropped) > txid_snapshot_xmin(i_start));
     v_hidden bigint[] := '{}';
     v_released bigint[];
     v_released_by bigint[];
     v_columns constant text :=
         ', ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4 from ';
-    v_rows constant text := format('pgq.%I', pgq.event_table(i_queue_id))
+    v_rows text := format('pgq.%I', pgq.event_table(i_queue_id))
         || ' where (ev_owner is null'
         || case when i_filter is null then ''
                else coalesce(' and ' || pgq.filter_sql(i_filter - 'lane'), '') end
-        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')'
+        || coalesce(format(' or ev_owner = %L', i_sub_id), '') || coalesce(v_dropped, '') || ')'
         || coalesce(' and ' || pgq.lane_sql(i_filter -> 'lane'), '');
-    v_own text := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
+    v_own text;
     v_hides boolean;
     v_staged boolean;
+    v_skips boolean;
     v_sql text;
 begin
-    select relrowsecurity, exists (select from pgq.stage where stage_queue = i_queue_id)
-      into v_hides, v_staged from pg_class
+    select relrowsecurity, exists (select from pgq.stage where stage_queue = i_queue_id), exists (
+            select from pgq.skipped_event
+             where skip_sub = i_sub_id and skip_txid >= least(v_first, v_late[1])
+               and skip_txid < v_end)
+      into v_hides, v_staged, v_skips from pg_class
      where relname = pgq.event_table(i_queue_id) and relnamespace = 'pgq'::regnamespace;
     if (i_filter -> 'lane' ->> 3)::bigint <> pgq.key_hash() then
         perform pgq.raise_other_hash(i_sub_id);
@@ -69,6 +85,15 @@ begin
         select * into v_hidden, v_released, v_released_by
           from pgq.find_range_stages(i_queue_id, v_first, v_end, v_late, i_end, i_stages);
     end if;
+    if v_skips or v_released is not null and exists (
+            select from pgq.skipped_event
+             where skip_sub = i_sub_id and skip_txid = any (v_released)) then
+        v_rows := v_rows || format(' and not exists (select from pgq.skipped_event '
+            'where skip_sub operator(pg_catalog.=) %L::pg_catalog.int4 '
+            'and skip_txid operator(pg_catalog.=) ev_txid '
+            'and skip_id operator(pg_catalog.=) ev_id offset 0)', i_sub_id);
+    end if;
+    v_own := 'select ev_id, ev_time, ev_txid' || v_columns || v_rows;
     if v_hidden <> '{}' then
         v_own := v_own || format(' and (ev_owner is not null or ev_txid <> all (%L))', v_hidden);
     end if;

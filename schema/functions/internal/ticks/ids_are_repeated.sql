@@ -1,6 +1,7 @@
 -- Whether two events that all consumers get have one id, or will have: the queue's sequence of
 -- events was or is behind, in a copy of the database that lacks its last value. receive,
 -- finish_part and the retry queue tell events apart by their ids, and would lose one of two.
+-- Delayed events count, as they keep their ids.
 --
 -- The sequence is read after the events: whatever was inserted in between moved it up. It is behind
 -- the events of an external ticker between two ticks.
@@ -15,8 +16,12 @@ begin
     execute format($sql$
         select max(ev_id), bool_or(events > 1)
           from (select ev_id, count(*) as events
-                  from pgq.%I where ev_owner is null group by ev_id) ids$sql$,
-        pgq.event_table(q.queue_id)) into v_last, v_repeated;
+                  from (
+                        select ev_id from pgq.%I where ev_owner is null
+                        union all
+                        select ev_id from pgq.delayed_event where ev_queue = $1) known
+                 group by ev_id) ids$sql$,
+        pgq.event_table(q.queue_id)) into v_last, v_repeated using q.queue_id;
     return coalesce(v_repeated, false)
         or not q.queue_external_ticker
            and coalesce(v_last > pgq.seq_getval(q.queue_event_seq), false);

@@ -1,0 +1,38 @@
+-- Cancels events: hides them from each consumer that has not had them, and removes the copies that
+-- wait for it, in the retry queue or parked. Open batches do not change (G3), nor do ranges of
+-- ticks. Dead events stay. An event that no consumer gets frees its key (insert_event_once): the
+-- next call with the key inserts.
+--
+-- It is part of the caller's transaction. Until that ends, the queue's consumers cannot open or
+-- finish a batch. The call waits for a session that does so just now.
+--
+-- Parameters: i_event_ids: as insert_event returned them.
+-- Returns: for each event and consumer: cancelled: the consumer does not get it; delivered: the
+--   consumer has had it, or has it in its open batch; by ticks: the consumer reads ranges of
+--   ticks, which have it; unknown: the queue has no such event for it.
+-- Raises: PQ001; PQ009 a NULL; PQ012, 40001, 55P03 as hide_events.
+-- Writes: as hide_events, free_dedup_keys.
+create or replace function pgq.cancel_event(
+    i_queue_name text, i_event_ids bigint[], out ev_id bigint, out consumer_name text,
+    out state text)
+returns setof record language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
+declare
+    v_cancelled bigint[];
+    v_others bigint[];
+begin
+    for ev_id, consumer_name, state in
+        select * from pgq.hide_events(i_queue_name, null, i_event_ids)
+    loop
+        if state = 'cancelled' then
+            v_cancelled := v_cancelled || ev_id;
+        else
+            v_others := v_others || ev_id;
+        end if;
+        return next;
+    end loop;
+    perform pgq.free_dedup_keys(i_queue_name, array(
+        select unnest(v_cancelled) except select unnest(v_others)));
+end $$;
+comment on function pgq.cancel_event(text, bigint[])
+    is 'Hides events from all consumers that have not had them; says what happened for each.';

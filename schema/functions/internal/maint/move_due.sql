@@ -1,0 +1,58 @@
+-- Moves due rows of one queue from pgq.retry_queue or pgq.delayed_event into its current table, in
+-- one statement. The searches are those of due_retries and late_delayed, for this queue. Rows that
+-- another session has locked are left.
+--
+-- It uses up as many ids as it moves: a ticker sees new events, and estimates of a batch's events
+-- from the sequence (ticks, lag) count them.
+-- Parameters: i_table: retry_queue: events keep their time; the earliest due come first.
+--   delayed_event: their time is when they are due. i_from, i_xmax, i_xip: from parse_look.
+--   i_limit: rows of each search.
+-- Returns: how many events were moved.
+-- Writes: delete pgq.retry_queue or pgq.delayed_event; insert into the queue's current table;
+--   nextval of its sequence.
+create or replace function pgq.move_due(
+    q pgq.queue, i_table text, i_from timestamptz, i_xmax bigint, i_xip bigint[], i_limit int)
+returns int language plpgsql as $$
+declare
+    v_delayed constant boolean := i_table = 'delayed_event';
+    v_due constant text := case when v_delayed then 'ev_deliver_at' else 'ev_retry_after' end;
+    v_moved int;
+begin
+    execute format($sql$
+        with due as (
+            delete from pgq.%1$I
+             where (%2$I, ev_id) in (
+                    select %2$I, ev_id from (
+                        select * from pgq.%1$I
+                         where %4$s
+                         order by ev_queue, %3$I limit $5 for update skip locked) due
+                    union all
+                    select %2$I, ev_id from (
+                        select * from pgq.%1$I
+                         where ev_queue = $1 and ev_txid >= $3
+                           and %3$I + interval '0' < $2 and %3$I + interval '0' <= now()
+                         order by ev_txid limit $5 for update skip locked) new
+                    union all
+                    select %2$I, ev_id from (
+                        select * from pgq.%1$I
+                         where ev_queue = $1 and ev_txid = any ($4)
+                           and %3$I + interval '0' < $2 and %3$I + interval '0' <= now()
+                         limit $5 for update skip locked) late)
+            returning *)
+        insert into pgq.%5$I (ev_id, ev_time, ev_owner, ev_retry,
+            ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+        select ev_id, %6$I, ev_owner, ev_retry,
+               ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+          from due order by ev_id$sql$,
+        i_table, case when v_delayed then 'ev_queue' else 'ev_owner' end, v_due,
+        case when v_delayed  -- see move_delayed_events
+            then '(ev_queue, ev_deliver_at) >= ($1, $2) '
+                'and (ev_queue, ev_deliver_at) <= ($1, now())'
+            else 'ev_queue = $1 and ev_retry_after >= $2 and ev_retry_after <= now()' end,
+        pgq.event_table(q.queue_id, q.queue_cur_table),
+        case when v_delayed then 'ev_deliver_at' else 'ev_time' end)
+        using q.queue_id, i_from, i_xmax, i_xip, i_limit;
+    get diagnostics v_moved = row_count;
+    perform nextval(q.queue_event_seq::regclass) from generate_series(1, v_moved);
+    return v_moved;
+end $$;

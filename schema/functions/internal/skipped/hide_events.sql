@@ -1,0 +1,97 @@
+-- Hides events from the consumers of a queue, or from one of them, unless they have had them: for
+-- cancel_event and skip_event. From consumers that register later, an event that is cancelled for
+-- all is hidden too.
+--
+-- An event's id tells where to look for it. A tick's sequence is read after its snapshot is taken.
+-- So an id beyond it belongs to a transaction that the snapshot does not see: the last tick with a
+-- smaller sequence is where the look begins, however long the transaction ran. The first tick
+-- that is left will do for all others: no consumer gets what that one sees.
+--
+-- The look takes no lock of a consumer, and may read much. Another one, in hide_from_consumer,
+-- reads what came since. In between all consumers are locked, so what they have is certain until
+-- the end of the transaction.
+--
+-- Delayed events come first: they need no look, and their ids are old. One that the ticker moves
+-- just now is found by a look at the newest events.
+--
+-- Before PostgreSQL 18, a plan that has to use what is ruled out looks expensive. It is compiled
+-- and gets parallel workers then, which takes a hundred times as long as the call. So both are off.
+-- Parameters: i_sub: the consumer; null: all.
+-- Returns: one row for each event and consumer; for each event, without a name, if there is none.
+-- Raises: PQ001; PQ009 a NULL; PQ012 as check_moved; 40001 as check_snapshot, lock_event_tables,
+--   mark_skips, hide_from_consumer; 55P03 as lock_consumers.
+-- Writes: as check_snapshot, lock_event_tables, remove_delayed, mark_skips, add_skips,
+--   lock_consumers, hide_from_consumer.
+create or replace function pgq.hide_events(
+    i_queue_name text, i_sub int, i_event_ids bigint[], out event_id bigint,
+    out consumer_name text, out state text)
+returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off set jit = off set max_parallel_workers_per_gather = 0 as $$
+declare
+    q pgq.queue;
+    v_ids bigint[];
+    v_delayed bigint[] := '{}';  -- those that were removed
+    v_missing bigint[];
+    v_start txid_snapshot;
+    v_since txid_snapshot;
+    v_events pgq.event_template[];
+begin
+    if i_event_ids is null or array_position(i_event_ids, null) is not null then
+        raise exception 'Invalid NULL value: an event id' using errcode = 'PQ009',
+            hint = 'name the ids that insert_event returned';
+    end if;
+    perform pgq.lock_event_tables(i_queue_name);
+    perform pgq.check_moved(pgq.find_queue(i_queue_name));
+    perform pgq.check_snapshot();
+    q := pgq.find_queue(i_queue_name);
+    v_since := txid_current_snapshot();
+    v_ids := array(select distinct id from unnest(i_event_ids) id);
+    if i_sub is null then
+        v_delayed := pgq.remove_delayed(q.queue_id, v_ids);
+        v_ids := array(select unnest(v_ids) except select unnest(v_delayed));
+    end if;
+    v_events := pgq.find_events_by_id(q.queue_id, v_since, v_ids);
+    v_missing := array(
+        select unnest(v_ids) except select ev_id from unnest(v_events) where ev_owner is null
+        order by 1);
+    if v_missing <> '{}' then
+        select tick_snapshot into v_start from pgq.tick
+         where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
+           and tick_event_seq < v_missing[1]
+         order by tick_id desc limit 1;
+        if not found then
+            select tick_snapshot into v_start from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= q.queue_low_tick order by tick_id limit 1;
+        end if;
+        v_events := v_events || pgq.find_events_by_id(q.queue_id, v_start, v_missing);
+    end if;
+    if v_ids <> '{}' then
+        if i_sub is null then
+            perform pgq.mark_skips(-q.queue_id);
+        end if;
+        perform pgq.lock_consumers(q.queue_id, i_sub);
+        if i_sub is null then
+            v_events := v_events || pgq.find_events_by_id(q.queue_id, v_since, v_ids);
+            perform pgq.add_skips(-q.queue_id, array(
+                select e::pgq.event_template from unnest(v_events) e where ev_owner is null));
+        end if;
+    end if;
+    return query
+    select h.event_id, c.co_name, h.state
+      from pgq.registration r
+      join pgq.consumer c on c.co_id = r.sub_consumer
+     cross join lateral (
+            select id, 'cancelled' from unnest(v_delayed) id
+            union all
+            select * from pgq.hide_from_consumer(r, v_ids, v_events, v_since)
+             where v_ids <> '{}') h (event_id, state)
+     where r.sub_queue = q.queue_id and r.sub_parent is null and (i_sub is null or r.sub_id = i_sub)
+     order by h.event_id, c.co_name;
+    if not found then
+        return query
+        select i.id, null::text, case when i.id in (
+                select ev_id from unnest(v_events) union all select unnest(v_delayed))
+                   then 'cancelled' else 'unknown' end
+          from unnest(v_ids || v_delayed) i (id) order by 1;
+    end if;
+end $$;

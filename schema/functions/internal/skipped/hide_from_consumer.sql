@@ -1,0 +1,54 @@
+-- Hides events from one consumer: see hide_events. Pending events get a row in pgq.skipped_event,
+-- unless the consumer reads ranges of ticks, which never change: see reads_by_ticks.
+--
+-- Copies that wait are removed before the event tables are read again. A row that
+-- maint_retry_events is moving meanwhile is waited for, and then found in an event table.
+--
+-- Parameters: r: the consumer, locked by the caller, with its lanes. i_events: what
+--   find_events_by_id found. i_since: a snapshot from before that look.
+-- Returns: the state of each event: cancelled, delivered, by ticks, unknown.
+-- Raises: 40001 as check_newest_position, add_skips.
+-- Writes: as remove_waiting, check_newest_position, add_skips.
+create or replace function pgq.hide_from_consumer(
+    r pgq.registration, i_ids bigint[], i_events pgq.event_template[], i_since txid_snapshot,
+    out event_id bigint, out state text)
+returns setof record language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+declare
+    w record;
+    p pgq.current_position;
+    v_found pgq.event_template[];
+    v_pending pgq.event_template[] := '{}';
+    v_by_ticks boolean;
+begin
+    w := pgq.remove_waiting(r.sub_id, i_ids);
+    v_found := i_events || pgq.find_events_by_id(r.sub_queue, i_since, i_ids);
+    for p in
+        select c.* from pgq.current_position c
+         where c.sub_id = any (case when r.sub_mode = 'lanes' then array(
+                select sub_id from pgq.registration
+                 where sub_parent = r.sub_id and sub_mode = 'lane') else array[r.sub_id] end)
+    loop
+        perform pgq.check_newest_position(newest)
+           from pgq.position newest where pos_sub = p.sub_id and pos_no = p.pos_no;
+        v_pending := v_pending || pgq.find_pending_events(p, v_found);
+        v_by_ticks := p.sub_parent is null and pgq.reads_by_ticks(p);
+    end loop;
+    if v_by_ticks is not true then
+        perform pgq.add_skips(r.sub_id, v_pending);
+    end if;
+    return query
+    select i.id, case
+            when i.id in (select unnest(w.removed)) then 'cancelled'
+            when v_by_ticks and i.id in (select ev_id from unnest(v_pending)) then 'by ticks'
+            when i.id in (
+                select ev_id from unnest(v_found)
+                  join pgq.skipped_event
+                    on skip_sub = r.sub_id and skip_txid = ev_txid and skip_id = ev_id)
+                then 'cancelled'
+            when i.id in (select unnest(w.held)) or i.id in (
+                select ev_id from unnest(v_found) where coalesce(ev_owner, r.sub_id) = r.sub_id)
+                then 'delivered'
+            else 'unknown' end
+      from unnest(i_ids) i (id);
+end $$;

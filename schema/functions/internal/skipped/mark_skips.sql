@@ -1,0 +1,29 @@
+-- Writes the next row of pgq.skipped_event without an event. Until the transaction ends, other
+-- sessions that write a row for the same skip_sub wait. One whose snapshot does not show the newest
+-- row gets an error, because that row has the number.
+--
+-- next_batch_custom calls it in REPEATABLE READ. A cancellation moves no position, so nothing else
+-- would tell that the snapshot is older: the batch would have events now that it has not when it is
+-- given again (G3). The open batches need no mark: what hides events from them was committed before
+-- they were opened.
+--
+-- cancel_event and register_consumer_at call it for a queue: of a cancellation and a new consumer,
+-- the second one sees the first.
+--
+-- The row is not deleted: a look for the newest row would walk over the dead ones (G6).
+-- Parameters: i_sub: as skip_sub.
+-- Raises: 40001 in REPEATABLE READ, another session wrote a row since; roll back and call again.
+-- Writes: insert pgq.skipped_event.
+create or replace function pgq.mark_skips(i_sub int)
+returns void language plpgsql set enable_seqscan = off set enable_bitmapscan = off
+set enable_sort = off as $$
+begin
+    loop
+        insert into pgq.skipped_event (skip_sub, skip_no, skip_txid, skip_id)
+        select i_sub, 1 + coalesce((
+                select skip_no from pgq.skipped_event
+                 where skip_sub = i_sub order by skip_no desc limit 1), 0), 0, 0
+        on conflict (skip_sub, skip_no) do nothing;
+        exit when found;  -- else a session was faster, that this one has waited for
+    end loop;
+end $$;

@@ -1,0 +1,42 @@
+-- Removes the copies of events that wait for a consumer: in the retry queue, and parked. If a key
+-- loses its first parked event, the next one is due now. Events of an open batch of take_parked
+-- stay: a handler may have them just now.
+--
+-- remove_parked does this for events that are next to each other. Here events behind others may go.
+-- Parameters: i_owner: the consumer, locked by the caller, with its lanes.
+-- Returns: removed: the ids of what is gone; held: the ids of what an open batch has, and of dead
+--   events.
+-- Writes: delete pgq.retry_queue; delete and update pgq.parked.
+create or replace function pgq.remove_waiting(
+    i_owner int, i_ids bigint[], out removed bigint[], out held bigint[])
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+    v_retried bigint[];
+    v_key text;
+    v_keys text[];
+begin
+    with gone as (
+        delete from pgq.retry_queue where ev_owner = i_owner and ev_id = any (i_ids)
+        returning ev_id)
+    select array_agg(ev_id) into v_retried from gone;
+    held := array(
+        select ev_id from pgq.dead_event where ev_owner = i_owner and ev_id = any (i_ids));
+    if exists (select from pgq.parked where ev_owner = i_owner and ev_id = any (i_ids)) then
+        held := held || array(
+            select unnest(pos_ids) from pgq.current_position
+             where i_owner in (sub_id, sub_parent) and pos_last_tick = pos_next_tick);
+        with gone as (
+            delete from pgq.parked
+             where ev_owner = i_owner and ev_id = any (i_ids) and ev_id <> all (held)
+            returning ev_id, park_key)
+        select array_agg(ev_id), array_agg(distinct park_key) into removed, v_keys from gone;
+        foreach v_key in array coalesce(v_keys, '{}') loop
+            update pgq.parked set park_after = clock_timestamp()
+             where ev_owner = i_owner and park_key = v_key and park_after is null
+               and park_no = (
+                    select park_no from pgq.parked
+                     where ev_owner = i_owner and park_key = v_key order by park_no limit 1);
+        end loop;
+    end if;
+    removed := v_retried || removed;
+end $$;

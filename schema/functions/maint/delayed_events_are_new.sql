@@ -1,0 +1,16 @@
+-- Whether delayed events were committed since this session's last move_delayed_events. A ticker
+-- asks after each tick: the question costs a tenth of a move.
+-- Writes: nothing.
+create or replace function pgq.delayed_events_are_new()
+returns boolean language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off as $$
+declare
+    look record;
+begin
+    look := pgq.parse_look(current_setting(pgq.look_setting('delayed_event'), true));
+    return look.seen_xmax is null
+        or exists (select from pgq.delayed_event where ev_txid >= look.seen_xmax)
+        or exists (select from pgq.delayed_event where ev_txid = any (look.seen_xip));
+end $$;
+comment on function pgq.delayed_events_are_new()
+    is 'Whether delayed events were committed since the last move_delayed_events.';

@@ -1,0 +1,34 @@
+-- Inserts an event that is due at a time: consumers get it then, if the caller's transaction
+-- commits, as if the ticker had inserted it. Until then it waits in pgq.delayed_event. Where the
+-- time has passed, it is insert_event.
+--
+-- The id comes from the queue's sequence. So the sequence is locked until the transaction ends:
+-- drop_queue and repair_queue wait for it, and a ticker finds out when it has committed.
+--
+-- Returns: the event's id.
+-- Raises: as check_delayed; 42P01 the queue was dropped meanwhile.
+-- Writes: insert pgq.delayed_event; nextval of the queue's sequence; or as insert_event.
+create or replace function pgq.insert_event_at(
+    i_queue_name text, i_deliver_at timestamptz, ev_type text, ev_data text,
+    ev_extra1 text default null, ev_extra2 text default null, ev_extra3 text default null,
+    ev_extra4 text default null)
+returns bigint language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
+#variable_conflict use_variable
+declare
+    q pgq.queue;
+    v_id bigint;
+begin
+    if i_deliver_at <= clock_timestamp() then
+        return pgq.insert_event(
+            i_queue_name, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    end if;
+    q := pgq.check_delayed(i_queue_name, i_deliver_at, 1);
+    v_id := nextval(q.queue_event_seq::regclass);
+    perform pgq.insert_delayed(q.queue_id, v_id, i_deliver_at,
+        ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
+    return v_id;
+end $$;
+comment on function pgq.insert_event_at(
+    text, timestamptz, text, text, text, text, text, text)
+    is 'Inserts an event that is due at a time.';
