@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import pq
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
-
-    import psycopg
 
 
 def end_connection(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -33,6 +32,26 @@ def end_connection(connection: psycopg.Connection[Any] | psycopg.AsyncConnection
     used, connection.pgconn = connection.pgconn, _closed_pgconn()
     with suppress(OSError):  # the server has ended the session
         _shut_down(used.socket)
+
+
+@contextmanager
+def breaking_off(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+    """End the statement of the block with an error if it takes longer.
+
+    statement_timeout does not help where the server cannot be reached.
+    """
+    timer = threading.Timer(seconds, _break_off, [connection])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _break_off(connection: psycopg.Connection[Any]) -> None:
+    with suppress(psycopg.Error, OSError):  # the session has ended
+        _shut_down(connection.fileno())
 
 
 @contextmanager

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 SLOW = 6.0  # seconds; a wait for a lock has ended by then
+SLOW_READ = 60.0  # seconds; the server sorts a batch of millions of events in less
 LOOK = 1.0  # seconds
 WHAT = "a call to the database has been running"
-REASON = "`pgqpy doctor` says what waits, for a synchronous standby for example"
+REASON = "`pgqpy doctor` says what waits, for a lock or a synchronous standby for example"
 
 
 class OwnCalls:
@@ -29,14 +30,14 @@ class OwnCalls:
 
     def __init__(self) -> None:
         """Watch nothing yet."""
-        self._running: dict[object, float] = {}  # in the order of their begin
+        self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Count what is sent in the block as a call."""
-        key = object()
-        self._running[key] = time.monotonic()
+    def running(self, *, reads: bool = False) -> Iterator[None]:
+        """Count what is sent in the block as a call; one that reads events may take longer."""
+        key, now = object(), time.monotonic()
+        self._running[key] = (now, now + (SLOW_READ if reads else SLOW))
         try:
             yield
         finally:
@@ -44,10 +45,9 @@ class OwnCalls:
 
     def outage(self) -> Outage | None:
         """Return since when a call runs, if it takes too long."""
-        began = min(list(self._running.values()), default=None)
-        if began is None or time.monotonic() - began < SLOW:
-            return None
-        return Outage(REASON, began, WHAT)
+        now = time.monotonic()
+        slow = [began for began, limit in list(self._running.values()) if now >= limit]
+        return Outage(REASON, min(slow), WHAT) if slow else None
 
     def watch(self, who: str) -> None:
         """Start a thread that logs each call that takes too long, once."""

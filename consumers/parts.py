@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 MAX_DONE = 1000  # ids that finish_part takes beyond the end of a part
+UNREAD = (
+    "process_batch returned without having read the whole batch: its other events would be lost. "
+    "Read to the end, or raise Retry to get the batch again"
+)
 
 
 def list_size(consumer: BaseConsumer) -> int:

@@ -43,6 +43,15 @@ def _is_name(value: object) -> bool:
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
+def _are_queues(value: Any) -> bool:
+    return (
+        isinstance(value, Sequence)
+        and not isinstance(value, str)
+        and all(map(_is_name, value))
+        and len(set(value)) == len(value)
+    )
+
+
 def _is_count(value: object, least: int = 1, most: int = 2**31 - 1) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
@@ -87,8 +96,14 @@ def _is_delay(value: Any) -> bool:
         return False
 
 
+def _is_interval(value: Any) -> bool:
+    return _is_delay(value) and seconds(value) > 0
+
+
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue": (_is_name, "the name of a queue"),
+    "queues": (_are_queues, 'a list of different queues such as ["urgent", "normal"]'),
+    "turn_interval": (_is_interval, "a number of seconds above 0, or a timedelta"),
     "name": (_is_name, "the name of the consumer"),
     "types": (
         lambda t: t is None or _are_texts(t),
@@ -113,7 +128,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
     "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
-    "poll_interval": (lambda n: _is_delay(n) and seconds(n) > 0, "a number of seconds above 0"),
+    "poll_interval": (_is_interval, "a number of seconds above 0"),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
     "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
@@ -122,7 +137,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "give_up": (_are_errors, "a tuple of exception classes, such as (ValueError,)"),
     "max_attempts": (lambda n: _is_count(n, least=4), "a number of unclean ends, 4 or more"),
     "handler_timeout": (
-        lambda n: n is None or (_is_delay(n) and seconds(n) > 0),
+        lambda n: n is None or _is_interval(n),
         "None, or seconds above 0 or a timedelta",
     ),
     "retry_base": (_is_delay, "a number of seconds, 0 or more"),

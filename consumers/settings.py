@@ -23,6 +23,8 @@ class ConsumerSettings(TypedDict, total=False):
     """The settings of a consumer, as keywords."""
 
     queue: str
+    queues: Sequence[str]
+    turn_interval: timedelta | float
     name: str
     types: Sequence[str] | None
     extras: Mapping[str, Sequence[str]] | None
@@ -55,6 +57,10 @@ class BaseConsumer:
     """
 
     queue: str = ""
+    queues: Sequence[str] = ()  # instead of queue: events of an earlier queue first
+    turn_interval: timedelta | float = (
+        10.0  # seconds of earlier queues; then a later one has a turn
+    )
     name: str = ""  # of the consumer: one name, one position
     types: Sequence[str] | None = None  # only events of these types; order.* is a prefix
     extras: Mapping[str, Sequence[str]] | None = None  # only events with these extra1 … extra4
@@ -147,8 +153,10 @@ def check(consumer: BaseConsumer) -> None:
     _check_spelling(consumer)
     for key, (right, wanted) in CHECKS.items():
         value = getattr(consumer, key)
-        if not right(value):
+        if not right(value) and not (key == "queue" and consumer.queues):
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
+    if consumer.queue and consumer.queues:
+        raise ValueError(f"{type(consumer).__name__} has queue and queues: set one of them")
     if consumer.retry_max < consumer.retry_base:
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     if consumer.lease is not None and not consumer.has_workers:

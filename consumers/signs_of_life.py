@@ -3,15 +3,18 @@
 A worker gives one whenever it takes a batch or finishes a part. While a handler runs for long, the
 worker's session is in use, or in a transaction. So a thread gives them over a connection of its
 own, which is open only then. A process that is stopped, or that the server cannot reach, gives
-none: after dead_interval its batch is taken over. With a lease, each sign extends it.
+none: after dead_interval its batch is taken over. With a lease, each sign extends it. The thread
+also finds that a batch was taken over, so that the worker begins no other event of it.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
 from psycopg import Connection
@@ -19,8 +22,9 @@ from psycopg import Connection
 from pgqpy.calls import share
 from pgqpy.client import Client, open_session
 from pgqpy.client.session_settings import PINNED
+from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
-from pgqpy.errors import PgqError
+from pgqpy.errors import BatchLost, PgqError
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -28,24 +32,48 @@ if TYPE_CHECKING:
 
     from pgqpy.consumers.settings import BaseConsumer
 
-    OpenBatch = Callable[[], int | None]
-
 logger = logging.getLogger("pgqpy.consumers")
 
 SIGNS = 3  # in dead_interval, or in a lease
 
 
+class HeldBatch:
+    """The batch that a worker has open, and whether others may have it."""
+
+    def __init__(self) -> None:
+        """Hold none."""
+        self.id: int | None = None
+        self.is_lost = False
+        self.sign_at = 0.0  # the last sign of life, monotonic seconds
+
+    def take(self, batch: int | None) -> None:
+        """Note the batch that is open from now on; None: none is."""
+        self.id, self.sign_at, self.is_lost = batch, time.monotonic(), False
+
+    def check(self) -> None:
+        """Raise BatchLost if another worker may have taken the batch over."""
+        if self.is_lost:
+            raise BatchLost(batch_id=self.id)
+
+
+class Loop(Protocol):
+    """What the thread sees of a consumer's loop."""
+
+    held: HeldBatch
+
+
 class SignsOfLife:
     """A thread that calls touch_batch for a batch that is open for long."""
 
-    def __init__(self, consumer: BaseConsumer, dsn: str, open_batch: OpenBatch) -> None:
-        """Take where to connect, and a function that returns the batch that is open."""
+    def __init__(self, consumer: BaseConsumer, dsn: str, loop: Callable[[], Loop | None]) -> None:
+        """Take where to connect, and a function that returns the loop that runs."""
         self._consumer = consumer
         self._dsn = dsn
-        self._open_batch = open_batch
+        self._loop = loop
         self._lease = consumer.lease
         silence = consumer.dead_interval if self._lease is None else self._lease
-        self._interval = seconds(silence) / SIGNS  # seconds
+        self._silence = seconds(silence)
+        self._interval = self._silence / SIGNS  # seconds
         self._closed = threading.Event()
         self._client: Client | None = None
 
@@ -61,29 +89,41 @@ class SignsOfLife:
         before: int | None = None
         try:
             while not self._closed.wait(self._interval):
-                batch = self._open_batch()
-                if batch is None or batch != before:
+                loop = self._loop()
+                held = HeldBatch() if loop is None else loop.held
+                batch, silence = held.id, time.monotonic() - held.sign_at
+                if batch is None or (batch != before and silence < self._silence):
                     self._disconnect()
                 else:
-                    self._touch(batch)
+                    self._give_sign(held, batch, silence)
                 before = batch
         finally:
             self._disconnect()
 
-    def _touch(self, batch: int) -> None:
+    def _give_sign(self, held: HeldBatch, batch: int, silence: float) -> None:
+        """Call touch_batch; after a silence the batch counts as lost until the server says no."""
+        now = time.monotonic()
+        held.is_lost = silence >= self._silence and held.id == batch
         try:
             if self._client is None:
                 self._client = self._connect()
-            self._client.runner.run(share.touch_batch(batch, self._lease))
+            with breaking_off(self._client.connection, self._interval):
+                is_open = self._client.runner.run(share.touch_batch(batch, self._lease))
         except (psycopg.Error, PgqError) as error:
             self._disconnect()
             text = "consumer %s of queue %s: no sign of life for batch %d: %s"
             names = (self._consumer.name, self._consumer.queue, batch)
             logger.warning(text, *names, describe(error))
+        else:
+            if held.id == batch:
+                held.is_lost, held.sign_at = not is_open, now
 
     def _connect(self) -> Client:
         timeout = {"statement_timeout": f"{1000 * self._interval:.0f}ms", **PINNED}
-        name = {"fallback_application_name": f"pgqpy signs of life of {self._consumer.name}"}
+        name: dict[str, Any] = {
+            "fallback_application_name": f"pgqpy signs of life of {self._consumer.name}",
+            "connect_timeout": math.ceil(self._interval),  # seconds
+        }
         connection = open_session(
             self._dsn,
             timeout,
@@ -100,12 +140,14 @@ class SignsOfLife:
 
 
 @contextmanager
-def signs_of_life(consumer: BaseConsumer, dsn: str, open_batch: OpenBatch) -> Iterator[None]:
+def signs_of_life(
+    consumer: BaseConsumer, dsn: str, loop: Callable[[], Loop | None]
+) -> Iterator[None]:
     """Give signs of life in the block, if several processes may run the consumer."""
     if not consumer.has_workers:
         yield
         return
-    signs = SignsOfLife(consumer, dsn, open_batch)
+    signs = SignsOfLife(consumer, dsn, loop)
     signs.start()
     try:
         yield

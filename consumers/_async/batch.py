@@ -130,7 +130,7 @@ class AsyncOpenBatch:
             return
         reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
         async with aclosing(reader) as lists:
-            async for events in lists:
+            while events := await self._session.next_list(lists):
                 yield events
 
     async def _read(self) -> AsyncGenerator[Event, None]:

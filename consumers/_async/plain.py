@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.calls import Call, consume
+from pgqpy.calls import consume
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers._async.part_reader import AsyncPartReader
+from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
@@ -19,6 +20,7 @@ from pgqpy.consumers.workers import AsyncWorkers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
 if TYPE_CHECKING:
+    from pgqpy.calls import Call
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.records import Batch, Event
 
@@ -26,9 +28,7 @@ if TYPE_CHECKING:
 # and its events are delivered sooner: should the server crash before the position is written, they
 # are delivered again in another batch. finish_batch waits for the disk, and with it for everything
 # before. process_batch may store ids and ticks elsewhere: so both opening and finishing wait.
-NO_DISK_WAIT = Call(
-    "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
-)
+OPEN_SETTINGS = (NO_DISK_WAIT,)
 
 COLLISION_BASE = 0.01  # seconds
 COLLISION_MAX = 1.0  # seconds
@@ -51,7 +51,7 @@ class AsyncPlainLoop(AsyncLoop):
     async def run(self) -> None:
         """Work until `stop`; the open batch is then finished only if all of it was handled."""
         if self.by_event:
-            self.open_settings = (NO_DISK_WAIT,)
+            self.open_settings = OPEN_SETTINGS
         if self.consumer.concurrency > 1:
             self._workers = AsyncWorkers(self.process_event, self.consumer.concurrency)
         async with self._workers or nullcontext():
@@ -72,7 +72,10 @@ class AsyncPlainLoop(AsyncLoop):
         try:
             handled = await self._process_batch(batch)
             raise_if_cancelled()
-            return await self._finish_and_open_next(self.current) if handled else None
+            if handled:
+                return await self._finish_and_open_next(self.current)
+            if self.stop.is_set:
+                return None
         except EventNotFound as error:
             await self.event_not_in_batch(info, error)
         except PgqError as error:
@@ -86,7 +89,7 @@ class AsyncPlainLoop(AsyncLoop):
         return found
 
     async def _process_batch(self, batch: AsyncOpenBatch) -> bool:
-        """Process a batch; False if `stop` came before its end."""
+        """Process a batch; False if `stop` came before its end, or a worker released it."""
         if self.careful.narrowed or (not self.by_event and self.careful.part_size is not None):
             return await self._process_parts(batch.info)
         if not self.by_event:
@@ -96,7 +99,7 @@ class AsyncPlainLoop(AsyncLoop):
         return await AsyncSideBySide(self, batch, self._workers).run()
 
     async def _process_parts(self, info: Batch) -> bool:
-        """Handle one part after the other; False if `stop` came before the last one."""
+        """Handle one part after the other; False if it ended before the last one."""
         while not self.stop.is_set and (size := self.careful.part_size) is not None:
             async with aclosing(AsyncPartReader(self.session, info, size)) as reader:
                 while not self.stop.is_set and size == self.careful.part_size:
@@ -108,6 +111,8 @@ class AsyncPlainLoop(AsyncLoop):
                         return True
                     await self.finish_part(part, events[-1].id)
                     await self.batch_finished(whole=False)
+                    if not await self.pass_on():
+                        return False
         return False
 
     async def _process_part(self, part: AsyncOpenBatch, events: list[Event]) -> bool:
@@ -118,13 +123,17 @@ class AsyncPlainLoop(AsyncLoop):
         return await (self._process_events(part) if self.by_event else self.handle_batch(part))
 
     async def _process_events(self, batch: AsyncOpenBatch) -> bool:
-        """Call the handler for each event; False if `stop` came before the last one."""
+        """Call the handler for each event; False if it ended before the last one."""
         part = InOrderEnd(self.careful.part_size)
         async with aclosing(batch.fetch()) as lists:
             async for events in lists:
                 full = self.parking.at_ends and batch.failures.full
                 if events and (end := part.end_before(events[0], full=full)) is not None:
                     await self.finish_part(batch, end)
+                    if not await self.pass_on():
+                        batch.size -= len(events)  # they were read, not handled
+                        await self.batch_finished(whole=False)
+                        return False
                 await self.parking.look_up(batch.info, events, batch.failures.parked_keys)
                 with self.pace:
                     handled = await self._call_handlers(batch, events)
@@ -140,10 +149,11 @@ class AsyncPlainLoop(AsyncLoop):
     async def _call_handlers(self, batch: AsyncOpenBatch, events: list[Event]) -> int:
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
-        handle, stop, parked = self.process_event, self.stop, self.parking.parked
-        for number, event in enumerate(events):
-            if stop.is_set:
-                return number
+        handle, stop, held, parked = self.process_event, self.stop, self.held, self.parking.parked
+        for event in events:
+            if stop.is_set or held.is_lost:
+                held.check()
+                return events.index(event)
             if parked and self.parking.waits(event):
                 batch.failures.wait_behind(event)
                 continue
@@ -163,7 +173,8 @@ class AsyncPlainLoop(AsyncLoop):
         """Write the failures, finish the batch and open the next one, in one round trip."""
         wanted = [*batch.failures.take(), consume.finish_batch(batch.info)]
         found: Batch | None = None
-        if self.stop.is_set:
+        contended = self.turn.contended
+        if self.stop.is_set or contended:
             results = await self.send(*wanted)
         elif self.consumer.has_workers:
             # Both in one transaction could deadlock: taking a batch locks the consumer, then the
@@ -176,6 +187,8 @@ class AsyncPlainLoop(AsyncLoop):
             await self.batch_finished()
         else:
             await self.is_batch_lost(batch.info, BatchLost(batch_id=batch.info.id))
+        if (not await self.pass_on() or contended) and not self.stop.is_set:
+            _, found = await self.open_next()
         return found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:

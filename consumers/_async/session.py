@@ -21,8 +21,11 @@ from pgqpy.manifest import shipped_version
 from pgqpy.texts import printable
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
+    from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
 
@@ -44,6 +47,11 @@ SETTINGS = {
 # told so: else the session of a process that died would keep the running lock until the statement
 # ends. It is less than lock.GRACE. Servers on some platforms cannot do it, and refuse it.
 LOOK_AT_CLIENT = b"set client_connection_check_interval = '500ms'"
+
+# Of one transaction. What it commits is visible at once, and lost only if the server crashes.
+NO_DISK_WAIT = Call(
+    "set_config", "select pg_catalog.set_config('synchronous_commit', 'off', true)", (), bool
+)
 
 # No row: there is no such queue. Operators are qualified: behind a pooler nothing is pinned.
 REGISTERED = """
@@ -69,7 +77,7 @@ class AsyncSession:
         self.runner.holds_cursors = not self.pooled
         self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
-        self.ready = False  # a look for a batch has succeeded, so no other session is in the way
+        self.ready = False  # found no batch, or read of one: no other session is in the way
         self._notified = False
         connection.add_notify_handler(self._note)
 
@@ -202,6 +210,15 @@ class AsyncSession:
             words = filters.describe_filter(*wanted)
             text = "consumer %s of queue %s takes other events than before: %s"
             logger.info(text, consumer.name, consumer.queue, printable(words))
+
+    async def next_list(self, lists: AsyncIterator[list[Event]]) -> list[Event]:
+        """Read the next events of a batch; none at its end."""
+        with self.calls.running(reads=True):
+            async for events in lists:
+                self.ready = True
+                return events
+        self.ready = True
+        return []
 
     async def listen(self, queue: str) -> None:
         """Ask for a notification at every tick of the queue, unless a pooler shares the session."""

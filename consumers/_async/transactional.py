@@ -52,7 +52,9 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def run(self) -> None:
         """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
         while not self.stop.is_set:
-            if not await self.process_next():
+            if await self.process_next():
+                await self.pass_on()
+            else:
                 await self.wait()
 
     async def process_next(self) -> bool:
@@ -233,4 +235,4 @@ class AsyncTransactionalLoop(AsyncLoop):
         """Wait before a transaction is repeated: longer each time in a row."""
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
-        await self.stop.wait(delay)
+        await self.turn.pause(delay, self.careful)

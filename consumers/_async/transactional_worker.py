@@ -10,10 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers._async import savepoint
+from pgqpy.consumers._async.plain import AsyncPlainLoop
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
+from pgqpy.consumers._async.transactional_parts import AsyncTransactionalParts
 
 if TYPE_CHECKING:
     from pgqpy.consumers._async.batch import AsyncOpenBatch
+    from pgqpy.consumers._async.careful import AsyncCareful
+    from pgqpy.consumers.settings import BaseConsumer
 
 
 class AsyncTransactionalWorker(AsyncTransactionalLoop):
@@ -22,7 +26,9 @@ class AsyncTransactionalWorker(AsyncTransactionalLoop):
     async def run(self) -> None:
         """Work until `stop`, or until parts are wanted because a worker died in the batch."""
         while not self.stop.is_set and self.careful.part_size is None:
-            if not await self.process_next() and self.careful.part_size is None:
+            if await self.process_next():
+                await self.pass_on()
+            elif self.careful.part_size is None:
                 await self.wait()
 
     async def before_transaction(self) -> bool:
@@ -39,3 +45,14 @@ class AsyncTransactionalWorker(AsyncTransactionalLoop):
         mark = savepoint.mark_transaction_call(self.session.role)
         await self.send(mark, savepoint.NO_LOCK_TIMEOUT)
         return self.make_batch(self.info)
+
+
+def kind_of_loop(
+    consumer: BaseConsumer, careful: AsyncCareful
+) -> type[AsyncPlainLoop | AsyncTransactionalLoop]:
+    """Return the class of the loop for the consumer, which may want whole batches or parts."""
+    if not consumer.transactional:
+        return AsyncPlainLoop
+    if careful.part_size is not None:
+        return AsyncTransactionalParts
+    return AsyncTransactionalWorker if consumer.has_workers else AsyncTransactionalLoop

@@ -130,7 +130,7 @@ class OpenBatch:
             return
         reader = self._session.client.fetch_batch_events(self.info, self._fetch_size)
         with closing(reader) as lists:
-            for events in lists:
+            while events := self._session.next_list(lists):
                 yield events
 
     def _read(self) -> Generator[Event, None, None]:

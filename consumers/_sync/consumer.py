@@ -12,23 +12,22 @@ from tenacity import Retrying, retry_if_exception, wait_random_exponential
 from pgqpy.consumers import forking
 from pgqpy.consumers._sync.careful import Careful
 from pgqpy.consumers._sync.lane_lock import kind_of_lock
-from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers._sync.session import Session
-from pgqpy.consumers._sync.transactional import TransactionalLoop
-from pgqpy.consumers._sync.transactional_parts import TransactionalParts
-from pgqpy.consumers._sync.transactional_worker import TransactionalWorker
+from pgqpy.consumers._sync.sources import Sources
+from pgqpy.consumers._sync.transactional_worker import kind_of_loop
+from pgqpy.consumers._sync.turn import Turn
 from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_lost
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
 from pgqpy.consumers.pace import Pace
+from pgqpy.consumers.run_log import finishing, log_ended, log_lost
 from pgqpy.consumers.settings import BaseConsumer, check
 from pgqpy.consumers.signals import stop_on_signals
 from pgqpy.consumers.signs_of_life import signs_of_life
 from pgqpy.consumers.status import ConsumerTotals, Outage
 from pgqpy.consumers.waiting import Wakeup
 from pgqpy.settings import default_dsn
-from pgqpy.texts import describe, printable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.loop import Loop
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.settings import ConsumerSettings
+    from pgqpy.consumers.turns import Turns
     from pgqpy.records import Event
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -92,6 +92,8 @@ class Consumer(BaseConsumer):
     def __init__(self, dsn: str | None = None, **settings: Unpack[ConsumerSettings]) -> None:
         super().__init__(dsn, **settings)
         self.__stop = Wakeup()
+        self.__turn = Turn(self.__stop)
+        self.__sources = Sources(self, Consumer)
         self.__lock = kind_of_lock(self)(self.queue, self.name)
         self.__session: Session | None = None
         self.__loop: Loop | None = None
@@ -119,13 +121,19 @@ class Consumer(BaseConsumer):
 
     def counts(self) -> ConsumerTotals:
         """Return the totals of the batches that this object has finished, as it runs."""
-        return self.__counts
+        return self.__sources.counts() if self.queues else self.__counts
 
     def outage(self) -> Outage | None:
         """Return since when and why run() cannot look for batches; None if it can."""
+        if self.queues and self.__running:
+            return self.__sources.outage()
         session = self.__session
         ready = session is not None and session.ready
         return session.calls.outage() if session and ready else self.__outage
+
+    def each_queue(self) -> list[Consumer]:
+        """Return a consumer for each of `queues`, with its counts and outage; else this one."""
+        return self.__sources.each or [self]
 
     def stop(self) -> None:
         """Ask `run()` to return; from any thread, before or during it, as often as you like.
@@ -135,6 +143,7 @@ class Consumer(BaseConsumer):
         part is finished.
         """
         self.__stop.set()
+        self.__sources.stop()
 
     def run(self) -> None:
         """Register the consumer and process events until `stop()`, SIGTERM, SIGINT or SIGHUP.
@@ -151,7 +160,7 @@ class Consumer(BaseConsumer):
         try:
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 with self.__careful.orderly_end():
-                    self.__reconnect_and_serve()
+                    (self.__sources.run() if self.queues else self.__reconnect_and_serve())
         except StopRequested:
             pass
         except HandlerFailed as failure:
@@ -181,6 +190,12 @@ class Consumer(BaseConsumer):
         if self.__forked:
             raise RuntimeError(forking.FORKED)
 
+    def _run_as_source(self, owner: Consumer, turns: Turns, number: int) -> None:
+        """Run for one of the queues of another consumer."""
+        self.__stop.is_set = owner.stopping  # not as after the last run
+        self.__turn = Turn(self.__stop, turns, number)
+        self.run()
+
     def __reconnect_and_serve(self) -> None:
         attempts = Retrying(
             retry=retry_if_exception(self.__may_reconnect),
@@ -207,8 +222,9 @@ class Consumer(BaseConsumer):
         self.__session = session
         try:
             self.__prepare(session)
-            self.__careful.begin(session, self.__stop, self.__lock.consumer)
-            with signs_of_life(self, dsn, lambda: getattr(self.__loop, "open_batch", None)):
+            self.__turn.begin(session, self.__careful)
+            self.__careful.begin(session, self.__turn, self.__lock.consumer)
+            with signs_of_life(self, dsn, lambda: self.__loop):
                 self.__run_loops(session, progress)
             self.__careful.end(session)
             logger.info("consumer %s of queue %s stops", self.__lock.consumer, self.queue)
@@ -226,22 +242,17 @@ class Consumer(BaseConsumer):
                 self.__outage = None
             self.__session = self.__loop = None
             session.close()
+            self.__turn.leave()
 
     def __run_loops(self, session: Session, progress: Callable[[], None]) -> None:
         """Process until stopped, with a loop for whole batches or for parts as they are wanted."""
         while not self.__stop.is_set:
-            kind = partial(self.__kind_of_loop(), self, session, self.__stop, progress)
-            self.__loop = loop = kind(
+            kind = kind_of_loop(self, self.__careful)
+            start = partial(kind, self, session, self.__stop, self.__turn, progress)
+            self.__loop = loop = start(
                 self.__losses, self.__counts, self.__lock, self.__careful, self.__watch, self.__pace
             )
             loop.run()
-
-    def __kind_of_loop(self) -> type[PlainLoop | TransactionalLoop]:
-        if not self.transactional:
-            return PlainLoop
-        if self.__careful.part_size is not None:
-            return TransactionalParts
-        return TransactionalWorker if self.has_workers else TransactionalLoop
 
     def __prepare(self, session: Session) -> None:
         if not self.__worked:
@@ -250,6 +261,7 @@ class Consumer(BaseConsumer):
         session.require_functions(self)
         if self.has_workers:
             session.prepare_worker(self, begins=not self.__worked)
+        self.__turn.earlier_have_begun()
         self.__lock.take(session, self.__stop)
         session.set_filter(self, begins=not self.__worked)
         session.listen(self.queue)
@@ -266,29 +278,18 @@ class Consumer(BaseConsumer):
         return wait and not self.__forked and is_loss(error)
 
     def __log_lost(self, state: RetryCallState) -> None:
-        error = state.outcome and state.outcome.exception()
-        delay = state.next_action.sleep if state.next_action else 0.0
-        locked = isinstance(error, LockNotAvailable)
-        happened = "waits for a lock of another session" if locked else "lost its connection"
-        reason = printable(" ".join(str(error).split()))
         self.__lost = True
-        self.__outage = Outage(reason, (self.__outage or Outage()).since)
-        text = "consumer %s of queue %s %s (%s), tries again in %.1f s"
-        logger.warning(text, self.name, self.queue, happened, reason, delay)
+        self.__outage = Outage(log_lost(self, state), (self.__outage or Outage()).since)
 
     def __stop_on_signal(self) -> Callable[[], None] | None:
         self.stop()
         in_progress = self.__loop and self.__loop.in_progress
-        if not in_progress:
-            return None
-        text = "consumer %s of queue %s: finishing %s; again to stop now"
-        return partial(logger.info, text, self.name, self.queue, in_progress)
+        return finishing(self, in_progress) if in_progress else None
 
     def __log_ended(self, error: BaseException) -> None:
         in_progress = self.__loop and self.__loop.in_progress
         if in_progress and not self.__forked:
-            text = "consumer %s of queue %s ends: the handler of %s raised %s; the batch stays open"
-            logger.error(text, self.name, self.queue, in_progress, describe(error))
+            log_ended(self, in_progress, error)
 
     def after_fork(self) -> int | None:
         """Note that this is a forked child; return the socket that it must not use."""

@@ -7,23 +7,21 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import psycopg
-
-from pgqpy.calls import admin, consume, filters
+from pgqpy.calls import consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._sync.batch import OpenBatch
 from pgqpy.consumers._sync.failures import Failures
 from pgqpy.consumers._sync.lane_lock import LaneLock
 from pgqpy.consumers._sync.parking import Parking
+from pgqpy.consumers._sync.ticker_check import TickerCheck
 from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
-from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.consumers.missing_ticker import MissingTicker
-from pgqpy.consumers.parts import list_size
+from pgqpy.consumers.parts import UNREAD, list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
+from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.errors import BatchLost, BatchNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.careful import Careful
     from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
+    from pgqpy.consumers._sync.turn import Turn
     from pgqpy.consumers.connection_errors import LossCounter
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.pace import Pace
@@ -52,6 +51,7 @@ class Loop:
     consumer: BaseConsumer
     session: Session
     stop: Wakeup
+    turn: Turn
     progress: Callable[[], None]
     losses: LossCounter
     counts: ConsumerTotals
@@ -71,14 +71,15 @@ class Loop:
         wanted = (consumer.types, consumer.extras)
         self.asked = filters.filter_json(*wanted) if self.filtered else None
         self.key = watched_key(consumer, self.watch)
-        self.parking = Parking(consumer, session, self.key)
-        self.missing_ticker = MissingTicker()
+        self.parking = Parking(consumer, session, self.key, self.lock)
+        self.missing_ticker = TickerCheck()
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: OpenBatch  # the batch or part that make_batch made last
-        self.open_batch: int | None = None  # for the signs of life of a worker
+        self.held = HeldBatch()  # for the signs of life of a worker
         self._expects_batch = True  # at the next look
         self._failed_batches = 0  # in a row
+        self.suspended = False  # when the turn was passed on last
         if self.by_event:
             handler = consumer.process_event if self.watch is None else self._watched
             self.process_event = self.parking.with_key(handler)
@@ -111,7 +112,6 @@ class Loop:
         results = self.send(*sent, *(() if after is None else (after,)))
         found = results[len(before)]
         del results[len(before) : len(sent)]
-        self.session.ready = True
         if found is None and turn:
             found = (self.send(*settings, self._next_call()))[-1]
         while not (found and found.parked) and self.limits.adapt(found):
@@ -120,10 +120,13 @@ class Loop:
             found = (self.send(*settings, self._take_parked()))[-1]
         parking.opened(found)
         self._expects_batch = found is not None
+        self.session.ready |= found is None  # else when it was read
         # Known before the batch is read: reading may take long, and signs of life cover it.
-        self.open_batch = None if found is None else found.id
+        self.held.take(None if found is None else found.id)
         if self.careful.active:
             self.careful.keep_whole(self.session)
+        if found is not None:
+            self.turn.alone()
         return results, found
 
     def send(self, *wanted: Call[Any]) -> list[Any]:
@@ -196,29 +199,30 @@ class Loop:
             raise BatchLost(batch_id=batch.info.id)
 
     def wait(self) -> None:
-        """Wait for the notification of a tick, at most for poll_interval."""
-        self.event = self.open_batch = None
+        """Wait for the notification of a tick, at most for poll_interval; then for the turn."""
+        self.event = None
+        self.turn.leave()
         longest = min(self.consumer.poll_interval, self.parking.seconds)
         self._expects_batch = self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
-            self._check_ticker()
+            self.missing_ticker.check(self.consumer, self.session)
         self.progress()
+        self.turn.take()
 
-    def _check_ticker(self) -> None:
-        consumer = self.consumer
-        try:
-            found = self.session.runner.run(admin.get_queue_info(consumer.queue))
-        except psycopg.Error as error:
-            if is_collision(error):
-                return  # with a compaction: the next check will do
-            raise
-        reason = self.missing_ticker.warning(found)
-        if reason:
-            text = (
-                "no ticker seems to run, so consumer %s of queue %s gets nothing (%s): "
-                "start one with `pgqpy ticker run`"
-            )
-            logger.warning(text, consumer.name, consumer.queue, reason)
+    def pass_on(self) -> bool:
+        """Pass the turn on to a queue that is to have it; False if the open batch was released.
+
+        Workers release it, so that another process may go on: else the next look takes it again.
+        """
+        if not self.turn.contended:
+            return True
+        began, opened, self.event = time.monotonic(), self.held.id, None
+        self.held.take(None)
+        self.suspended = self.turn.pass_on(self.careful)
+        self.pace.skip(time.monotonic() - began)
+        released = self.suspended and self.consumer.has_workers
+        self.held.take(None if released else opened)
+        return not released
 
     def handle_batch(self, batch: OpenBatch, *more: Any) -> bool:
         """Call process_batch; False if it stopped reading because of `stop`."""
@@ -277,7 +281,7 @@ class Loop:
         counts.retries += batch.failures.retried
         counts.dead += batch.failures.given_up
         self._failed_batches = 0
-        self.event = None
+        self.event, self.session.ready = None, True
         self.missing_ticker.batch_came()
         self.progress()
 
@@ -290,10 +294,4 @@ class Loop:
         self._failed_batches += 1
         text = "batch %d of queue %s, consumer %s, failed and stays unfinished, again in %.1f s"
         logger.error(text, batch.id, batch.queue, batch.consumer, delay, exc_info=error)
-        self.stop.wait(delay)
-
-
-UNREAD = (
-    "process_batch returned without having read the whole batch: its other events would be lost. "
-    "Read to the end, or raise Retry to get the batch again"
-)
+        self.turn.pause(delay, self.careful)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pgqpy.calls import Row
+    from pgqpy.consumers._sync.lock import RunningLock
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Batch, Event
@@ -36,8 +37,10 @@ class Parking:
         consumer: BaseConsumer,
         session: Session,
         key: Callable[[Event], Hashable] | None,
+        lock: RunningLock,
     ) -> None:
         self._consumer = consumer
+        self._lock = lock
         self._session = session
         self.on = consumer.on_error == "park"
         self._key = key
@@ -61,9 +64,13 @@ class Parking:
         return key_text(self._key(event), ascii_only=self._ascii_only) if self._key else None
 
     def key_or_none(self, event: Event) -> str | None:
-        """Return the key to park an event under; None: it has none, or `key` fails."""
+        """Return the key to park an event under; None: it has none, or `key` fails.
+
+        None in an old lane, while the key of the lanes is being changed: two such lanes may have
+        events of one new key.
+        """
         try:
-            return self.key(event) if self.on else None
+            return self.key(event) if self.on and not self._lock.one_by_one else None
         except Exception:  # noqa: BLE001  # it is why the event failed
             return None
 

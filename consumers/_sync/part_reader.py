@@ -20,23 +20,20 @@ class PartReader:
         self.info = info
         self.size = size
         self.last = False  # the part that `next` returned is the end of the batch
+        self._session = session
         self._lists = session.client.fetch_batch_events(info, size)
         self._ahead: list[Event] | None = None
 
     def next(self) -> list[Event]:
         """Return the next part; it is empty only in a batch without events."""
-        events = self._fetch() if self._ahead is None else self._ahead
-        ahead = self._fetch()
+        read, lists = self._session.next_list, self._lists
+        events = read(lists) if self._ahead is None else self._ahead
+        ahead = read(lists)
         while ahead and ahead[0].id == events[-1].id:
             events += ahead
-            ahead = self._fetch()
+            ahead = read(lists)
         self._ahead, self.last = ahead, not ahead
         return events
-
-    def _fetch(self) -> list[Event]:
-        for events in self._lists:
-            return events
-        return []
 
     def close(self) -> None:
         """Close the cursor."""

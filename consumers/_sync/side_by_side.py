@@ -34,12 +34,14 @@ class SideBySide:
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
         self._finished = OutOfOrderEnd()
+        self._contended = False  # another queue is to have the turn
+        self._released = False  # the batch, with the turn
 
     def run(self) -> bool:
-        """Process the whole batch; False if `stop` came before its last event."""
+        """Process the whole batch; False if it ended before its last event."""
         try:
             handled = self._process()
-            if not handled:
+            if not handled and not self._released:
                 self._finish_part(1)
         except Exception:
             # The batch is lost or is delivered again. No handler of it may run beside the next
@@ -54,7 +56,7 @@ class SideBySide:
             half = min(half, MAX_DONE // 2)
         reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
         with closing(reader) as fetched:
-            for events in fetched:
+            while events := self._loop.session.next_list(fetched):
                 self._batch.note(events)
                 keys = (key for key in self._window.keys if isinstance(key, str))
                 unwritten = self._batch.failures.parked_keys
@@ -77,16 +79,23 @@ class SideBySide:
             self._note_finished(event)
 
     def _work_down_to(self, left: int) -> bool:
-        """Work until so many events are left; False if `stop` came before. Then no handler runs."""
+        """Work until so many events are left; False if it ended before. Then no handler runs."""
         workers, window, stop = self._workers, self._window, self._loop.stop
         parked, most = self._parking.parked, MAX_DONE // 2 if self._parking.on else MAX_DONE
         with self._loop.pace:
             while (
                 len(window) > left
                 or (window and self._finished.span > most)
-                or (stop.is_set and workers.running)
+                or ((stop.is_set or self._contended) and workers.running)
             ):
-                while workers.free and not stop.is_set and (item := window.take()) is not None:
+                self._loop.held.check()
+                if self._contended and not workers.running and not self._pass_on():
+                    return False
+                while (
+                    workers.free
+                    and not (stop.is_set or self._contended)
+                    and (item := window.take()) is not None
+                ):
                     if parked and item.key in parked:
                         self._wait_behind(item)
                     else:
@@ -97,6 +106,16 @@ class SideBySide:
                     return False
                 self._write()
         return not stop.is_set or not window
+
+    def _pass_on(self) -> bool:
+        """Pass the turn on when no handler runs; False if the batch was released with it."""
+        self._finish_part(1)
+        self._released = not self._loop.pass_on()
+        self._contended = False
+        if self._released:
+            self._batch.size -= len(self._window)  # they were read, not handled
+            self._loop.batch_finished(whole=False)
+        return not self._released
 
     def _collect(self) -> None:
         """Wait until handlers have ended, and note what became of their events."""
@@ -130,6 +149,7 @@ class SideBySide:
             up_to, done = self._finished.end()
             if up_to is not None or done:
                 self._loop.finish_part(self._batch, up_to, done)
+                self._contended = self._loop.turn.contended
 
     def _ended(self, event: Event, error: BaseException) -> None:
         if not isinstance(error, HANDLER_ERRORS):

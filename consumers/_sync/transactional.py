@@ -52,7 +52,9 @@ class TransactionalLoop(Loop):
     def run(self) -> None:
         """Work until `stop`; the open batch is then rolled back unless all of it was handled."""
         while not self.stop.is_set:
-            if not self.process_next():
+            if self.process_next():
+                self.pass_on()
+            else:
                 self.wait()
 
     def process_next(self) -> bool:
@@ -233,4 +235,4 @@ class TransactionalLoop(Loop):
         """Wait before a transaction is repeated: longer each time in a row."""
         delay = backoff(self._collisions, base=COLLISION_BASE, maximum=COLLISION_MAX)
         self._collisions += 1
-        self.stop.wait(delay)
+        self.turn.pause(delay, self.careful)

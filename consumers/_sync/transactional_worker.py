@@ -10,10 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers._sync import savepoint
+from pgqpy.consumers._sync.plain import PlainLoop
 from pgqpy.consumers._sync.transactional import TransactionalLoop
+from pgqpy.consumers._sync.transactional_parts import TransactionalParts
 
 if TYPE_CHECKING:
     from pgqpy.consumers._sync.batch import OpenBatch
+    from pgqpy.consumers._sync.careful import Careful
+    from pgqpy.consumers.settings import BaseConsumer
 
 
 class TransactionalWorker(TransactionalLoop):
@@ -22,7 +26,9 @@ class TransactionalWorker(TransactionalLoop):
     def run(self) -> None:
         """Work until `stop`, or until parts are wanted because a worker died in the batch."""
         while not self.stop.is_set and self.careful.part_size is None:
-            if not self.process_next() and self.careful.part_size is None:
+            if self.process_next():
+                self.pass_on()
+            elif self.careful.part_size is None:
                 self.wait()
 
     def before_transaction(self) -> bool:
@@ -39,3 +45,14 @@ class TransactionalWorker(TransactionalLoop):
         mark = savepoint.mark_transaction_call(self.session.role)
         self.send(mark, savepoint.NO_LOCK_TIMEOUT)
         return self.make_batch(self.info)
+
+
+def kind_of_loop(
+    consumer: BaseConsumer, careful: Careful
+) -> type[PlainLoop | TransactionalLoop]:
+    """Return the class of the loop for the consumer, which may want whole batches or parts."""
+    if not consumer.transactional:
+        return PlainLoop
+    if careful.part_size is not None:
+        return TransactionalParts
+    return TransactionalWorker if consumer.has_workers else TransactionalLoop
