@@ -1,4 +1,4 @@
-"""The daemon as a whole: a tick loop for each database, timers, web server and signals."""
+"""The daemon as a whole: a tick loop and a mover for each database, timers, web and signals."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pgqpy.ticker.health import Health, overall
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.loop import TickLoop
 from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import Timers, duties_of
 from pgqpy.ticker.session import Database
 from pgqpy.ticker.systemd import ManagerStatus, notify, watchdog_interval
@@ -66,9 +67,11 @@ class Ticker:
         self._sessions = session.Sessions()
         databases = list(map(self._database, settings.databases, labels))
         self._healths = [each.health for each in databases]
+        self._timings = [each.timing for each in databases]
         self._threads = [
-            Thread(target=TickLoop(each).run, name=f"tick {each.health.database}", daemon=True)
+            Thread(target=target, name=f"{name} {each.health.database}", daemon=True)
             for each in databases
+            for name, target in (("tick", TickLoop(each).run), ("move", Mover(each).run))
         ]
         self._timers = Timers(duty for each in databases for duty in duties_of(each))
         self._web = Web(
@@ -94,6 +97,8 @@ class Ticker:
         """Stop within a second: loops and duties may end, and hanging sessions are broken off."""
         self._stop_asked.put(None)
         self._stopping.set()
+        for timing in self._timings:
+            timing.ticked.set()
         self._timers.stop()
         self._web.stop()
         if not self._ended(STOP_TIMEOUT):

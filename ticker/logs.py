@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 import structlog
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from prometheus_client import Counter
     from structlog.typing import FilteringBoundLogger
 
-    from pgqpy.ticker.maintenance import Maintained, Retried
+    from pgqpy.records import StalledInfo
+    from pgqpy.ticker.cron import Fired
+    from pgqpy.ticker.maintenance import Maintained, Moved
     from pgqpy.ticker.metrics import TickerMetrics
     from pgqpy.ticker.settings import TickerSettings
     from pgqpy.ticker.tick import Ticked
@@ -43,6 +45,12 @@ NOTIFY_REMEDY = (
     "consumers find ticks by polling meanwhile; the server's log names the session whose open "
     "transaction keeps the notifications: end it"
 )
+
+HOLDS_TEXT = "rotation waits for a consumer"
+HOLDS_REMEDY = "run it, or unregister it; pgqpy consumer set-policy decides what happens"
+GONE_TEXT = "consumer detached"
+GONE_REMEDY = "pgqpy consumer reattach says what is left, and goes on"
+REPEAT_STALLED = 3600.0  # seconds
 
 
 def make_logger(settings: TickerSettings) -> FilteringBoundLogger:
@@ -83,6 +91,7 @@ class Report:
         self._logged: dict[str, tuple[str, float]] = {}
         self._ticks: dict[str, Counter] = {}  # a lookup by labels costs more than the increment
         self._rotated: set[str] = set()
+        self._stalled: dict[tuple[str, str], tuple[str, float]] = {}  # the state, when logged
 
     def ticked(self, done: Ticked) -> None:
         """Count ticks; log queues that fail, and queues that work again."""
@@ -101,13 +110,25 @@ class Report:
                 if self.forget(f"tick {queue}"):
                     self.log.info("queue works again", queue=queue)
 
-    def retried(self, done: Retried) -> None:
-        """Count events that were moved out of the retry queue; log queues that fail."""
-        self.metrics.retried_events.labels(self.database).inc(done.moved)
+    def moved(self, duty: Literal["retry", "delayed"], done: Moved) -> None:
+        """Count retried or delayed events that were moved into queues; log queues that fail."""
+        if duty == "retry":
+            self.metrics.retried_events.labels(self.database).inc(done.moved)
         if done.moved:
-            self.log.debug("events retried", events=done.moved)
+            self.log.debug("events moved", duty=duty, events=done.moved)
         for queue, exc in done.failures:
-            self.failed("retry", exc, queue=queue)
+            self.failed(duty, exc, queue=queue)
+
+    def fired(self, done: Fired) -> None:
+        """Count and log events of cron entries; log entries that fail."""
+        for entry, event_time in done.events:
+            self.metrics.cron_events.labels(self.database).inc()
+            self.log.debug("cron entry fired", entry=entry.name, due=event_time.isoformat())
+        for entry, exc, times in done.failures:
+            if sqlstate(exc) == LOCKED and times < LOCKED_TIMES:
+                self.metrics.errors.labels(self.database, "cron").inc()
+            else:
+                self.failed("cron", exc, queue=entry.queue, operation=entry.name)
 
     def notify_queue(self, usage: float) -> None:
         """Log when ticks send no notifications, and when they do again; `usage` is 0 to 1."""
@@ -127,6 +148,30 @@ class Report:
         for operation, exc in done.failures:
             argument = operation.func_arg or ""
             self.failed("maint", exc, queue=argument, operation=operation.func_name)
+
+    def stalled(self, found: list[StalledInfo]) -> None:
+        """Log consumers that a rotation waits for, or that are detached; again after an hour."""
+        now = time.monotonic()
+        for each in found:
+            text, remedy = (
+                (HOLDS_TEXT, HOLDS_REMEDY) if each.detached is None else (GONE_TEXT, GONE_REMEDY)
+            )
+            before, when = self._stalled.get(each[:2], ("", 0.0))
+            if not each.exceeded or (text == before and now - when < REPEAT_STALLED):
+                continue
+            self._stalled[each[:2]] = (text, now)
+            since = each.detached or each.held_since
+            self.log.warning(
+                text,
+                queue=each.queue,
+                consumer=each.consumer,
+                since=since and since.isoformat(timespec="seconds"),
+                bytes=each.held_bytes,
+                remedy=remedy,
+            )
+        for queue, consumer in self._stalled.keys() - {each[:2] for each in found}:
+            del self._stalled[queue, consumer]
+            self.log.info("consumer keeps no events any more", queue=queue, consumer=consumer)
 
     @property
     def counted(self) -> set[str]:

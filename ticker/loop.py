@@ -72,6 +72,7 @@ class TickLoop:
         self._health = database.health
         self._report = database.report
         self._stopping = database.stopping
+        self._timing = database.timing
 
     def run(self) -> None:
         """Serve the database until `stopping` is set, whatever happens to it."""
@@ -129,6 +130,7 @@ class TickLoop:
                 self._become_active(installed)
             if done.ticks:
                 last_tick = now
+                self._timing.ticked.set()
             self._report.ticked(done)
             due = self._tick_due(statements, state, due_ticks, now)
             self._report.ticked(self._named(connection, due))
@@ -143,7 +145,8 @@ class TickLoop:
             polled_at = time.monotonic()
             self._health.polled(polled_at)
             more = bool(state.last_ticks.stale or due_ticks.working)
-            self._rest(quiet=now - last_tick, took=polled_at - now, more=more)
+            quiet = self._timing.quiet(last_tick, now)
+            self._rest(quiet=quiet, took=polled_at - now, more=more)
 
     def _named(self, connection: Connection[Any], done: Ticked) -> Ticked:
         """Name the sessions that lock a table, in failures that last."""
@@ -182,6 +185,8 @@ class TickLoop:
 
     def _rest(self, *, quiet: float, took: float, more: bool) -> None:
         rest = next_poll_interval(quiet, took, settings=self._settings, more=more) - took
+        if 0 < (due := self._timing.due_at - time.monotonic()) < rest:
+            rest = due
         if rest < SHORT:
             time.sleep(rest)  # waiting for an event with a timeout costs more than a poll
         else:

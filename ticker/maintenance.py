@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,33 +13,45 @@ from pgqpy.errors import PgqError
 from pgqpy.ticker.logs import sqlstate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from psycopg.errors import Diagnostic
 
     from pgqpy import Client
     from pgqpy.records import MaintOperation
 
+FULL = 10_000  # retried events: a call that moves fewer leaves none that were due when it began
 AGAIN = 1  # the result of an operation that is to be called again at once
-GONE = ("PQ001", "42P01")  # queue not found; its table was dropped while the operation waited
+GONE = ("PQ001", "42P01")  # queue not found; its table was dropped during the call
 ROTATE = "pgq.maint_rotate_tables_step1"
 
 
-class Retried(NamedTuple):
-    """The result of a round of retries."""
+class Moved(NamedTuple):
+    """The result of a round that moves retried or delayed events into their queues."""
 
     moved: int  # events
     failures: tuple[tuple[str, psycopg.Error], ...]  # by queue, whose due events stay
 
 
-def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Retried:
+def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Moved:
     """Move all due events from the retry queue back into their queues.
 
-    One call moves a bounded number of events in its own transaction. It is repeated until no due
-    event is left, or until `stopping` returns true. The server reports a queue that fails in a
-    WARNING.
+    One call moves a bounded number of events in its own transaction. It is repeated until no event
+    is left that was due at the last call, or until `stopping` returns true.
     """
-    total, failures = 0, {}
+    total = 0
+    moved = FULL
+    with warnings_by_queue(client) as failures:
+        while moved >= FULL and not stopping():
+            moved = client.maint_retry_events()
+            total += moved
+    return Moved(total, tuple(failures.items()))
+
+
+@contextmanager
+def warnings_by_queue(client: Client) -> Iterator[dict[str, psycopg.Error]]:
+    """Collect the errors of queues: the server reports each queue that fails in a WARNING."""
+    failures: dict[str, psycopg.Error] = {}
 
     def note(warning: Diagnostic) -> None:
         error = psycopg.Error(warning.message_primary or "")
@@ -47,11 +60,9 @@ def retry(client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Re
 
     client.connection.add_notice_handler(note)
     try:
-        while not stopping() and (moved := client.maint_retry_events()):
-            total += moved
+        yield failures
     finally:
         client.connection.remove_notice_handler(note)
-    return Retried(total, tuple(failures.items()))
 
 
 @dataclass(slots=True)

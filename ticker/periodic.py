@@ -17,11 +17,12 @@ from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client, table_locks
-from pgqpy.ticker.maintenance import maint, retry
+from pgqpy.ticker.cron import CRON_PERIOD, Cron
+from pgqpy.ticker.maintenance import maint
 from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, read_gauges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from pgqpy.ticker.session import Database
 
@@ -44,6 +45,7 @@ class Duty:
     run: Callable[[Client], object]
     period: float  # seconds
     database: Database
+    settings: Mapping[str, str] = field(default_factory=lambda: DUTY_SETTINGS)
     _client: Client | None = field(default=None, init=False)
     _session: ExitStack = field(default_factory=ExitStack, init=False)
 
@@ -72,7 +74,7 @@ class Duty:
 
     def _connected(self) -> Client:
         if self._client is None:
-            opened = self.database.sessions.open(self.database.dsn, **DUTY_SETTINGS)
+            opened = self.database.sessions.open(self.database.dsn, **self.settings)
             self._client = Client(self._session.enter_context(opened))
         return self._client
 
@@ -158,14 +160,18 @@ def duties_of(database: Database) -> list[Duty]:
     """Return the periodic duties of one database."""
     settings, report, stopping = database.settings, database.report, database.stopping.is_set
 
-    def move_retries(client: Client) -> None:
-        report.retried(retry(client, stopping=stopping))
-
     def maintain(client: Client) -> None:
         report.maintained(maint(client, stopping=stopping))
+        report.stalled(client.get_stalled_info())
 
+    entries = Cron()
+
+    def fire(client: Client) -> None:
+        report.fired(entries.fire(client, stopping=stopping))
+
+    cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
     return [
-        Duty("retry", move_retries, settings.retry_period, database),
+        *cron,
         Duty("maint", maintain, settings.maint_period, database),
         Duty("gauges", partial(_read_gauges, database), settings.gauge_period, database),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -17,6 +17,7 @@ from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
+from pgqpy.ticker.timing import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,6 +79,7 @@ class Database:
     report: Report
     sessions: Sessions
     stopping: Event
+    timing: Timing = field(default_factory=Timing)
 
 
 class StandbyServer(PgqError):
