@@ -55,6 +55,12 @@ class ConsumerNotFound(PgqError):
     words: ClassVar[str] = "consumer {consumer!r} is not registered on queue {queue!r}"
 
 
+class CronNotFound(PgqError):
+    """No cron entry has this name. Data: `.name`."""
+
+    name: str | None = None
+
+
 class BatchNotFound(PgqError):
     """No open batch has this id. Data: `.batch_id`."""
 
@@ -86,9 +92,9 @@ class TransactionLimitExceeded(PgqError):
 
 
 class QueueInUse(PgqError):
-    """The queue still has consumers. Data: `.queue`."""
+    """The queue still has consumers or cron entries. Data: `.queue`."""
 
-    what_to_do = "unregister them, or drop it with force"
+    what_to_do = "remove them, or drop it with force"
 
 
 class InvalidArgument(PgqError):
@@ -213,6 +219,12 @@ class WrongMode(PgqError):
     """
 
     what_to_do = "run it in its mode, or change that with set_consumer_mode while nobody runs it"
+
+
+class ConsumerDetached(PgqError):
+    """The consumer was too far behind, and is detached. Data: `.queue`, `.consumer`."""
+
+    what_to_do = "see what is left: pgqpy consumer reattach"
 
 
 class TooManyLeases(PgqError):

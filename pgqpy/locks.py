@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
 # The first key of each lock, with its second key:
-ENGINE = 7366513  # one of the next five
-TICKING, INSTALLING, CHANGING, WATCHING = 0, 1, 2, 3
+ENGINE = 7366513  # one of the next six
+TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
 RUN = 7366516  # the hash of a run's token, of a consumer with lanes

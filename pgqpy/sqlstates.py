@@ -36,6 +36,8 @@ BY_SQLSTATE: Mapping[str, type[errors.PgqError]] = {
     "PQ020": errors.WrongMode,
     "PQ021": errors.ConsumerRunning,
     "PQ022": errors.TooManyLeases,
+    "PQ023": errors.CronNotFound,
+    "PQ024": errors.ConsumerDetached,
     "26000": errors.PreparedStatementLost,  # the statement does not exist
     "42P05": errors.PreparedStatementLost,  # the statement exists already
     # PGQ's extension raises nothing finer: P0001 from its PL/pgSQL, XX000 from its C.

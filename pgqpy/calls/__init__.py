@@ -2,9 +2,13 @@
 
 from pgqpy.calls import (
     admin,
+    arrays,
     bulk,
+    cancel,
     consume,
+    cron,
     dead_events,
+    delayed,
     filters,
     lanes,
     maintain,
@@ -14,6 +18,7 @@ from pgqpy.calls import (
     produce,
     read,
     share,
+    stalled,
     ticks,
 )
 from pgqpy.calls._call import Call, Row
@@ -31,10 +36,14 @@ __all__ = [
     "Row",
     "Setting",
     "admin",
+    "arrays",
     "batch_id",
     "bulk",
+    "cancel",
     "consume",
+    "cron",
     "dead_events",
+    "delayed",
     "event_id",
     "failure_of",
     "filters",
@@ -47,5 +56,6 @@ __all__ = [
     "read",
     "required_interval",
     "share",
+    "stalled",
     "ticks",
 ]

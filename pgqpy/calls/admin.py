@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, queue_call, records, value
-from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, WorkerInfo
+from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, QueueMetrics, WorkerInfo
 
 Setting = str | int | bool | timedelta | None
 """A queue's setting: SQL text, or the Python value that says the same."""
@@ -56,6 +56,16 @@ def get_queue_info(queue: str | None) -> Call[list[QueueInfo]]:
     """Return the settings and the state of one queue, or of all (None)."""
     params: Row = (check.maybe_name("queue", queue),)
     return Call("get_queue_info", _QUEUE_INFO, params, records(QueueInfo), {"queue": queue})
+
+
+def get_queue_metrics(queue: str | None) -> Call[list[QueueMetrics]]:
+    """Return what one queue keeps, or each of all (None)."""
+    sql = """
+        select queue_name, queue_created, oldest_event_age, newest_event_age, estimated_events,
+               total_bytes
+          from pgq.get_queue_metrics(%s::text)"""
+    params: Row = (check.maybe_name("queue", queue),)
+    return Call("get_queue_metrics", sql, params, records(QueueMetrics), pgqpy_only=True)
 
 
 _CONSUMER_INFO = """

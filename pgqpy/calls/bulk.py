@@ -63,7 +63,7 @@ def line(
     Raises InvalidEvent: it is no event, or a field has more than `limit` octets or cannot be
     stored. `default` converts what has no form in JSON otherwise.
     """
-    cells = [_cell(octets) for octets in payload.encode(_fields(event), limit, default)]
+    cells = [_cell(octets) for octets in payload.encode(fields_of(event), limit, default)]
     return _START + b"\t".join(cells) + _ENDS[len(cells)]
 
 
@@ -96,7 +96,8 @@ def _cell(octets: bytes | None) -> bytes:
     return octets.replace(b"\t", rb"\t").replace(b"\n", rb"\n").replace(b"\r", rb"\r")
 
 
-def _fields(event: object) -> tuple[Any, ...]:
+def fields_of(event: object) -> tuple[Any, ...]:
+    """Return an event's fields, from any form that insert_events takes; raises InvalidEvent."""
     if isinstance(event, Event):
         return event[4:]
     if isinstance(event, (tuple, list)) and not hasattr(event, "_fields"):

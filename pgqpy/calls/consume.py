@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, record
-from pgqpy.records import Batch, BatchInfo, Event, RunState
+from pgqpy.errors import InvalidArgument
+from pgqpy.records import Batch, BatchInfo, Event, RunState, SeekResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +28,40 @@ def register_consumer_at(queue: str, consumer: str, tick: int | None) -> Call[in
     sql = "select pgq.register_consumer_at(%s::text, %s::text, %s::bigint)"
     position = check.maybe_bigint("tick", tick)
     return consumer_call("register_consumer_at", sql, queue, consumer, position, tick_id=tick)
+
+
+Place = int | datetime | Literal["beginning", "end"]
+"""Where a consumer goes: behind a tick, to a time, to the first or the last tick."""
+
+_ENDS = {"beginning": "-infinity", "end": "infinity"}
+
+
+def seek_consumer(queue: str, consumer: str, place: Place, *, discard: bool) -> Call[SeekResult]:
+    """Move a consumer to a place."""
+    tick, time = None, None
+    if isinstance(place, str):
+        time = _ENDS.get(place)
+        if time is None:
+            msg = f"place must be a tick, a datetime, 'beginning' or 'end', not {place!r}"
+            raise InvalidArgument(msg, parameter="place")
+    elif isinstance(place, datetime):
+        time = check.timestamp("place", place).isoformat()
+    else:
+        tick = check.bigint("place", place)
+    sql = """
+        select tick_id, tick_time, dropped
+          from pgq.seek_consumer(%s::text, %s::text, %s::bigint, %s::boolean, %s::timestamptz)"""
+    params = (tick, bool(discard), time)
+    return consumer_call(
+        "seek_consumer",
+        sql,
+        queue,
+        consumer,
+        *params,
+        decode=lambda rows: SeekResult(*rows[0]),
+        pgqpy_only=True,
+        tick_id=tick,
+    )
 
 
 def unregister_consumer(queue: str, consumer: str) -> Call[int]:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from pgqpy.calls import _check as check
 from pgqpy.calls import payload
 from pgqpy.calls._call import Call, queue_call, value
+from pgqpy.calls.delayed import time_and_delay
+from pgqpy.errors import InvalidArgument
+from pgqpy.records import InsertedOnce
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime, timedelta
 
     from pgqpy.calls._call import Row
+    from pgqpy.calls.arrays import Piece
     from pgqpy.calls.json_values import Default
     from pgqpy.calls.payload import Payload
 
@@ -20,13 +25,71 @@ def insert_event(
     queue: str, *fields: Payload, limit: int, default: Default | None = None
 ) -> Call[int]:
     """Insert one event, of a type, data and four extras; return its id."""
-    octets = payload.encode(fields, limit, default)
-    texts = (None if each is None else each.decode() for each in octets)
-    params = (check.name("queue", queue), *texts)
+    params = (check.name("queue", queue), *_texts(fields, limit, default))
     sql = """
         select pgq.insert_event(%s::text, %s::text, %s::text,
                                 %s::text, %s::text, %s::text, %s::text)"""
     return Call("insert_event", sql, params, value, {"queue": queue})
+
+
+def insert_event_once(
+    queue: str,
+    dedup_key: str | None,
+    dedup_for: check.Interval | None,
+    *fields: Payload,
+    due: timedelta | datetime | None,
+    limit: int,
+    default: Default | None = None,
+) -> Call[InsertedOnce]:
+    """Insert one event unless its key is taken; return its id, or the first one's.
+
+    `due`: as in insert_event_at; None: at once.
+    """
+    if dedup_key is None or dedup_for is None:
+        parameter = "dedup_key" if dedup_key is None else "dedup_for"
+        msg = "dedup_key and dedup_for belong together: a key, and for how long it is taken"
+        raise InvalidArgument(msg, parameter=parameter)
+    more = (
+        check.name("dedup_key", dedup_key),
+        check.required_interval("dedup_for", dedup_for),
+        *time_and_delay(due),
+        *_texts(fields, limit, default),
+    )
+    sql = """
+        select ev_id, is_new
+          from pgq.insert_event_once(
+            i_queue_name => %s::text, i_key => %s::text, i_window => %s::interval,
+            i_deliver_at => coalesce(%s::timestamptz,
+                pg_catalog.clock_timestamp() operator(pg_catalog.+) %s::interval),
+            ev_type => %s::text, ev_data => %s::text, ev_extra1 => %s::text,
+            ev_extra2 => %s::text, ev_extra3 => %s::text, ev_extra4 => %s::text)"""
+    return queue_call("insert_event_once", sql, queue, *more, decode=_inserted, pgqpy_only=True)
+
+
+def _inserted(rows: list[Row]) -> InsertedOnce:
+    """Read the one row."""
+    return InsertedOnce(*rows[0])
+
+
+def _texts(fields: Iterable[Payload], limit: int, default: Default | None) -> Iterator[str | None]:
+    """Return an event's fields as they are stored."""
+    octets = payload.encode(fields, limit, default)
+    return (None if each is None else each.decode() for each in octets)
+
+
+def insert_events(queue: str, piece: Piece) -> Call[list[int]]:
+    """Insert the events of a piece with one call; return their ids in order."""
+    sql = """
+        select pgq.insert_events(%s::text, %s::text[], %s::text[],
+                                 %s::text[], %s::text[], %s::text[], %s::text[])"""
+    params = (check.name("queue", queue), *piece.columns)
+    error_data = {"queue": queue, "index": piece.first}
+    return Call("insert_events", sql, params, _ids, error_data, pgqpy_only=True)
+
+
+def _ids(rows: list[Row]) -> list[int]:
+    """Read the one column."""
+    return [row[0] for row in rows]
 
 
 def table_to_load(queue: str) -> Call[str]:

@@ -17,10 +17,11 @@ from pgqpy.records import TickInfo, TickStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
 
     from typing_extensions import LiteralString
 
-    from pgqpy.calls.filters import Types
+    from pgqpy.calls.filters import Extras, Types
 
 
 def get_tick_info(
@@ -33,6 +34,12 @@ def get_tick_info(
           from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
     decode = records(TickInfo)
     return queue_call("get_tick_info", text, queue, *ticks, decode=decode, pgqpy_only=True)
+
+
+def get_tick_at(queue: str, time: datetime) -> Call[int | None]:
+    """Return the tick after which all events come that were committed at a time or later."""
+    text = "select pgq.get_tick_at(%s::text, %s::timestamptz)"
+    return queue_call("get_tick_at", text, queue, check.timestamp("time", time), pgqpy_only=True)
 
 
 def get_tick_stages(queue: str, from_tick: int, to_tick: int) -> Call[list[TickStage]]:
@@ -48,17 +55,19 @@ def tick_event_sql(
     to_tick: int,
     stages: Iterable[int] | None = None,
     types: Types | None = None,
+    extras: Extras | None = None,
 ) -> Call[str]:
-    """Return the SELECT that reads the events between two ticks, of some stages and types."""
+    """Return the SELECT of the events between two ticks, of some stages, types and extras."""
     ticks = _ticks(from_tick, to_tick)
-    if stages is None and types is None:
+    chosen = filter_json(types, extras)
+    if stages is None and chosen is None:
         text = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint)"
         return queue_call("tick_event_sql", text, queue, *ticks, pgqpy_only=True)
     ids = None if stages is None else [check.bigint("stage", stage) for stage in stages]
-    if types is not None:
+    if chosen is not None:
         text_types = """
             select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[], %s::jsonb)"""
-        more = (*ticks, ids, filter_json(types, None))
+        more = (*ticks, ids, chosen)
         return queue_call("tick_event_sql", text_types, queue, *more, pgqpy_only=True)
     text_stages = "select pgq.tick_event_sql(%s::text, %s::bigint, %s::bigint, %s::bigint[])"
     return queue_call("tick_event_sql", text_stages, queue, *ticks, ids, pgqpy_only=True)

@@ -37,6 +37,7 @@ COMMANDS = {
     "queue": "Create, configure, inspect or drop queues.",
     "consumer": "Register, inspect or run consumers.",
     "event": "Insert, load or inspect events; manage dead events.",
+    "cron": "Insert events by the clock: add, list, pause or remove cron entries.",
     "pipeline": "Stream a queue's events to files, with Spark.",
     "ticker": "Run the daemon that ticks, retries and rotates, or show its status.",
 }

@@ -1,4 +1,4 @@
-"""Shell completion of queues, consumers and settings.
+"""Shell completion of queues, consumers, cron entries and settings.
 
 After any error the list of completions is empty: a shell shows no error messages here.
 """
@@ -29,6 +29,7 @@ SETTINGS = (
     "ticker_paused",
     "external_ticker",
     "rotation_period",
+    "retention",
     "disable_insert",
     "per_tx_limit",
     "ntables",
@@ -48,6 +49,13 @@ def consumers(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     with suppress(Exception), _client(ctx) as client:
         infos = lookups.consumers(client, ctx.params.get("queue"))
         return _matches(incomplete, {info.consumer_name for info in infos})
+    return []
+
+
+def cron_entries(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a cron entry."""
+    with suppress(Exception), _client(ctx) as client:
+        return _matches(incomplete, (entry.name for entry in client.get_cron_info()))
     return []
 
 

@@ -9,6 +9,8 @@ import click
 from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.consumer_lanes import lanes
+from pgqpy.cli.consumer_seek import seek
+from pgqpy.cli.consumer_stalled import reattach, set_policy
 from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
 
@@ -48,7 +50,8 @@ def consumer() -> None:
     """Register, inspect or run consumers."""
 
 
-consumer.add_command(lanes)
+for command in (lanes, seek, set_policy, reattach):
+    consumer.add_command(command)
 
 
 @consumer.command()

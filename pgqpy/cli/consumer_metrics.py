@@ -34,29 +34,30 @@ class ConsumerMetrics:
     """The counters and the health of one consumer; a collector for prometheus-client."""
 
     def __init__(self, consumer: Consumer | AsyncConsumer) -> None:
-        self._consumer = consumer
+        self._name = consumer.name
         # Called by the class: the application may have attributes with these names.
         kind = AsyncConsumer if isinstance(consumer, AsyncConsumer) else Consumer
-        self._counts: ConsumerTotals = kind.counts(consumer)  # type: ignore[arg-type]  # of this kind
         self._outage: Callable[[], Outage | None] = partial(kind.outage, consumer)  # type: ignore[arg-type]  # of this kind
+        self._each = kind.each_queue(consumer)  # type: ignore[arg-type]  # of this kind
+        self._counts: list[ConsumerTotals] = [kind.counts(each) for each in self._each]  # type: ignore[arg-type]  # of this kind
 
     def health(self) -> tuple[int, dict[str, Any]]:
         """Return the HTTP status and body of /healthz: 200 while the consumer is connected."""
         outage = self._outage()
         body = {
             "status": "ok" if outage is None else "unhealthy",
-            "queue": self._consumer.queue,
-            "consumer": self._consumer.name,
+            "queue": ", ".join(each.queue for each in self._each),
+            "consumer": self._name,
             "reason": None if outage is None else str(outage),
         }
         return HTTPStatus.OK if outage is None else HTTPStatus.SERVICE_UNAVAILABLE, body
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """Yield the counters (prometheus-client calls this at every scrape)."""
-        names = [self._consumer.queue, self._consumer.name]
         for attribute, (name, text) in COUNTERS.items():
             family = CounterMetricFamily(name, text, labels=["queue", "consumer"])
-            family.add_metric(names, getattr(self._counts, attribute))
+            for each, counts in zip(self._each, self._counts, strict=True):
+                family.add_metric([each.queue, each.name], getattr(counts, attribute))
             yield family
 
 

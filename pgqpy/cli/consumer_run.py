@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LIBRARIES = {"pgqpy", "psycopg", "psycopg_binary", "psycopg_c", *sys.stdlib_module_names}
 TEXTS = ("queue", "name", "on_error")  # settings whose values are never parsed as numbers
+LISTS = ("queues", "types")
 
 ConsumerClass = type[Consumer] | type[AsyncConsumer]
 
@@ -59,7 +60,7 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
             msg = f"there is no setting {name!r}{nearest(name) or ': ' + ', '.join(SETTINGS)}"
             raise click.UsageError(msg)
         settings[name] = value if name in TEXTS else _value(value)
-        if name == "types" and settings[name] is not None:
+        if name in LISTS and settings[name] is not None:
             settings[name] = value.split(",")
     return settings
 

@@ -52,8 +52,8 @@ WRONG_MODE = (
 )
 MODES = {"plain": "plain", "shared": "shared", "lanes": "one with lanes"}
 TOO_MANY = (
-    "{number} workers need a connection each, and the server has max_connections = {most} for all: "
-    "start fewer, or raise that"
+    "{number} workers need {each} connections, and the server has max_connections = {most} for "
+    "all: start fewer, or raise that"
 )
 ORDERLY = (0, -signal.SIGTERM)  # exit codes after our SIGTERM; the second one: while it starts
 
@@ -193,20 +193,23 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
         kind = type(consumer).__name__
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
     with target.client(any_session=consumer.lease is not None, waits=True) as client:
-        client.register_consumer(consumer.queue, consumer.name)
-        _check_mode(client, consumer)
+        for queue in consumer.queues or [consumer.queue]:
+            client.register_consumer(queue, consumer.name)
+            _check_mode(client, consumer, queue)
         ((most,),) = client.connection.execute("show max_connections")
-    if number >= int(most):
-        raise click.ClickException(TOO_MANY.format(number=number, most=most))
-    name = f"consumer {consumer.name} of queue {consumer.queue}: worker process"
+    connections = number * max(len(consumer.queues), 1)
+    if connections >= int(most):
+        raise click.ClickException(TOO_MANY.format(number=number, most=most, each=connections))
+    queues = ", ".join(consumer.queues) or consumer.queue
+    name = f"consumer {consumer.name} of queue {queues}: worker process"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
     return _run_until_signal(Supervisor(command, number, env=env, name=name))
 
 
-def _check_mode(client: Client, consumer: BaseConsumer) -> None:
+def _check_mode(client: Client, consumer: BaseConsumer, queue: str) -> None:
     """Refuse a consumer that runs in the other mode; the extension pgq has none."""
-    queue, name = consumer.queue, consumer.name
+    name = consumer.name
     with suppress(NotSupported):
         mode = client.get_worker_info(queue, name)[0].mode
         wanted = "shared" if consumer.shared else "plain" if consumer.lanes is None else "lanes"

@@ -2,98 +2,172 @@
 
 from __future__ import annotations
 
-from collections import deque
-from itertools import islice
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 from psycopg import sql
+from psycopg.rows import tuple_row
 
+from pgqpy.calls import read, ticks
 from pgqpy.cli import queries
-from pgqpy.errors import CorruptQueue, PgqError, RangeExpired, TickNotFound
+from pgqpy.cli.output import as_text
+from pgqpy.errors import CorruptQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from typing_extensions import LiteralString
 
     from pgqpy import Client, Event
-    from pgqpy.records import TickInfo
 
-POLL_INTERVAL = 1.0  # seconds; a tick notifies, unless the notification queue is full
-REMEMBERED = 100_000  # event ids, so that no event is shown twice after a compaction
+ALWAYS = ("-infinity", "infinity")
 
-
-def oldest(client: Client, queue: str, limit: int) -> Iterator[Event]:
-    """Yield the oldest events of the queue, at most `limit`. The caller must exhaust it."""
-    with client.transaction():  # its locks prevent a compaction of the ticks
-        ticks, at = _ticks(client, queue), 0
-        first = ticks[0].tick_id
-        yield from client.get_tick_events(queue, first, first)  # empty; checks the rights
-        while limit > 0 and at < len(ticks) - 1:
-            start = at
-            while (
-                at < len(ticks) - 1
-                and ticks[at].tick_event_seq - ticks[start].tick_event_seq < limit
-            ):
-                at += 1
-            events = client.get_tick_events(queue, ticks[start].tick_id, ticks[at].tick_id)
-            for event in islice(events, limit):
-                limit -= 1
-                yield event
+# A queue may have a million ticks: as a join with the queue, each look would sort them all.
+TICK: LiteralString = """
+    select t.tick_id, t.tick_snapshot::text, t.tick_time
+      from pgq.queue q
+     cross join lateral (
+            select * from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= q.queue_low_tick and tick_id <= %s
+             order by tick_id desc limit 1) t
+     where q.queue_name = %s"""
+FIRST_TICK: LiteralString = """
+    select t.tick_id, t.tick_snapshot::text, t.tick_time
+      from pgq.queue q
+     cross join lateral (
+            select * from pgq.tick
+             where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
+             order by tick_id limit 1) t
+     where q.queue_name = %s"""
+NEWEST = 2**63 - 1  # beyond the id of every tick
 
 
-def newest(client: Client, queue: str, limit: int) -> tuple[list[Event], int]:
-    """Return the newest events before the last tick, at most `limit`, and the tick's id."""
-    with client.transaction():  # as above
-        ticks = _ticks(client, queue)
-        at, last = len(ticks) - 1, ticks[-1].tick_id
-        found = list(client.get_tick_events(queue, last, last))  # empty; checks the rights
-        while len(found) < limit and at > 0:
-            end, wanted = at, limit - len(found)
-            while at > 0 and ticks[end].tick_event_seq - ticks[at].tick_event_seq < wanted:
-                at -= 1
-            events = client.get_tick_events(queue, ticks[at].tick_id, ticks[end].tick_id)
-            found = [*deque(events, maxlen=wanted), *found]
+class Wanted(NamedTuple):
+    """Which events to show: of these types, with these extras, with a time from since to until."""
+
+    types: Sequence[str] = ()
+    extras: Mapping[str, list[str]] = MappingProxyType({})
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class Cut(NamedTuple):
+    """A tick: its id, its snapshot and its time."""
+
+    tick_id: int
+    snapshot: str
+    time: datetime
+
+
+ALL = Wanted()
+
+
+@contextmanager
+def reading(client: Client) -> Iterator[None]:
+    """Keep ticks and events until the end of the block, with the settings of get_tick_events."""
+    client.runner.require_pgqpy("get_tick_events")
+    with client.transaction():
+        client.connection.execute("set local enable_seqscan = off; set local jit = off")
+        yield
+
+
+def find_tick(client: Client, queue: str, up_to: int) -> Cut | None:
+    """Return the last tick up to a number that can be read from."""
+    return _tick(client, TICK, up_to, queue)
+
+
+def find_first(client: Client, queue: str) -> Cut:
+    """Return the first tick that can be read from; QueueNotFound or CorruptQueue without one."""
+    found = _tick(client, FIRST_TICK, queue)
+    if found is None:
+        queries.queue_info(client, queue)
+        raise CorruptQueue(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
+    return found
+
+
+def find_last(client: Client, queue: str) -> Cut:
+    """Return the last tick; QueueNotFound or CorruptQueue without one."""
+    return find_tick(client, queue, NEWEST) or find_first(client, queue)
+
+
+def _tick(client: Client, query: LiteralString, *params: object) -> Cut | None:
+    with client.connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(query, params).fetchone()
+    return None if row is None else Cut(*row)
+
+
+def select_events(
+    client: Client, queue: str, first: int, last: int, wanted: Wanted
+) -> tuple[read.EventSet, sql.Composed]:
+    """Return the query of the wanted events between two ticks, without an order."""
+    types, extras = list(wanted.types) or None, wanted.extras or None
+    text = client.tick_event_sql(queue, first, last, types=types, extras=extras)
+    query = sql.SQL("select {} from ({}) event where ev_time >= {} and ev_time < {}")
+    times = (wanted.since or ALWAYS[0], wanted.until or ALWAYS[1])
+    parts = (sql.SQL(read.COLUMNS), sql.SQL(text), *map(sql.Literal, times))
+    return ticks.events(queue, first, last), query.format(*parts)
+
+
+def _read(
+    client: Client, queue: str, first: int, last: int, wanted: Wanted, order: str, limit: int
+) -> list[Event]:
+    events, query = select_events(client, queue, first, last, wanted)
+    ordered = sql.SQL("{} order by ev_id {order}, ev_txid {order} limit {limit}").format(
+        query, order=sql.SQL(order), limit=sql.Literal(limit)
+    )
+    return client.runner.read(events, ordered, prepare=False)
+
+
+def oldest(
+    client: Client, queue: str, limit: int, wanted: Wanted = ALL, after: int | None = None
+) -> list[Event]:
+    """Return the oldest wanted events, at most `limit`, of those after a tick.
+
+    A queue may have a million ticks, and a tick a million events. So ranges are read that get
+    longer until enough events are found.
+    """
+    found: list[Event] = []
+    with reading(client):
+        start = _start(client, queue, wanted) if after is None else after
+        _read(client, queue, start, start, wanted, "asc", 0)  # it checks the tick and the rights
+        last, width = find_last(client, queue).tick_id, 1
+        while len(found) < limit and start < last:
+            end = find_tick(client, queue, start + width)
+            width *= 2
+            if end is not None and end.tick_id > start:
+                missing = limit - len(found)
+                found += _read(client, queue, start, end.tick_id, wanted, "asc", missing)
+                start = end.tick_id
+    return found
+
+
+def newest(client: Client, queue: str, limit: int, wanted: Wanted = ALL) -> tuple[list[Event], Cut]:
+    """Return the newest wanted events before the last tick, at most `limit`, and that tick."""
+    found: list[Event] = []
+    with reading(client):
+        first, last, width = find_first(client, queue).tick_id, find_last(client, queue), 1
+        end = last.tick_id
+        _read(client, queue, end, end, wanted, "desc", 0)  # it checks the rights
+        while len(found) < limit and end > first:
+            start = find_tick(client, queue, max(first, end - width))
+            width *= 2
+            if start is not None and start.tick_id < end:
+                missing = limit - len(found)
+                events = _read(client, queue, start.tick_id, end, wanted, "desc", missing)
+                found = [*reversed(events), *found]
+                end = start.tick_id
     return found, last
 
 
-def following(
-    client: Client, queue: str, tick_id: int, shown_before: Iterable[Event]
-) -> Generator[Event, None, None]:
-    """Yield the events after a tick, without end, as new ticks come."""
-    channel = sql.Identifier(f"pgq_{queue}")
-    client.connection.execute(sql.SQL("listen {}").format(channel))
-    shown = deque((event.id for event in shown_before), maxlen=REMEMBERED)
-    known: frozenset[int] = frozenset()
-    while True:
-        last = _ticks(client, queue, tick_id)[-1].tick_id
-        if last > tick_id:
-            try:
-                for event in client.get_tick_events(queue, tick_id, last):
-                    if event.id not in known:
-                        yield event
-                        shown.append(event.id)
-            except (TickNotFound, RangeExpired) as exc:
-                tick_id, known = _tick_left(client, queue, tick_id, exc), frozenset(shown)
-                continue
-            tick_id, known = last, frozenset()
-        for _ in client.connection.notifies(timeout=POLL_INTERVAL, stop_after=1):
-            pass
-
-
-def _tick_left(client: Client, queue: str, tick_id: int, lost: PgqError) -> int:
-    """Return the tick to go on after, in place of one that a compaction or a rotation took."""
-    if isinstance(lost, RangeExpired) and lost.first_tick is not None:
-        text = f"events of queue {queue} after tick {tick_id} were rotated away"
-        click.echo(f"{text}: going on after tick {lost.first_tick}", err=True)
-        return lost.first_tick
-    # A compaction took a tick that nobody refers to, but not all ticks of its second.
-    left = client.get_tick_info(queue, None, tick_id)
-    return left[-1].tick_id if left else tick_id
-
-
-def _ticks(client: Client, queue: str, first: int | None = None) -> list[TickInfo]:
-    queries.queue_info(client, queue)
-    ticks = client.get_tick_info(queue, first)
-    if not ticks:
-        raise CorruptQueue(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
-    return ticks
+def _start(client: Client, queue: str, wanted: Wanted) -> int:
+    """Return the tick after which all wanted events come that are still there."""
+    first = find_first(client, queue)
+    if wanted.since is None:
+        return first.tick_id
+    found = client.get_tick_at(queue, wanted.since)
+    if found is None:
+        click.echo(f"queue {queue} keeps events from {as_text(first.time)} on", err=True)
+    return first.tick_id if found is None else found

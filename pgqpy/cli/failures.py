@@ -25,12 +25,15 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
-    "WrongMode": "shared = True in the class runs it as a worker; while no process runs it, "
-    "pgqpy consumer set-mode QUEUE CONSUMER plain|shared changes how it runs",
+    "WrongMode": "if the consumer was registered anew, start the process again; else shared = True "
+    "or lanes = N in the class says how it runs, or, while no process runs it, pgqpy consumer "
+    "set-mode or pgqpy consumer lanes changes it",
     "TickNotFound": "pgqpy queue show names the last tick",
     "InsertDisabled": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "TransactionLimitExceeded": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
-    "QueueInUse": "unregister them, or add --force to drop the queue all the same",
+    "QueueInUse": "remove them, or add --force to drop the queue all the same",
+    "CronNotFound": "pgqpy cron list shows the cron entries",
+    "ConsumerDetached": "pgqpy consumer reattach QUEUE CONSUMER says what is left, and goes on",
     "TickerPaused": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
     "SchemaMissing": "run pgqpy schema install, or pgqpy schema upgrade if it is an old one",
     "SchemaTooNew": "pip install --upgrade pgqpy",

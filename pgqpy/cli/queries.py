@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from psycopg.rows import dict_row
@@ -14,10 +15,21 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.records import ConsumerInfo, QueueInfo
 
-# Settings that get_queue_info does not return; every role may read pgq.queue.
+# Settings that get_queue_info does not return, and how far a consumer can go back. Every role may
+# read both tables. PGQ's extension has neither of the columns that are read as JSON.
 SETTINGS = """
-    select queue_per_tx_limit, queue_disable_insert, queue_extra_maint
-    from pgq.queue where queue_name = %s
+    select q.queue_per_tx_limit, q.queue_disable_insert, q.queue_extra_maint,
+        (j.queue ->> 'queue_retention')::interval as queue_retention,
+        t.tick_id as earliest_tick,
+        case when isfinite(t.tick_time) then t.tick_time end as earliest_tick_time
+    from pgq.queue q
+    cross join lateral (select to_jsonb(q) as queue) j
+    left join lateral (
+        select tick_id, tick_time from pgq.tick
+        where tick_queue = q.queue_id
+            and tick_id >= (j.queue ->> 'queue_low_tick')::bigint
+        order by tick_id limit 1) t on true
+    where q.queue_name = %s
 """
 
 
@@ -29,10 +41,14 @@ def queue_info(client: Client, name: str) -> QueueInfo:
 
 
 def queue_details(client: Client, name: str) -> dict[str, Any]:
-    """Return the queue with all its settings; QueueNotFound if there is none."""
+    """Return the queue with its settings and what it keeps; QueueNotFound if there is none."""
     info = queue_info(client, name)._asdict()
     with client.connection.cursor(row_factory=dict_row) as cursor:
-        return info | (cursor.execute(SETTINGS, [name]).fetchone() or {})
+        info |= cursor.execute(SETTINGS, [name]).fetchone() or {}
+    with suppress(NotSupported):  # by the extension pgq
+        for found in client.get_queue_metrics(name):
+            info |= found._asdict()
+    return info
 
 
 def consumer_info(client: Client, queue: str, name: str) -> ConsumerInfo:

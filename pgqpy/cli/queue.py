@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,7 @@ import click
 from pgqpy.cli import complete, queries
 from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
+from pgqpy.errors import NotSupported, SchemaMissing
 
 if TYPE_CHECKING:
     from pgqpy import Client
@@ -62,12 +64,12 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
 @queue.command()
 @click.argument("name", shell_complete=complete.queues)
-@click.option("--force", is_flag=True, help="Do not ask, even if consumers are registered.")
+@click.option("--force", is_flag=True, help="Do not ask, even if it has consumers or cron entries.")
 @connected
 def drop(target: Target, name: str, *, force: bool) -> None:
     """Drop a queue with all its events.
 
-    If consumers are registered, a terminal asks; elsewhere --force is required.
+    If it has consumers or cron entries, a terminal asks; elsewhere --force is required.
 
     Example: pgqpy queue drop orders --force
     """
@@ -80,10 +82,15 @@ def drop(target: Target, name: str, *, force: bool) -> None:
 
 def _ask_to_drop(client: Client, name: str) -> bool:
     consumers = [info.consumer_name for info in queries.consumers(client, name)]
-    if not consumers:
+    entries: list[str] = []
+    with suppress(NotSupported, SchemaMissing):  # PGQ's extension or an older schema
+        entries = [entry.name for entry in client.get_cron_info() if entry.queue == name]
+    if not consumers and not entries:
         return False
-    names = ", ".join(consumers)
-    question = f"Queue {name} has consumers ({names}). Drop it with the events they have not read?"
+    users = [f"consumers ({', '.join(consumers)})"] if consumers else []
+    users += [f"cron entries ({', '.join(entries)})"] if entries else []
+    has = " and ".join(users)
+    question = f"Queue {name} has {has}. Drop it with the events that were not read?"
     if not click.confirm(question, err=True):
         raise click.ClickException("nothing was dropped")
     return True
@@ -108,6 +115,8 @@ def list_(target: Target, *, as_json: bool) -> None:
 @connected
 def show(target: Target, name: str, *, as_json: bool) -> None:
     """Show one queue: its settings, its ticks, its consumers.
+
+    earliest_tick is the first place that a consumer can be moved to.
 
     Example: pgqpy queue show orders
     """
@@ -135,7 +144,7 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
     """Change settings of a queue, all in one transaction.
 
     Settings: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
-    rotation_period, disable_insert, per_tx_limit, ntables, extra_maint.
+    rotation_period, retention, disable_insert, per_tx_limit, ntables, extra_maint.
 
     Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
     """

@@ -24,6 +24,7 @@ def ticker() -> None:
 @click.option("--due-period", type=float, help="Seconds between checks of idle queues.")
 @click.option("--gauge-period", type=float, help="Seconds between readings of lag for /metrics.")
 @click.option("--health-limit", type=float, help="Seconds without a poll before /healthz fails.")
+@click.option("--cron/--no-cron", default=None, help="Whether cron entries fire.  [default: yes]")
 @click.option("--http-host", help="Address of /healthz and /metrics.  [default: 127.0.0.1]")
 @click.option("--http-port", type=int, help="Port of both.  [default: none]")
 @click.option("--log-format", type=click.Choice(["console", "json"]))

@@ -9,7 +9,7 @@ from pgqpy.calls.payload import FIELDS
 from pgqpy.errors import InvalidArgument, InvalidEvent, PgqError, WrongEncoding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     import psycopg
 
@@ -56,14 +56,25 @@ def unstorable(call: Call[Any] | EventSet, error: Exception, connection: Connect
     else:
         encoding, remedy = parameter(connection, "server_encoding"), ESCAPE
         whose = f"the encoding {encoding} of this database"
-    if call.function.startswith("insert_event"):
-        fields = dict(zip(FIELDS, call.params[-len(FIELDS) :], strict=True))
+    for index, fields in _events_of(call):
         if found := _first(fields, encoding):
-            data = {**call.error_data, "field": found.name}
-            return InvalidEvent(found.message(whose, remedy), **data)
+            text = found.message(whose, remedy)
+            text = text if index is None else f"event {index}: {text}"
+            return InvalidEvent(text, **{**call.error_data, "field": found.name, "index": index})
     found = _first(call.error_data, encoding) or MissingCharacter("an argument", "a character")
     data = {**call.error_data, "parameter": found.name}
     return InvalidArgument(found.message(whose, remedy), **data)
+
+
+def _events_of(call: Call[Any] | EventSet) -> Iterator[tuple[int | None, dict[str, object]]]:
+    """Yield the events that a call inserts, with their places in a load."""
+    columns = call.params[-len(FIELDS) :]
+    if call.function.startswith("insert_events"):
+        first: Any = call.error_data["index"]
+        for index, fields in enumerate(zip(*columns, strict=True), first):
+            yield index, dict(zip(FIELDS, fields, strict=True))
+    elif call.function.startswith("insert_event"):
+        yield None, dict(zip(FIELDS, columns, strict=True))
 
 
 def not_carried(call: Call[Any] | EventSet, error: Exception, connection: Connection) -> PgqError:

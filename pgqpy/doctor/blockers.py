@@ -44,6 +44,12 @@ HELD: LiteralString = f"""
 """  # noqa: S608  # our own query within our own
 
 
+OF_TICKERS = {
+    (locks.ENGINE, locks.TICKING): "every ticker stands by for a holder that may not tick",
+    (locks.ENGINE, locks.MOVING): "no delayed event comes when it is due",
+}
+
+
 def judge_held(rows: list[Row]) -> Iterator[Finding]:
     """Report holders that block tickers, consumers, queues or installations."""
     for row in rows:
@@ -59,8 +65,8 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     """Return the level and what the holder blocks; None if it may hold the lock."""
     no_session = holder.pid is None  # a prepared transaction
     lock = (row["class"], row["object"])
-    if lock == (locks.ENGINE, locks.TICKING) and (no_session or holder.may_tick is False):
-        return "fail", "every ticker stands by for a holder that may not tick"
+    if lock in OF_TICKERS and (no_session or holder.may_tick is False):
+        return "fail", OF_TICKERS[lock]
     if row["consumer"] and (no_session or holder.may_consume is False):
         return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
     if row["queue_name"] and row["exclusive"]:

@@ -9,6 +9,8 @@ from pgqpy.doctor.finding import Finding, Row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from typing_extensions import LiteralString
+
     from pgqpy.install import Status
 
 
@@ -114,20 +116,24 @@ PUBLIC = """
         from pg_namespace where nspname in ('pgq', 'pgq_coop')
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
-            proname ~ '^(get_((queue|consumer|worker|tick)_info|consumer_counts)|schema_version)$',
+            proname ~ '(?x)^(get_((queue|consumer|worker|stalled|tick|cron)_info | tick_at
+                | (consumer|delayed)_counts
+                | queue_metrics) | schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
         where pronamespace in (to_regnamespace('pgq'), to_regnamespace('pgq_coop')) and prosecdef
             and 'search_path=pg_catalog, pg_temp' = any (proconfig)
         union all
         select 'SELECT on pgq.' || relname,
-            relname !~ '^(event_.*|retry_queue|dead_event|ledger|stage)$',
+            relname !~ '(?x)^(event_.* | retry_queue | delayed_event | dead_event | parked
+                | skipped_event | dedup_key | ledger | stage | cron)$',
             has_any_column_privilege('public', c.oid, 'select')
         from pg_class c
         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
             and relname ~ '(?x)^(installation | queue | tick(_recent)? | compaction_[0-9]+
                 | consumer | registration | subscription | (current_)?position
-                | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | dead_event | ledger | stage)$'
+                | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
+                | parked | skipped_event | dedup_key | ledger | stage | cron)$'
     ) rights (right_name, wanted, granted)
     where wanted <> granted and not exists (select from pg_extension where extname = 'pgq')
     order by 1 desc
@@ -151,8 +157,8 @@ ROW_SECURITY = """
     select relname as name from pg_class
     where relnamespace = to_regnamespace('pgq') and relrowsecurity
         and relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
-            | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | dead_event | ledger
-            | stage)$'
+            | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event
+            | dead_event | parked | skipped_event | ledger | stage | cron)$'
     order by 1
 """
 
@@ -202,8 +208,8 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "restored", "transaction ids go forward on every queue")
 
 
-POSITIONS = """
-    select q.queue_name, c.co_name as consumer_name, s.sub_last_tick
+MISSING: LiteralString = """
+    select q.queue_name, c.co_name as consumer_name, s.sub_last_tick, s.sub_id
     from pgq.subscription s
         join pgq.queue q on q.queue_id = s.sub_queue
         join pgq.consumer c on c.co_id = s.sub_consumer
@@ -211,6 +217,13 @@ POSITIONS = """
         select from pgq.tick t where t.tick_queue = s.sub_queue and t.tick_id = s.sub_last_tick)
     order by 1, 2
 """
+POSITIONS: LiteralString = f"""
+    select * from ({MISSING}) s where not exists (
+        select from pgq.registration r where r.sub_id = s.sub_id and r.sub_detached is not null)
+"""  # noqa: S608  # our own query within our own
+EXTENSION_POSITIONS: LiteralString = f"""
+    select * from ({MISSING}) s where exists (select from pg_extension where extname = 'pgq')
+"""  # noqa: S608  # our own query within our own
 
 
 def judge_positions(rows: list[Row]) -> Iterator[Finding]:

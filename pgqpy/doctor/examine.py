@@ -10,7 +10,17 @@ from psycopg import errors
 from psycopg.rows import dict_row
 
 from pgqpy import install, table_locks
-from pgqpy.doctor import blockers, consumers, engine, lanes, queues, standbys, workers
+from pgqpy.doctor import (
+    blockers,
+    consumers,
+    cron,
+    engine,
+    lanes,
+    queues,
+    stalled,
+    standbys,
+    workers,
+)
 from pgqpy.doctor.finding import Finding, Row
 
 if TYPE_CHECKING:
@@ -40,9 +50,13 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("rights", engine.PUBLIC, engine.judge_public),
         Check("restored", engine.RESTORED, engine.judge_restored),
         Check("position", engine.POSITIONS, engine.judge_positions),
+        Check("position", engine.EXTENSION_POSITIONS, engine.judge_positions),
         Check("ticker", queues.TICKS, queues.judge_ticks),
         Check("paused", queues.SWITCHES, queues.judge_switches),
         Check("rotation", queues.ROTATION, queues.judge_rotation),
+        Check("stalled", stalled.STALLED, stalled.judge_stalled),
+        Check("retention", queues.RETENTION, queues.judge_retention),
+        Check("delayed", queues.DELAYED, queues.judge_delayed),
         Check("stage", queues.STAGES, queues.judge_stages),
         Check("consumer", consumers.CONSUMERS, consumers.judge_consumers),
         Check("running", consumers.RUNNING, consumers.judge_running),
@@ -53,6 +67,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("retry", consumers.RETRIES, consumers.judge_retries),
         Check("dead", consumers.DEAD, consumers.judge_dead),
         Check("parked", consumers.PARKED, consumers.judge_parked),
+        Check("cron", cron.ENTRIES, cron.judge_entries),
         Check("lock", blockers.HELD, blockers.judge_held),
         Check("standby", standbys.WAITING, standbys.judge_waiting),
         Check("transaction", blockers.TRANSACTIONS, judge_transactions),

@@ -1,4 +1,4 @@
-"""Checks of queues: late ticks, switched off, rotation overdue, stages without a commit."""
+"""Checks of queues: late ticks, switched off, rotation or events overdue, old stages."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 TICK_SLACK = timedelta(seconds=10)
 ROTATION_SLACK = timedelta(minutes=10)
 STAGE_SLACK = timedelta(hours=1)
+DELAY_SLACK = timedelta(minutes=1)
 
 # pgqpy's ticker holds a lock; another one, such as pgqd, shows only by its recent ticks.
 TICKS: LiteralString = f"""
     select i.queue_name, i.queue_ticker_paused as paused, i.queue_external_ticker as external,
         i.queue_ticker_max_lag as max_lag, i.queue_ticker_idle_period as idle_period,
         i.ticker_lag, i.ev_new,
-        (select count(*) from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
-            where q.queue_name = i.queue_name) < 2 as untouched,
+        (select count(*) from (select from pgq.tick t join pgq.queue q on q.queue_id = t.tick_queue
+            where q.queue_name = i.queue_name limit 2) two) < 2 as untouched,
         (select format('%s, server process %s, role %s', application, pid, role)
             from ({locks.HOLDERS}) h
             where class = 7366513 and object = 0 and pid is not null and may_tick is not false
@@ -127,9 +128,10 @@ def judge_switches(rows: list[Row]) -> Iterator[Finding]:
             yield Finding("warn", "paused", f"inserting into queue {queue} is disabled", remedy)
 
 
+# A rotation that waits for events to get as old as the retention is in time. PGQ's extension has no
+# such column.
 ROTATION = """
-    select queue_name, now() - queue_switch_time - queue_rotation_period as overdue,
-        queue_rotation_period as period,
+    select queue_name, now() - queue_switch_time - period as overdue, period,
         array(
             select distinct l.pid from pg_locks l join pg_class c on c.oid = l.relation
              where c.relname = format('event_%s_%s', queue_id,
@@ -137,7 +139,9 @@ ROTATION = """
                and c.relnamespace = 'pgq'::regnamespace and l.granted
                and l.database = (select oid from pg_database where datname = current_database())
              order by 1) as holders
-    from pgq.queue where not queue_external_ticker order by 1
+    from pgq.queue q cross join lateral greatest(
+        queue_rotation_period, (to_jsonb(q) ->> 'queue_retention')::interval) period
+    where not queue_external_ticker order by 1
 """
 
 
@@ -154,6 +158,22 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
                 "pgqpy ticker run maintains; slow consumers, long transactions, stages delay it"
             )
             yield Finding(level, "rotation", what, remedy)
+
+
+RETENTION = """
+    select queue_name, queue_retention as retention,
+        pg_size_pretty((select sum(pg_total_relation_size(inhrelid)) from pg_inherits
+            where inhparent = queue_data_pfx::regclass)) as size
+    from pgq.queue where queue_retention is not null order by 1
+"""
+
+
+def judge_retention(rows: list[Row]) -> Iterator[Finding]:
+    """Tell how much a retention keeps."""
+    for row in rows:
+        queue = row["queue_name"]
+        what = f"queue {queue} keeps its events for {duration(row['retention'])}: {row['size']}"
+        yield Finding("ok", "retention", what, f"pgqpy queue set {queue} retention=… changes that")
 
 
 STAGES = """
@@ -174,3 +194,22 @@ def judge_stages(rows: list[Row]) -> Iterator[Finding]:
                 f"for {duration(row['waited'])}: they keep tables of queue {row['queue_name']}"
             )
             yield Finding("warn", "stage", what, f"commit them, or: {row['drop']}")
+
+
+DELAYED = "select * from pgq.get_delayed_counts()"
+
+
+def judge_delayed(rows: list[Row]) -> Iterator[Finding]:
+    """Report queues whose delayed events are long due."""
+    for row in rows:
+        if row["overdue"] is not None and row["overdue"] > DELAY_SLACK:
+            queue = row["queue_name"]
+            what = (
+                f"nobody moves the delayed events of queue {queue} into it: the first one has been "
+                f"due for {duration(row['overdue'])}"
+            )
+            remedy = (
+                f"pgqpy ticker run moves them; its log says why one fails; "
+                f"pgqpy event delayed {queue} lists them"
+            )
+            yield Finding("fail", "delayed", what, remedy)

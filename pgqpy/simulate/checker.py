@@ -7,10 +7,12 @@ as one batch, which is ordered by id. Events whose transactions did not overlap 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy.simulate.names import MAX_ATTEMPTS, MAX_RETRIES
 from pgqpy.simulate.order import Span, inversions
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ def check(history: History) -> list[Violation]:
 
     Of one that is not complete, what was not handled is not judged.
     """
-    found = [*_inserted(history), *_handled(history), *repeated(history)]
+    found = [*_inserted(history), *_handled(history), *_given_up(history), *repeated(history)]
     if history.ordered:
         found += [*_alone(history), *_in_order(history)]
     return found
@@ -82,8 +84,26 @@ def _handled(history: History) -> Iterator[Violation]:
             yield Violation(LOST, "was handled with another content", (number,))
         elif not history.takes(shown[number].content):
             yield Violation(FILTER, "was handled, and is of another type", (number,))
-    for number in history.dead - shown.keys():
-        yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
+
+
+def _given_up(history: History) -> Iterator[Violation]:
+    """Find events that were given up, or retried, though their handlers give no reason."""
+    shown = {event.id for event in history.stored}
+    handled, lost = history.handled(), history.runs_that_lost_their_session
+    for number in history.dead:
+        handlings = handled.get(number, [])
+        failed = sum(each.outcome == "failed" for each in handlings)
+        cut_off = any(each.outcome == "none" for each in handlings)
+        good = [each for each in handlings if each.outcome == "ok"]
+        if number not in shown:
+            yield Violation(PHANTOM, "was given up, and no tick shows it", (number,))
+        elif failed <= MAX_RETRIES and not (cut_off and len(history.killed) >= MAX_ATTEMPTS):
+            yield Violation(LOST, f"was given up after {failed} failures", (number,))
+        elif any(each.run not in history.killed and each.run not in lost for each in good):
+            yield Violation(LOST, "was given up, though it was handled", (number,))
+    for number, handlings in handled.items():
+        if any((each.retry or 0) > MAX_RETRIES for each in handlings):
+            yield Violation(TWICE, "was retried though it is to be given up", (number,))
 
 
 def repeated(history: History) -> Iterator[Violation]:
@@ -93,7 +113,7 @@ def repeated(history: History) -> Iterator[Violation]:
             if after.begin < before.end:
                 yield Violation(TWICE, "was handled twice at the same time", (number,))
             elif not _may_follow(history, before, after):
-                what = "was handled again, though its worker was not killed"
+                what = "was handled again, though no kill had cut off its part"
                 yield Violation(TWICE, f"{what} (runs {before.run}, {after.run})", (number,))
 
 
@@ -140,6 +160,34 @@ def _in_order(history: History) -> Iterator[Violation]:
                 seen.add((earlier, later))
                 text = f"of {key[-1]} are not in order: the second began before the first ended"
                 yield Violation(ORDER, text, (earlier, later))
+    for name, earlier, later in _repeated_behind(history):
+        if (earlier, later) not in seen:
+            text = f"of {name} are not in order: the first came again behind the second"
+            yield Violation(ORDER, text, (earlier, later))
+
+
+def _repeated_behind(history: History) -> Iterator[tuple[str, int, int]]:
+    """Find events that a kill repeats, behind a later one of their key in another run."""
+    places = {event.id: event.tick for event in history.stored}
+    lost = history.runs_that_lost_their_session
+    by_key: dict[str, list[Handling]] = {}
+    for each in history.handlings:
+        if each.retry is None and each.event in places:
+            by_key.setdefault(each.content.key, []).append(each)
+    for key, handlings in by_key.items():
+        begins = [each.begin for each in handlings]
+        last: dict[int, Handling] = {}
+        for each in handlings:
+            before = last.get(each.event)
+            last[each.event] = each
+            if before is None or before.run not in history.killed:
+                continue
+            start, end = bisect_right(begins, before.begin), bisect_left(begins, each.begin)
+            for other in handlings[start:end]:
+                later = other.event > each.event and places[other.event] >= places[each.event]
+                if later and other.run != before.run and other.run not in lost:
+                    yield key, each.event, other.event
+                    break
 
 
 def _first_deliveries(history: History) -> _Groups:
@@ -164,8 +212,8 @@ def _free_from(handlings: list[Handling], *, parks: bool) -> float | None:
 
 def _of_each_run(history: History) -> _Groups:
     """Return by run and key when each event was first handled there; not if it lost its session."""
-    lost = {run for run, _ in history.lost}
-    mine = [it for it in history.handlings if it.retry is None and it.run not in lost]
+    runs = history.runs_that_lost_their_session
+    mine = [it for it in history.handlings if it.retry is None and it.run not in runs]
     return _grouped(history, [((it.run, it.content.key), it, it.end) for it in mine])
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy.simulate.names import PART_SIZE
 from pgqpy.simulate.options import matches
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class History:
 
     ordered: bool = True  # per key, one at a time
     parks: bool = False  # … also while events fail
+    concurrency: int = 1  # events side by side in a worker
     types: tuple[str, ...] = ()  # that the workers take; (): all
     complete: bool = True  # the workers came to the end of the queue
     inserts: dict[int, Insert] = field(default_factory=dict)  # by event
@@ -67,6 +70,7 @@ class History:
     killed: dict[int, int] = field(default_factory=dict)  # when, by run
     lost: list[tuple[int, int]] = field(default_factory=list)  # (run, when) it lost its session
     _open: dict[tuple[int, int], Handling] = field(default_factory=dict)  # by run and event
+    _begins: dict[int, list[int]] = field(default_factory=dict)  # of handlings, by run
 
     def add(self, lines: Iterable[Line]) -> None:
         """Take lines of the log, by time."""
@@ -84,6 +88,11 @@ class History:
         """Say whether the workers take an event, by its type."""
         return not self.types or any(matches(wanted, content.type) for wanted in self.types)
 
+    @property
+    def runs_that_lost_their_session(self) -> set[int]:
+        """The runs whose unfinished events came again, though they were not killed."""
+        return {run for run, _ in self.lost}
+
     def failed_last(self) -> set[int]:
         """Return the events whose last handler failed."""
         return {
@@ -93,11 +102,24 @@ class History:
         }
 
     def excused(self, handling: Handling, again: int) -> bool:
-        """Say whether its worker was killed, or lost its session, before the event came again."""
+        """Say whether its worker was killed, or lost its session, before the event came again.
+
+        Only the last events that the worker had begun until then may come again: it had not
+        finished their part.
+        """
         killed = self.killed.get(handling.run)
-        return (killed is not None and killed <= again) or any(
-            run == handling.run and handling.begin <= at <= again for run, at in self.lost
+        ends = [at for run, at in self.lost if run == handling.run]
+        if killed is not None:
+            ends.append(killed)
+        return any(
+            handling.begin <= at <= again and self._is_unfinished(handling, at) for at in ends
         )
+
+    def _is_unfinished(self, handling: Handling, at: int) -> bool:
+        """Say whether the event may have been in the part that its worker had open at a time."""
+        begins = self._begins[handling.run]
+        began_since = bisect_right(begins, at) - bisect_left(begins, handling.begin)
+        return began_since <= PART_SIZE + self.concurrency
 
     def _insert(self, line: Line) -> None:
         self.inserts[line["event"]] = Insert(_content(line))
@@ -114,6 +136,7 @@ class History:
             line["event"], _content(line), line["run"], line["retry"], begin=line["at"]
         )
         self.handlings.append(handling)
+        self._begins.setdefault(handling.run, []).append(handling.begin)
         self._open[line["run"], line["event"]] = handling
 
     def _end(self, line: Line) -> None:

@@ -76,7 +76,12 @@ class _Scenario:
         self._folder = folder
         self._stack = stack
         self._reader = LogReader(folder)
-        self._history = History(ordered=options.ordered, parks=options.park, types=options.types)
+        self._history = History(
+            ordered=options.ordered,
+            parks=options.park,
+            concurrency=options.concurrency,
+            types=options.types,
+        )
         self._progress = Progress(view)
         self._processes: list[Child] = []
         self._next_check = 0.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.consumers import Consumer
 from pgqpy.simulate.line_log import LineLog
-from pgqpy.simulate.names import CONSUMER, QUEUE
+from pgqpy.simulate.names import CONSUMER, MAX_ATTEMPTS, MAX_RETRIES, PART_SIZE, QUEUE
 from pgqpy.simulate.options import Options
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ class Worker(Consumer):
     queue = QUEUE
     name = CONSUMER
     key = "extra1"
-    part_size = 20  # events: a kill repeats no more
-    max_retries = 3
+    part_size = PART_SIZE
+    max_retries = MAX_RETRIES
+    max_attempts = MAX_ATTEMPTS
     retry_base = 0.1  # seconds
 
     def __init__(self, log: LineLog, options: Options) -> None:

@@ -8,13 +8,18 @@ from psycopg import AsyncConnection
 
 from pgqpy import calls
 from pgqpy.client._async.admin import AsyncManaging
+from pgqpy.client._async.cancel import AsyncCancelling
 from pgqpy.client._async.consume import AsyncConsuming
+from pgqpy.client._async.cron import AsyncCron
 from pgqpy.client._async.dead_events import AsyncDeadEvents
+from pgqpy.client._async.delayed import AsyncDelayedEvents
 from pgqpy.client._async.maintain import AsyncMaintaining
 from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
 from pgqpy.client._async.parked import AsyncParkedEvents
 from pgqpy.client._async.produce import AsyncProducing
+from pgqpy.client._async.stages import AsyncStaging
+from pgqpy.client._async.stalled import AsyncStalled
 from pgqpy.client._async.ticks import AsyncTickReading
 from pgqpy.client.session_settings import PINNED
 
@@ -26,12 +31,17 @@ if TYPE_CHECKING:
 
 class AsyncClient(
     AsyncProducing,
+    AsyncStaging,
+    AsyncCancelling,
     AsyncConsuming,
     AsyncDeadEvents,
     AsyncParkedEvents,
+    AsyncDelayedEvents,
     AsyncReceiving,
+    AsyncStalled,
     AsyncTickReading,
     AsyncManaging,
+    AsyncCron,
     AsyncMaintaining,
 ):
     """Calls the SQL functions of the queue.

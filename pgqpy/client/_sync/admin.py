@@ -9,7 +9,7 @@ from pgqpy.client._sync.base import Base
 
 if TYPE_CHECKING:
     from pgqpy.calls import Setting
-    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, WorkerInfo
+    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, QueueMetrics, WorkerInfo
 
 
 class Managing(Base):
@@ -48,6 +48,13 @@ class Managing(Base):
         PGQ get_queue_info.
         """
         return self.runner.run(calls.admin.get_queue_info(queue))
+
+    def get_queue_metrics(self, queue: str | None = None) -> list[QueueMetrics]:
+        """Return how many events one queue keeps, or each of all: since when, in how many bytes.
+
+        It reads no event, so it costs the same however many there are.
+        """
+        return self.runner.run(calls.admin.get_queue_metrics(queue))
 
     def get_consumer_info(
         self, queue: str | None = None, consumer: str | None = None

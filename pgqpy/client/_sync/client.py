@@ -8,13 +8,18 @@ from psycopg import Connection
 
 from pgqpy import calls
 from pgqpy.client._sync.admin import Managing
+from pgqpy.client._sync.cancel import Cancelling
 from pgqpy.client._sync.consume import Consuming
+from pgqpy.client._sync.cron import Cron
 from pgqpy.client._sync.dead_events import DeadEvents
+from pgqpy.client._sync.delayed import DelayedEvents
 from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
 from pgqpy.client._sync.parked import ParkedEvents
 from pgqpy.client._sync.produce import Producing
+from pgqpy.client._sync.stages import Staging
+from pgqpy.client._sync.stalled import Stalled
 from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client.session_settings import PINNED
 
@@ -26,12 +31,17 @@ if TYPE_CHECKING:
 
 class Client(
     Producing,
+    Staging,
+    Cancelling,
     Consuming,
     DeadEvents,
     ParkedEvents,
+    DelayedEvents,
     Receiving,
+    Stalled,
     TickReading,
     Managing,
+    Cron,
     Maintaining,
 ):
     """Calls the SQL functions of the queue.

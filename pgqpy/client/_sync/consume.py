@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections import abc
 
     from pgqpy.calls import After, Interval
-    from pgqpy.records import BatchInfo, Event
+    from pgqpy.records import BatchInfo, Event, SeekResult
 
 
 class Consuming(Base):
@@ -36,6 +36,31 @@ class Consuming(Base):
         TickNotFound. PGQ register_consumer_at.
         """
         return self.runner.run(calls.consume.register_consumer_at(queue, consumer, tick))
+
+    def seek_consumer(
+        self, queue: str, consumer: str, place: calls.consume.Place, *, discard: bool = False
+    ) -> SeekResult:
+        """Move a consumer, with its lanes or workers: events come again, or are skipped.
+
+        A process that runs the consumer goes on there by itself; what it has open is lost. Events
+        that come again have the same ids. Those of them that wait in the retry queue, or are
+        parked, are dropped there; with `discard` all that waits or is parked is dropped.
+
+        Args:
+            queue: the queue.
+            consumer: the consumer, which must be registered.
+            place: a tick: its next batch begins after it. A datetime: every event that was
+                committed then or later comes, and some from shortly before. "beginning": all that
+                is kept. "end": what the last tick does not see.
+            discard: drop all that waits in the retry queue, or is parked.
+
+        Raises ConsumerNotFound; RangeExpired or TickNotFound if the queue does not reach back so
+        far, or has no such tick; SubscriptionMoved if it belongs to a Spark stream.
+
+            client.seek_consumer("orders", "billing", datetime(2026, 11, 22, 14, 0))
+        """
+        call = calls.consume.seek_consumer(queue, consumer, place, discard=discard)
+        return self.runner.run(call)
 
     def unregister_consumer(self, queue: str, consumer: str) -> int:
         """Remove a consumer from a queue, with its workers and its retried and dead events.

@@ -1,25 +1,28 @@
-"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The part of the client for producers: inserting and staging events."""
+"""[Generated from _async/produce.py by tools/unasync.py: edit that file, not this one.] The part of the client for producers: inserting events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal, overload
 
 from psycopg.errors import UntranslatableCharacter
 
 from pgqpy import calls
+from pgqpy.calls.arrays import Piece
 from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
 from pgqpy.client._iterables import in_lists
-from pgqpy.errors import InvalidArgument
 from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Iterable
+    from collections.abc import Iterator, Callable
+    from datetime import datetime
 
     from psycopg import Copy
 
-    from pgqpy.calls import Payload
+    from pgqpy.calls import Call, Interval, Payload
     from pgqpy.client._iterables import Events
+    from pgqpy.records import InsertedOnce
 
 
 class Producing(Base):
@@ -34,6 +37,11 @@ class Producing(Base):
         extra2: Payload = None,
         extra3: Payload = None,
         extra4: Payload = None,
+        *,
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+        dedup_key: str | None = None,
+        dedup_for: Interval | None = None,
     ) -> int:
         """Insert one event and return its id. It becomes visible when the transaction commits.
 
@@ -41,41 +49,175 @@ class Producing(Base):
         or anything JSON can hold, which is stored as JSON: dates, Decimal, UUID, enums,
         dataclasses, models and mappings too. The extras are like data. PGQ insert_event.
 
+        With `delay` (seconds or a timedelta, from now) or `deliver_at` (a time), consumers get the
+        event then, by the server's clock; a time that has passed means now. A naive `deliver_at`
+        has this machine's zone.
+
+        With `dedup_key` and `dedup_for`, seconds or a timedelta, it does what `insert_event_once`
+        does, and returns the event's id only.
+
         Raises:
             InvalidEvent: a field cannot be stored; nothing was sent.
+            InvalidArgument: dedup_key without dedup_for, or the reverse, or a wrong one; delay with
+                deliver_at, or a time more than 100 years ahead; a key or a delay in a stage.
             QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
 
             client.insert_event("orders", "paid", {"order": 17, "amount": "12.50"})
         """
-        columns = (queue, type, data, extra1, extra2, extra3, extra4)
+        fields = (type, data, extra1, extra2, extra3, extra4)
         limit, default = self._payload_limit, self._json_default
+        due = calls.delayed.due_time(delay, deliver_at)
+        if dedup_key is not None or dedup_for is not None:
+            once = calls.produce.insert_event_once(
+                queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
+            )
+            return (self.runner.run(once)).id
+        if due is not None:
+            call = calls.delayed.insert_event_at(queue, due, *fields, limit=limit, default=default)
+        else:
+            call = calls.produce.insert_event(queue, *fields, limit=limit, default=default)
+        return self.runner.run(call)
+
+    def insert_event_once(
+        self,
+        queue: str,
+        type: str | None,
+        data: Payload,
+        extra1: Payload = None,
+        extra2: Payload = None,
+        extra3: Payload = None,
+        extra4: Payload = None,
+        *,
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+        dedup_key: str,
+        dedup_for: Interval,
+    ) -> InsertedOnce:
+        """Insert one event unless its key is taken; return its id, or the first one's, `.is_new`.
+
+        The key is taken for `dedup_for`, seconds or a timedelta. Another call with it meanwhile, on
+        the same queue, inserts nothing and returns the first event's id. A key names the effect,
+        not the entity: "reminder:17:2026-11-23", not "order:17". It belongs to the transaction of
+        its event: while that is open, another call with the key waits for its end.
+
+        `delay` and `deliver_at` are those of `insert_event`. They move the event, not the time for
+        which the key is taken, which begins with the call.
+
+        Raises:
+            InvalidEvent: a field cannot be stored; nothing was sent.
+            InvalidArgument: a key that is empty or has more than 1,000 octets; a time that is not
+                more than 0; the transaction is a stage.
+            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
+
+            done = client.insert_event_once(
+                "mails", "welcome", user.id, dedup_key=f"welcome:{user.id}", dedup_for=3600
+            )
+        """
+        fields = (type, data, extra1, extra2, extra3, extra4)
+        limit, default = self._payload_limit, self._json_default
+        due = calls.delayed.due_time(delay, deliver_at)
         return self.runner.run(
-            calls.produce.insert_event(*columns, limit=limit, default=default)
+            calls.produce.insert_event_once(
+                queue, dedup_key, dedup_for, *fields, due=due, limit=limit, default=default
+            )
         )
 
-    def insert_events(self, queue: str, events: Events) -> int:
+    @overload
+    def insert_events(
+        self,
+        queue: str,
+        events: Events,
+        *,
+        returning_ids: Literal[False] = False,
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+    ) -> int: ...
+
+    @overload
+    def insert_events(
+        self,
+        queue: str,
+        events: Events,
+        *,
+        returning_ids: Literal[True],
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+    ) -> list[int]: ...
+
+    @overload
+    def insert_events(
+        self,
+        queue: str,
+        events: Events,
+        *,
+        returning_ids: bool,
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+    ) -> int | list[int]: ...
+
+    def insert_events(
+        self,
+        queue: str,
+        events: Events,
+        *,
+        returning_ids: bool = False,
+        delay: Interval | None = None,
+        deliver_at: datetime | None = None,
+    ) -> int | list[int]:
         """Insert any number of events and return how many. All or none, in bounded memory, by COPY.
 
         Each event is (type, data[, extra1..4]), a dict with these keys, or an object with these
         attributes, such as an Event. Up to 32 events are read before the first of them is checked.
-        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters. The SQL
-        function insert_events, which returns ids, is not called.
+        COPY ignores the queue's `per_tx_limit`: bound the iterable where that matters.
+
+        With `returning_ids` it returns the ids instead, in the order of the events. The events are
+        sent by the SQL function insert_events, up to 1,000 a call: slower, and the limit holds. So
+        they are with `delay` or `deliver_at`, which mean one time for all, as in `insert_event`.
 
         Raises:
             InvalidEvent: an event cannot be stored; `.index` says which, from 0. Nothing was
                 inserted, and a transaction of the application goes on.
             QueueNotFound, InsertDisabled: the queue refused.
+            TransactionLimitExceeded: with `returning_ids` or a time, there were too many.
 
         What the iterable itself raises is passed on; nothing was inserted.
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
+        due = calls.delayed.due_time(delay, deliver_at)
         if not self.runner.alone():
             # This statement begins the application's transaction if none is open, so that
             # transaction() below is a savepoint and never commits.
             self.runner.run(calls.produce.transaction_id())
         with self.connection.transaction():
-            return self._copy(queue, events)
+            if due is None and not returning_ids:
+                return self._copy(queue, events)
+            insert = partial(calls.produce.insert_events, queue)
+            if due is not None:
+                time = self.runner.run(calls.delayed.time_of(due))
+                insert = partial(calls.delayed.insert_events_at, queue, time)
+            ids = self._insert_pieces(events, insert)
+            return ids if returning_ids else len(ids)
+
+    def _insert_pieces(
+        self, events: Events, insert: Callable[[Piece], Call[list[int]]]
+    ) -> list[int]:
+        ids: list[int] = []
+        for piece in self._pieces(events):
+            found = self.runner.run(insert(piece))
+            ids += found
+        return ids
+
+    def _pieces(self, events: Events) -> Iterator[Piece]:
+        piece = Piece(0)
+        for some in in_lists(events, []):
+            for event in some:
+                piece.add(event, self._payload_limit, self._json_default)
+                if piece.full:
+                    yield piece
+                    piece = Piece(piece.first + len(piece))
+        if len(piece):
+            yield piece
 
     def _copy(self, queue: str, events: Events) -> int:
         table = self.runner.run(calls.produce.table_to_load(queue))
@@ -109,51 +251,3 @@ class Producing(Base):
         if buffer:
             copy.write(bytes(buffer))
         return count
-
-    def open_stage(self, queue: str, writer: str, epoch: int | None = None) -> int | None:
-        """Make this transaction a stage; return the stage's id. None: the epoch is committed.
-
-        For parallel tasks that may be repeated. Consumers get none of the events that a task's
-        transaction inserts into the queue before `commit_stage` names its stage.
-
-        `writer` is the name of the writer, such as a Spark query's id. `epoch` is the number of
-        what it writes now, greater each time; None: all, and never again.
-
-        Raises:
-            InvalidArgument: no transaction is open, or it is a stage of something else.
-            QueueNotFound, InsertDisabled: the queue refused.
-        """
-        if self.runner.alone():
-            raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
-        return self.runner.run(calls.produce.open_stage(queue, writer, epoch))
-
-    def commit_stage(
-        self,
-        queue: str,
-        writer: str,
-        epoch: int | None,
-        stages: Iterable[int],
-        events: int,
-        fingerprint: int | None = None,
-    ) -> int:
-        """Release the events of these stages, all in one batch: 1. 0: it was done before.
-
-        `stages` are the ids that `open_stage` returned, for the same writer and epoch, to the tasks
-        whose transactions committed; `events` is the number of events that they inserted.
-        `fingerprint` is a hash of the events that does not depend on their order, 64 bits with a
-        sign: an epoch that is repeated must have the same. None: nothing is compared.
-
-        Raises:
-            InvalidArgument: a stage is named twice.
-            StageLost: not all of these stages wait any more; nothing was released.
-            EpochChanged: a fingerprint is given, and the epoch was committed with another one, or
-                a later epoch was committed; nothing was released.
-            QueueNotFound, InsertDisabled, TransactionLimitExceeded: the queue refused.
-        """
-        return self.runner.run(
-            calls.produce.commit_stage(queue, writer, epoch, stages, events, fingerprint)
-        )
-
-    def drop_stage(self, queue: str, writer: str) -> int:
-        """Drop the stages of a writer that were not released; return how many."""
-        return self.runner.run(calls.produce.drop_stage(queue, writer))

@@ -10,6 +10,7 @@ from pgqpy.client._sync.base import Base
 
 if TYPE_CHECKING:
     from collections import abc
+    from datetime import datetime
 
     from pgqpy.records import Event, TickInfo, TickStage
 
@@ -35,6 +36,14 @@ class TickReading(Base):
         """
         return self.runner.run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
 
+    def get_tick_at(self, queue: str, time: datetime) -> int | None:
+        """Return the tick after which all events come that were committed at a time or later.
+
+        That is the last tick before the first later one; None if all ticks that can still be read
+        from are later. Everybody may call it. Raises QueueNotFound.
+        """
+        return self.runner.run(calls.ticks.get_tick_at(queue, time))
+
     def get_tick_stages(self, queue: str, from_tick: int, to_tick: int) -> list[TickStage]:
         """List the stages released after one tick, up to another: see commit_stage.
 
@@ -50,19 +59,20 @@ class TickReading(Base):
         stages: abc.Iterable[int] | None = None,
         *,
         types: calls.filters.Types | None = None,
+        extras: calls.filters.Extras | None = None,
     ) -> str:
         """Return the SELECT that reads the events after one tick, up to another, in no order.
 
         Run it in the same transaction: rotation waits only for that. `stages`, from those that
         get_tick_stages lists, selects only their events; an empty list selects the events outside
-        of stages, None all events. `types`, as in set_consumer_filter,
-        selects only events of these types.
+        of stages, None all events. `types` and `extras`, as in set_consumer_filter, select only
+        events of these types, with these values.
 
         Raises QueueNotFound, TickNotFound, RangeExpired if rotation removed some of its events, and
         InvalidArgument if a stage is not in the range.
         """
         return self.runner.run(
-            calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages, types)
+            calls.ticks.tick_event_sql(queue, from_tick, to_tick, stages, types, extras)
         )
 
     def get_tick_events(

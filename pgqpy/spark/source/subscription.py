@@ -73,8 +73,11 @@ class Subscription:
 
         def begin(client: Client) -> Offset:
             if bound is None or bound.kind == "subscription":
-                return self._offset(client, self._position_for_new_query(client).tick)
-            return self._offset(client, self._move_to(client, bound))
+                tick = self._position_for_new_query(client).tick
+            else:
+                tick = self._move_to(client, bound)
+            self._mark(client, tick)
+            return self._offset(client, tick)
 
         self._start = self.connection.call(begin)
         self._known = True
@@ -222,6 +225,11 @@ class Subscription:
                 "query has written of them is there twice unless it is removed first",
                 position,
             )
+        self._mark(client, position.tick)
+
+    def _mark(self, client: Client, tick: int) -> None:
+        """Let the server know, before the first range, that the subscription is read by ticks."""
+        client.advance_subscription(self._queue, self._consumer, tick, tick)
 
     def _retained_tick(self, client: Client, queue: Queue, tick: int) -> int:
         loss = self._options.fail_on_data_loss

@@ -1,111 +1,12 @@
-"""Immutable records that calls return: events, batches, queues, consumers, ticks."""
+"""Records of queues, consumers, workers and ticks."""
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
-
-
-class Event(NamedTuple):
-    """One row of a queue, as `get_batch_events` returns it.
-
-    Attributes:
-        id: position in the queue's sequence; keeps its value through the retry queue.
-        time: start of the producer's transaction (an aware datetime; in UTC from
-            `get_batch_events` and consumers).
-        txid: the transaction that made it visible to consumers.
-        retry: how often the event was retried; None at the first delivery.
-        type: the kind of event, chosen by the application.
-        data: the payload as text.
-        extra1: free for the application, as are extra2, extra3 and extra4.
-    """
-
-    id: int
-    time: datetime
-    txid: int
-    retry: int | None
-    type: str | None
-    data: str | None
-    extra1: str | None = None
-    extra2: str | None = None
-    extra3: str | None = None
-    extra4: str | None = None
-
-    def json(self) -> Any:  # any JSON value
-        """Parse `data` as JSON; None if there is none. ValueError names the event."""
-        if self.data is None:
-            return None
-        try:
-            return json.loads(self.data)
-        except ValueError as exc:
-            msg = f"the data of event {self.id} (type {self.type!r}) is not JSON: {exc}"
-            raise ValueError(msg) from exc
-
-
-class Batch(NamedTuple):
-    """The events between two ticks, for one consumer.
-
-    `event_seq - prev_event_seq` is a rough estimate of the number of events. The difference may be
-    0 for a batch with events, and more than 0 for an empty one.
-    """
-
-    id: int
-    queue: str
-    consumer: str
-    tick_id: int
-    prev_tick_id: int
-    tick_time: datetime
-    prev_tick_time: datetime
-    event_seq: int
-    prev_event_seq: int
-
-    @property
-    def parked(self) -> bool:
-        """Whether it holds parked events: it lies between a tick and itself."""
-        return self.tick_id == self.prev_tick_id
-
-
-class Part(NamedTuple):
-    """What a worker of a shared consumer took.
-
-    Attributes:
-        batch: the range; its consumer is the subconsumer's name.
-        part_size: handle so many events at a time, because holders before died; None: as you like.
-        tries: how often a holder died while it handled only the first open event; None: never.
-        died: the tokens of the holders that `tries` counts.
-        leases: how many leases of receivers had the events, and ended.
-    """
-
-    batch: Batch
-    part_size: int | None
-    tries: int | None
-    died: tuple[str, ...] = ()
-    leases: int = 0
-
-
-class BatchInfo(NamedTuple):
-    """An open batch, from `get_batch_info`; `lag` is the age of its last tick."""
-
-    queue_name: str
-    consumer_name: str
-    batch_start: datetime
-    batch_end: datetime
-    prev_tick_id: int
-    tick_id: int
-    lag: timedelta
-    seq_start: int
-    seq_end: int
-
-
-class RunState(NamedTuple):
-    """How carefully a run is to handle events, from `begin_run`."""
-
-    part_size: int | None  # events of a part; None: whole batches
-    tries: int | None  # how often a run died while it handled only the first open event
-    died: str | None  # the token of the run that died
+    from uuid import UUID
 
 
 class QueueInfo(NamedTuple):
@@ -125,6 +26,26 @@ class QueueInfo(NamedTuple):
     ev_per_sec: float | None
     ev_new: int | None
     last_tick_id: int | None
+
+
+class QueueMetrics(NamedTuple):
+    """What a queue keeps, from `get_queue_metrics`.
+
+    Attributes:
+        queue_created: when the queue was created.
+        oldest_event_age: of the first event that consumers may be moved back to; None: there is
+            none. Ages are those of the ticks that count the events.
+        newest_event_age: of the last event.
+        estimated_events: how many ids were used up since the oldest one.
+        total_bytes: the event tables on disk, with their indexes; None: one is locked.
+    """
+
+    queue_name: str
+    queue_created: datetime
+    oldest_event_age: timedelta | None
+    newest_event_age: timedelta | None
+    estimated_events: int | None
+    total_bytes: int | None
 
 
 class ConsumerInfo(NamedTuple):
@@ -210,49 +131,15 @@ class WorkerInfo(NamedTuple):
     lag: timedelta | None
 
 
-class Failure(NamedTuple):
-    """Why an event is dead.
+class SeekResult(NamedTuple):
+    """Where `seek_consumer` moved a consumer: a tick, its time.
 
-    Attributes:
-        reason: the text of the exception, or what the consumer said.
-        error: the class of the exception; None if there was none.
-        traceback: the exception's traceback.
-        tries: how often a handler had the event; None: once more than it was retried.
+    `dropped` counts the events that waited in the retry queue, or were parked, and were deleted.
     """
 
-    reason: str | None = None
-    error: str | None = None
-    traceback: str | None = None
-    tries: int | None = None
-
-
-class DeadEvent(NamedTuple):
-    """An event that a consumer gave up. `dead_error`, `dead_traceback`: of an exception, if any."""
-
-    dead_time: datetime
-    dead_error: str | None
-    dead_reason: str
-    dead_traceback: str | None
-    dead_tries: int
-    ev_id: int
-    ev_time: datetime
-    ev_txid: int
-    ev_retry: int | None
-    ev_type: str | None
-    ev_data: str | None
-    ev_extra1: str | None
-    ev_extra2: str | None
-    ev_extra3: str | None
-    ev_extra4: str | None
-
-
-class DeadEventCount(NamedTuple):
-    """How many dead events have one type and one class of exception."""
-
-    ev_type: str | None
-    dead_error: str | None
-    dead_events: int
-    last_dead_time: datetime
+    tick_id: int
+    tick_time: datetime
+    dropped: int
 
 
 class Tick(NamedTuple):
@@ -295,3 +182,58 @@ class MaintOperation(NamedTuple):
 
     func_name: str
     func_arg: str | None
+
+
+class CronEntry(NamedTuple):
+    """A cron entry, without the data and extras of its event.
+
+    Attributes:
+        type: of the event.
+        missed: what is done about missed times: one, all or skip.
+        paused_since: None: it is not paused.
+        next_due: None: the ticker has yet to plan it, as the first time after `planned_at`.
+        last_due: the time of its last event; None: there was none.
+        version: changes with the entry.
+        read_at: the server's time.
+    """
+
+    name: str
+    queue: str
+    type: str | None
+    schedule: str
+    timezone: str
+    missed: str
+    paused_since: datetime | None
+    next_due: datetime | None
+    last_due: datetime | None
+    planned_at: datetime
+    version: UUID
+    read_at: datetime
+
+
+class StalledInfo(NamedTuple):
+    """A consumer that a rotation waits for, or that is detached.
+
+    Attributes:
+        policy: warn or detach.
+        stall_after: the policy's limit of time; None: none.
+        stall_bytes: the policy's limit of bytes; None: none.
+        detached: since when; None: it is attached.
+        held_since: the time of the first tick that it has not finished; None if it is detached.
+        held_for: the age of that tick, by the server's clock.
+        held_bytes: the size of the queue's event tables, which grow until it goes on.
+        exceeded: it keeps more than the policy allows, or there is no limit, or it is detached.
+        is_live: it could go on where it is.
+    """
+
+    queue: str
+    consumer: str
+    policy: str
+    stall_after: timedelta | None
+    stall_bytes: int | None
+    detached: datetime | None
+    held_since: datetime | None
+    held_for: timedelta | None
+    held_bytes: int | None
+    exceeded: bool
+    is_live: bool | None

@@ -1,0 +1,71 @@
+"""``pgqpy consumer seek``: move a consumer to a tick or a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import click
+from psycopg.errors import LockNotAvailable
+
+from pgqpy.cli import complete, queries
+from pgqpy.cli.moments import parse_moment, to_time
+from pgqpy.cli.options import Target, connected
+from pgqpy.cli.output import as_text
+
+if TYPE_CHECKING:
+    from pgqpy.cli.moments import Moment
+
+    Place = Literal["beginning", "end"] | int | Moment
+
+ENDS: dict[str, Literal["beginning", "end"]] = {"beginning": "beginning", "end": "end"}
+
+
+def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place | None:
+    """Return beginning or end; a tick, if there are only digits; else a time."""
+    if value in ENDS:
+        return ENDS[value]
+    if value.isascii() and value.isdecimal():
+        return int(value)
+    try:
+        return parse_moment(ctx, param, value)
+    except click.BadParameter as exc:
+        text = f"{exc.message}; or beginning, end, or the number of a tick"
+        raise click.BadParameter(text) from None
+
+
+@click.command()
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("name", shell_complete=complete.consumers)
+@click.argument("place", callback=parse_place)
+@click.option("--discard", is_flag=True, help="Drop all its retried and parked events.")
+@connected
+def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool) -> None:
+    """Move a consumer to PLACE: events come again, or are skipped.
+
+    PLACE is beginning, end, a time such as 2026-01-31T14:00, how long ago, such as 2h, or a number:
+    that of a tick. From a time on, every event comes that was committed then or later, and some
+    from shortly before. pgqpy queue show names the earliest place.
+
+    A running consumer goes on there by itself. Events that come again have the same ids. Those of
+    them that wait in the retry queue, or are parked, are dropped there, since they come anyway.
+    --discard drops all that waits or is parked.
+
+    Example: pgqpy consumer seek orders billing 2h
+    """
+    with target.client() as client:
+        before = queries.consumer_info(client, queue, name).pending_events
+        if not isinstance(place, (str, int)):
+            place = to_time(place, queries.server_time(client))
+        try:
+            found = client.seek_consumer(queue, name, place, discard=discard)
+        except LockNotAvailable as exc:
+            text = f"a transaction is at work for consumer {name} of queue {queue}: try it again"
+            raise click.ClickException(text) from exc
+        after = queries.consumer_info(client, queue, name).pending_events
+    message = f"moved {name} on {queue} to tick {found.tick_id} of {as_text(found.tick_time)}"
+    if before is not None and after is not None and before != after:
+        does = "come again" if after > before else "are skipped"
+        message += f": about {abs(after - before)} event(s) {does}"
+    if found.dropped:
+        message += f"; dropped {found.dropped} that waited or were parked"
+    click.echo(message, err=True)

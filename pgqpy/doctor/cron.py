@@ -1,0 +1,55 @@
+"""Checks of cron entries: those that do not fire, and those that are paused for long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy.doctor.finding import Finding, Row
+from pgqpy.errors import InvalidArgument
+from pgqpy.schedule import schedule
+from pgqpy.texts import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SLACK = timedelta(minutes=2)  # a ticker notices a new entry within seconds, and a takeover is short
+PAUSED = timedelta(days=1)
+
+ENTRIES = """
+    select cron_name, queue_name, schedule, timezone, read_at - paused_since as paused,
+        read_at - next_due as late, next_due, read_at - planned_at as unplanned
+    from pgq.get_cron_info()
+"""
+
+
+def judge_entries(rows: list[Row]) -> Iterator[Finding]:
+    """Report entries that nobody can read, that are late, or that are paused for long."""
+    found = [finding for row in rows for finding in _judge(row)]
+    yield from found
+    if rows and not found:
+        yield Finding("ok", "cron", f"{len(rows)} cron entries are planned, and none is late")
+
+
+def _judge(row: Row) -> Iterator[Finding]:
+    entry = f"cron entry {row['cron_name']} of queue {row['queue_name']}"
+    if row["paused"] is not None:
+        if row["paused"] > PAUSED:
+            what = f"{entry} is paused for {duration(row['paused'])}"
+            name = row["cron_name"]
+            yield Finding("warn", "cron", what, f"pgqpy cron resume {name}, or cron remove {name}")
+        return
+    try:
+        schedule(row["schedule"], row["timezone"])
+    except InvalidArgument as exc:
+        yield Finding("fail", "cron", f"{entry} cannot be read: {exc}", "add it again, corrected")
+        return
+    remedy = (
+        "run a ticker (pgqpy ticker run, without --no-cron); if one runs, its log has the error"
+    )
+    if row["next_due"] is None and row["unplanned"] > SLACK:
+        what = f"{entry} has not been planned by a ticker for {duration(row['unplanned'])}"
+        yield Finding("fail", "cron", what, remedy)
+    elif row["next_due"] is not None and row["late"] > SLACK:
+        what = f"{entry} was due {duration(row['late'])} ago, and did not fire"
+        yield Finding("fail", "cron", what, remedy)

@@ -1,0 +1,181 @@
+"""Records of events and batches."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+
+class Event(NamedTuple):
+    """One row of a queue, as `get_batch_events` returns it.
+
+    Attributes:
+        id: position in the queue's sequence; keeps its value through the retry queue.
+        time: start of the producer's transaction (an aware datetime; in UTC from
+            `get_batch_events` and consumers).
+        txid: the transaction that made it visible to consumers.
+        retry: how often the event was retried; None at the first delivery.
+        type: the kind of event, chosen by the application.
+        data: the payload as text.
+        extra1: free for the application, as are extra2, extra3 and extra4.
+    """
+
+    id: int
+    time: datetime
+    txid: int
+    retry: int | None
+    type: str | None
+    data: str | None
+    extra1: str | None = None
+    extra2: str | None = None
+    extra3: str | None = None
+    extra4: str | None = None
+
+    def json(self) -> Any:  # any JSON value
+        """Parse `data` as JSON; None if there is none. ValueError names the event."""
+        if self.data is None:
+            return None
+        try:
+            return json.loads(self.data)
+        except ValueError as exc:
+            msg = f"the data of event {self.id} (type {self.type!r}) is not JSON: {exc}"
+            raise ValueError(msg) from exc
+
+
+class InsertedOnce(NamedTuple):
+    """The result of `insert_event_once`.
+
+    Attributes:
+        id: of the event, the new one or the one that was inserted under the key before.
+        is_new: whether this call inserted it.
+    """
+
+    id: int
+    is_new: bool
+
+
+class Batch(NamedTuple):
+    """The events between two ticks, for one consumer.
+
+    `event_seq - prev_event_seq` is a rough estimate of the number of events. The difference may be
+    0 for a batch with events, and more than 0 for an empty one.
+    """
+
+    id: int
+    queue: str
+    consumer: str
+    tick_id: int
+    prev_tick_id: int
+    tick_time: datetime
+    prev_tick_time: datetime
+    event_seq: int
+    prev_event_seq: int
+
+    @property
+    def parked(self) -> bool:
+        """Whether it holds parked events: it lies between a tick and itself."""
+        return self.tick_id == self.prev_tick_id
+
+
+class Part(NamedTuple):
+    """What a worker of a shared consumer took.
+
+    Attributes:
+        batch: the range; its consumer is the subconsumer's name.
+        part_size: handle so many events at a time, because holders before died; None: as you like.
+        tries: how often a holder died while it handled only the first open event; None: never.
+        died: the tokens of the holders that `tries` counts.
+        leases: how many leases of receivers had the events, and ended.
+    """
+
+    batch: Batch
+    part_size: int | None
+    tries: int | None
+    died: tuple[str, ...] = ()
+    leases: int = 0
+
+
+class BatchInfo(NamedTuple):
+    """An open batch, from `get_batch_info`; `lag` is the age of its last tick."""
+
+    queue_name: str
+    consumer_name: str
+    batch_start: datetime
+    batch_end: datetime
+    prev_tick_id: int
+    tick_id: int
+    lag: timedelta
+    seq_start: int
+    seq_end: int
+
+
+class RunState(NamedTuple):
+    """How carefully a run is to handle events, from `begin_run`."""
+
+    part_size: int | None  # events of a part; None: whole batches
+    tries: int | None  # how often a run died while it handled only the first open event
+    died: str | None  # the token of the run that died
+
+
+class Failure(NamedTuple):
+    """Why an event is dead.
+
+    Attributes:
+        reason: the text of the exception, or what the consumer said.
+        error: the class of the exception; None if there was none.
+        traceback: the exception's traceback.
+        tries: how often a handler had the event; None: once more than it was retried.
+    """
+
+    reason: str | None = None
+    error: str | None = None
+    traceback: str | None = None
+    tries: int | None = None
+
+
+class DeadEvent(NamedTuple):
+    """An event that a consumer gave up. `dead_error`, `dead_traceback`: of an exception, if any."""
+
+    dead_time: datetime
+    dead_error: str | None
+    dead_reason: str
+    dead_traceback: str | None
+    dead_tries: int
+    ev_id: int
+    ev_time: datetime
+    ev_txid: int
+    ev_retry: int | None
+    ev_type: str | None
+    ev_data: str | None
+    ev_extra1: str | None
+    ev_extra2: str | None
+    ev_extra3: str | None
+    ev_extra4: str | None
+
+
+class DeadEventCount(NamedTuple):
+    """How many dead events have one type and one class of exception."""
+
+    ev_type: str | None
+    dead_error: str | None
+    dead_events: int
+    last_dead_time: datetime
+
+
+class Cancellation(NamedTuple):
+    """What `cancel_event` or `skip_event` did with one event, for one consumer.
+
+    Attributes:
+        id: the event's id.
+        consumer: its name; None: the queue has no consumer.
+        state: cancelled: the consumer does not get the event; delivered: it has had the event, or
+            has it in its open batch; by ticks: it reads ranges of ticks, which have the event;
+            unknown: the queue has no such event for it.
+    """
+
+    id: int
+    consumer: str | None
+    state: Literal["cancelled", "delivered", "by ticks", "unknown"]
