@@ -27,6 +27,7 @@ ORDER = (
     "rotation",
     "catch_up",
     "filter",
+    "features",
     "spark",
 )
 ASKED_FOR = ("spark",)  # these run if they are named: half an hour is enough, and not all have Java

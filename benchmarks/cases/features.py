@@ -1,0 +1,148 @@
+"""The cost of an event with and without features that are used per event; delayed events."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pgqpy
+from benchmarks.bench import one_value
+from benchmarks.cases.latency import QUEUE
+from benchmarks.events import data
+from benchmarks.figures import Figure, interleave, percentile, ratios, verify
+from benchmarks.load.arrive import CONSUMER
+from benchmarks.load.children import child, module
+from benchmarks.load.latency import collect, verify_once
+from benchmarks.report import Section, Table, at_most, paragraphs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmarks.bench import Bench
+    from benchmarks.load.arrivals import Arrival
+    from benchmarks.report import Cell
+
+    Insert = Callable[[pgqpy.Client, int], object]
+
+TITLE = "Features of an event, and events that are due at a time"
+
+HOUR = 3600.0  # seconds
+OTHER = "other"
+RATE = 1000  # due events a second
+LEAD = 3.0  # seconds between the insert of events and the time when the first one is due
+PATIENCE = 60.0  # seconds
+PLAIN = "plain"
+# One event in one transaction. To add a feature, add a line.
+INSERTS: dict[str, Insert] = {
+    PLAIN: lambda client, number: client.insert_event(QUEUE, "t", data(number)),
+    "delayed": lambda client, number: client.insert_event(QUEUE, "t", data(number), delay=HOUR),
+    "with a new key": lambda client, number: client.insert_event(
+        QUEUE, "t", data(number), dedup_key=f"{time.monotonic_ns()} {number}", dedup_for=HOUR
+    ),
+    "with a key that is taken": lambda client, number: client.insert_event(
+        QUEUE, "t", data(number), dedup_key="taken", dedup_for=HOUR
+    ),
+}
+# Each event is due a moment after the one before; the text says when, by the clock of consumers.
+DUE = """
+    select count(pgq.insert_event_at(%s, to_timestamp(%s) + number * interval '1 second' / %s,
+        't', format('%%s %%s -', number, (%s + number * 1e9 / %s)::int8)))
+    from generate_series(0, %s - 1) number
+"""
+FLOOD = """
+    select count(*) from pgq.insert_events_at(%s, to_timestamp(%s),
+        array_fill('t'::text, array[%s]), array_fill('0 0 flood'::text, array[%s]))
+"""
+NOTES = """
+The insert is one event in one transaction, synchronous_commit off. Lateness is from the due time to
+where the consumer's handler begins, by a ticker and a consumer with their default settings. In the
+flood, {flood:,} events of a queue are due at one moment; lateness is that of {other} due events a
+second in another queue, over the same seconds.
+"""
+
+
+def run(bench: Bench) -> Section:
+    """Measure what an insert costs, how late delayed events come, and what a flood does."""
+    events = bench.pick(smoke=200, default=20_000, long=100_000)
+    costs = insert_costs(bench, events)
+    seconds = bench.pick(smoke=1, default=15, long=60)
+    flood = bench.pick(smoke=1000, default=100_000, long=100_000)
+    few = RATE // 10
+    late = {
+        f"{RATE:,} due events/s": lateness(bench, RATE, seconds),
+        f"{few} due events/s": lateness(bench, few, seconds),
+        f"{few} due events/s beside the flood": lateness(bench, few, seconds, flood=flood),
+    }
+    worst = [percentile(times, 99) for times in late.values()]
+    return Section(
+        "features",
+        TITLE,
+        [
+            Table(
+                f"Insert of {events:,} events",
+                ["", "an event", "to plain"],
+                [[name, each, ratios(each, costs[PLAIN])] for name, each in costs.items()],
+                "µs",
+            ),
+            Table(
+                "Lateness",
+                ["", "p50", "p90", "p99", "max"],
+                [[name, *_percentiles(times)] for name, times in late.items()],
+                "ms",
+            ),
+        ],
+        [
+            at_most(f"p99 of lateness at {RATE:,} due events/s (ms)", worst[0], 50),
+            at_most("p99 of lateness beside the flood (ms)", worst[2], 250),
+        ],
+        notes=paragraphs(NOTES.format(flood=flood, other=few)),
+    )
+
+
+def insert_costs(bench: Bench, events: int) -> dict[str, Figure]:
+    """Return the microseconds of an insert, by feature."""
+    dsn = bench.dsn_with(bench.pgqpy_database("features"), sync=False)
+    with pgqpy.connect(dsn) as client:
+        client.create_queue(QUEUE)
+    contestants = {name: partial(_insert, dsn, one, events) for name, one in INSERTS.items()}
+    return interleave(contestants, bench.rounds, bench.say)
+
+
+def _insert(dsn: str, insert: Insert, events: int) -> float:
+    with pgqpy.connect(dsn) as client:
+        began = time.monotonic()
+        for number in range(events):
+            insert(client, number)
+        return (time.monotonic() - began) / events * 1e6
+
+
+def lateness(bench: Bench, rate: int, seconds: int, *, flood: int = 0) -> list[float]:
+    """Return how late each event was, in milliseconds, with a flood in another queue or without."""
+    bench.say(f"{rate:,} due events/s, a flood of {flood:,}")
+    dsn = bench.pgqpy_database()
+    total = rate * seconds
+    with pgqpy.connect(dsn) as client:
+        for name in (QUEUE, OTHER):
+            client.create_queue(name)
+            client.register_consumer(name, CONSUMER)
+        with bench.ticker(dsn), child(*module("arrive", "pgqpy", dsn, QUEUE)) as consumer:
+            consumer.ask("count")  # it has started by now
+            run = client.connection
+            start = time.monotonic_ns() + int((LEAD + total / 20_000 + flood / 50_000) * 1e9)
+            epoch = one_value(run, "select extract(epoch from clock_timestamp())::float8")
+            epoch += (start - time.monotonic_ns()) / 1e9
+            if flood:
+                verify("flood", one_value(run, FLOOD, OTHER, epoch + 0.5, flood, flood), flood)
+            one_value(run, DUE, QUEUE, epoch, rate, start, rate, total)
+            verify("inserted in time", time.monotonic_ns() < start, wanted=True)
+            time.sleep((start - time.monotonic_ns()) / 1e9 + seconds)
+            found: list[Arrival] = collect(consumer, 0, total, PATIENCE)
+            verify_once("delayed events", [number for number, _, _ in found], total)
+            waiting = "select count(*) from pgq.delayed_event"
+            verify("events that still wait", one_value(run, waiting), 0)
+    return [(now - due) / 1e6 for _, due, now in found]
+
+
+def _percentiles(times: list[float]) -> list[Cell]:
+    return [*(percentile(times, percent) for percent in (50, 90, 99)), max(times)]
