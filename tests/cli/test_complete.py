@@ -23,6 +23,7 @@ def complete(client: pgqpy.Client, dsn: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("PGQPY_DSN", dsn)
     for queue in ("orders", "other", "mails"):
         client.create_queue(queue)
+    client.add_cron("report", "orders", "build", schedule="@daily")
     client.register_consumer("orders", "billing")
     client.register_consumer("mails", "sending")
     return completed
@@ -49,6 +50,9 @@ def completed(*words: str) -> list[str]:
         (["consumer", "lanes", "orders", "billing", "8", "--key", "extra"], EXTRAS),
         (["event", "dead", "orders", "b"], ["billing"]),
         (["event", "dead", "nope", ""], []),
+        (["event", "skip", "orders", ""], ["billing"]),
+        (["cron", "pause", ""], ["report"]),
+        (["cron", "add", "new", "m"], ["mails"]),
         (["schema", "repair", "orders", "ot"], ["other"]),
         (["queue", "set", "orders", "ticker_max"], ["ticker_max_count=", "ticker_max_lag="]),
         (["queue", "create", "new", "--set", "nt"], ["ntables="]),

@@ -226,6 +226,19 @@ def test_retry_queue_overdue_and_dead_events(
     assert "pgqpy event dead orders billing" in worst["dead"][1]
 
 
+def test_delayed_events_that_nobody_moves(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.insert_event("orders", "type", "data", delay=3600)
+    assert "delayed" not in examine()[1]
+    connection.execute("update pgq.delayed_event set ev_deliver_at = now() - interval '5 min'")
+    code, worst = examine()
+    assert (code, worst["delayed"][0]) == (1, "fail")
+    assert "due for 5 min" in worst["delayed"][1]
+    assert "pgqpy event delayed orders" in worst["delayed"][1]
+
+
 def test_many_events_that_fail_again_and_again(
     examine: Examine, client: pgqpy.Client, connection: Connection
 ) -> None:

@@ -45,6 +45,21 @@ def test_insert_reads_the_payload_from_stdin(run: Run, queue: str, delivered: De
     assert delivered() == [("placed", text, None)]
 
 
+def test_insert_with_a_key_that_is_taken_says_so(
+    run: Run, queue: str, delivered: Delivered
+) -> None:
+    insert = ("event", "insert", "orders", "placed", "hello", "--dedup-key", "k")
+    first, second = (run(*insert, "--dedup-for", "2h") for _ in range(2))
+    assert (first.stdout, first.stderr) == ("1\n", "")
+    assert (second.exit_code, second.stdout) == (0, "1\n")
+    assert second.stderr == "key k is taken by this event: nothing was inserted\n"
+    assert delivered() == [("placed", "hello", None)]
+    later = (*insert[:5], "--dedup-key", "l", "--dedup-for", "2h", "--delay", "1h")
+    assert [run(*later).stdout for _ in range(2)] == ["2\n", "2\n"]
+    assert failed_with(run(*insert), 2, "belong together")
+    assert failed_with(run(*insert, "--dedup-for", "soon"), 2, "write 90s, 30min, 2h, 7d")
+
+
 def test_load_json_lines_from_stdin(run: Run, queue: str, delivered: Delivered) -> None:
     lines = [
         {"type": "placed", "data": {"id": 17, "name": "é\\\t"}, "extra1": "x"},
@@ -148,3 +163,39 @@ def test_a_payload_over_the_limit_is_named(run: Run, queue: str, delivered: Deli
 
 def test_a_file_that_is_not_there(run: Run, queue: str) -> None:
     assert failed_with(run("event", "load", "orders", "nowhere.jsonl"), 2, "nowhere.jsonl")
+
+
+def test_insert_with_a_delay_or_a_time_is_listed_until_it_is_due(
+    run: Run, queue: str, delivered: Delivered
+) -> None:
+    assert run("event", "insert", "orders", "placed", "b", "--delay", "2h").stdout == "1\n"
+    far = ("event", "insert", "orders", "placed", "c", "--at", "2099-12-31T23:59+01:00")
+    assert run(*far).stdout == "2\n"
+    assert run("event", "insert", "orders", "placed", "a", "--at", "2001-01-01").stdout == "3\n"
+    listed = json.loads(run("event", "delayed", "orders", "--json").stdout)
+    assert [row["ev_data"] for row in listed] == ["b", "c"]
+    assert listed[1]["ev_deliver_at"].startswith("2099-12-31T22:59:00")
+    first = run("event", "delayed", "orders", "--limit", "1")
+    assert "2099" not in first.stdout
+    assert "--limit shows more" in first.stderr
+    assert delivered() == [("placed", "a", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--delay", "1h", "--at", "2099-01-01"), "exclude each other"),
+        (("--delay", "soon"), "write 90s"),
+        (("--at", "noon"), "write 2026-01-31T14:00"),
+    ],
+)
+def test_wrong_delays_are_wrong_usage(
+    run: Run, queue: str, options: tuple[str, ...], says: str
+) -> None:
+    result = run("event", "insert", "orders", "placed", "a", *options)
+    assert result.exit_code == 2
+    assert says in result.stderr
+
+
+def test_delayed_events_of_a_missing_queue(run: Run, queue: str) -> None:
+    failed_with(run("event", "delayed", "missing"), 1, "missing")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from contextlib import suppress
-from itertools import islice
 from typing import Any
 
 import psycopg
@@ -15,8 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.cli import event_peek
-from tests.cli.support import Connect, Connection, Run, RunJson, Spawn, failed_with
-from tests.support.waiting import eventually
+from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
 
 WRITER = f"pgqpy_test_peeker_{os.getpid()}"  # roles belong to the whole cluster
 
@@ -74,6 +71,51 @@ def test_gaps_in_the_ids_do_not_make_fewer_events(
     assert [line.split()[-1] for line in shown] == ["3", "4"]
 
 
+TIMES = ("2026-01-01 12:00", "2026-01-01 12:10", "2026-01-01 12:20", "2026-01-01 12:30")
+
+
+CASES: list[tuple[list[str], list[str]]] = [
+    (["--type", "paid"], ["2", "4"]),
+    (["--type", "p*", "--extra1", "eu"], ["4"]),
+    (["--extra1", "eu", "--extra2", "x%"], ["1"]),
+    (["--since", "2026-01-01T12:10+00"], ["2", "3", "4"]),
+    (["--since", "2026-01-01T12:10+00", "--until", "2026-01-01T12:30+00"], ["2", "3"]),
+    (["--until", "2026-01-01T12:20+00", "--limit", "1"], ["1"]),
+    (["--tick", "3"], ["3", "4"]),
+    (["--tick", "3", "--type", "new"], ["3"]),
+    (["--since", "1 d"], []),
+]
+
+
+def test_peek_shows_the_events_that_are_asked_for(
+    run: Run, connection: Connection, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    chosen = (("new", "eu", "x%"), ("paid", "us", None), ("new", "eu", None), ("paid", "eu", None))
+    for number, (kind, extra1, extra2) in enumerate(chosen, 1):
+        client.insert_event("orders", kind, str(number), extra1=extra1, extra2=extra2)
+        client.tick_queue("orders")
+        moved = "update pgq.event_template set ev_time = %s where ev_data = %s"
+        connection.execute(moved.encode(), [TIMES[number - 1] + "+00", str(number)])
+        moved = "update pgq.tick set tick_time = %s where tick_id = %s"
+        connection.execute(moved.encode(), [TIMES[number - 1] + ":30+00", number + 1])
+    connection.execute("update pgq.tick set tick_time = '2026-01-01 11:00+00' where tick_id = 1")
+    for options, expected in CASES:
+        result = run("event", "peek", "orders", "--json", *options)
+        assert [row["data"] for row in json.loads(result.stdout)] == expected, options
+        assert result.stderr == ""
+
+
+def test_peek_says_from_where_on_events_are_kept(run: Run, client: pgqpy.Client) -> None:
+    fill(client, 1)
+    result = run("event", "peek", "orders", "--since", "1 d")
+    assert "queue orders keeps events from " in result.stderr
+    assert len(result.stdout.splitlines()) == 2
+    assert failed_with(
+        run("event", "peek", "orders", "--tick", "99"), 1, "tick 99 is in the future"
+    )
+
+
 def queue_id(connection: Connection) -> int:
     (number,) = connection.execute("select queue_id from pgq.queue").fetchone() or (0,)
     return int(number)
@@ -91,82 +133,20 @@ def test_peek_and_tail_take_no_event_from_consumers(run: Run, client: pgqpy.Clie
     assert [event.data for event in client.get_batch_events(batch)] == ["1"]
 
 
-def test_tail_follows_until_it_is_interrupted(spawn: Spawn, dsn: str, client: pgqpy.Client) -> None:
-    fill(client, 2)
-    process = spawn("-m", "pgqpy", "event", "tail", "orders", "-f", env={"PGQPY_DSN": dsn})
-    eventually(lambda: len(process.output().splitlines()) == 2)
-    for number in ("3", "4"):
-        client.insert_event("orders", "t", number)
-        client.tick_queue("orders")
-        eventually(lambda: process.output().splitlines()[-1].split()[-1] == number)  # noqa: B023  # it is called here
-    process.signal(signal.SIGINT)
-    assert process.wait() == 0
-    assert "Traceback" not in process.output()
-
-
-def test_tail_goes_on_after_a_compaction_and_shows_no_event_twice(client: pgqpy.Client) -> None:
-    fill(client, 2)
-    shown, last = event_peek.newest(client, "orders", 9)
-    stream = event_peek.following(client, "orders", last, shown)
-    client.insert_event("orders", "t", "3")
-    client.tick_queue("orders")
-    shown.append(next(stream))
-    for number in ("4", "5"):
-        client.insert_event("orders", "t", number)
-        client.tick_queue("orders")
-    compact(client.connection)  # the tick after 3
-    shown += islice(stream, 2)
-    stream.close()
-    assert [event.data for event in shown] == ["1", "2", "3", "4", "5"]
-
-
-def test_tail_goes_on_behind_a_rotation_and_says_so(
-    client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fill(client, 1)
-    client.set_queue_config("orders", "rotation_period", "0")
-    stream = event_peek.following(client, "orders", client.get_tick_info("orders")[-1].tick_id, [])
-    client.insert_event("orders", "t", "2")
-    client.tick_queue("orders")
-    shown = [next(stream)]
-    for number in range(3, 10):
-        client.insert_event("orders", "t", str(number))
-        client.tick_queue("orders")
-        for step in ("step1('orders')", "step2()") if number < 7 else ():
-            client.connection.execute(f"select pgq.maint_rotate_tables_{step}".encode())
-    left = [event.data for event in event_peek.oldest(client, "orders", 99)]
-    assert len(left) > 1
-    assert left[0] not in ("1", "2", "3")
-    shown += islice(stream, len(left))
-    stream.close()
-    assert [event.data for event in shown] == ["2", *left]
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.startswith("events of queue orders after tick ")
-    assert "were rotated away" in said
-
-
 def test_a_compaction_waits_while_peek_and_tail_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 1, 1, 1)
-    other, list_ticks = connect(), event_peek._ticks
+    other, find_last = connect(), event_peek.find_last
 
-    def listed_before_a_compaction(*args: Any) -> Any:
-        ticks = list_ticks(*args)
+    def found_before_a_compaction(*args: Any) -> Any:
+        tick = find_last(*args)
         compact(other)
-        return ticks
+        return tick
 
-    monkeypatch.setattr(event_peek, "_ticks", listed_before_a_compaction)
+    monkeypatch.setattr(event_peek, "find_last", found_before_a_compaction)
     assert [event.data for event in event_peek.oldest(client, "orders", 1)] == ["1"]
     assert [event.data for event in event_peek.newest(client, "orders", 1)[0]] == ["3"]
-
-
-def compact(connection: Connection) -> None:
-    """Compact ticks, all of which were taken within a second."""
-    connection.execute("set lock_timeout = '50ms'")
-    with suppress(psycopg.errors.LockNotAvailable):
-        connection.execute("update pgq.tick set tick_time = date_trunc('hour', now())")
-        connection.execute("select pgq.compact_ticks()")
 
 
 def test_an_event_is_one_line_and_cannot_command_the_terminal(
@@ -199,3 +179,28 @@ def test_the_extension_has_no_ranges(bare_run: Run, extension_dsn: str) -> None:
     for verb in ("peek", "tail"):
         result = bare_run("--dsn", extension_dsn, "event", verb, "orders")
         assert failed_with(result, 1, "the extension pgq in this database lacks")
+
+
+def compact(connection: Connection) -> None:
+    """Compact ticks, all of which were taken within a second."""
+    connection.execute("set lock_timeout = '50ms'")
+    with suppress(psycopg.errors.LockNotAvailable):
+        connection.execute("update pgq.tick set tick_time = date_trunc('hour', now())")
+        connection.execute("select pgq.compact_ticks()")
+
+
+def test_a_tick_is_found_without_reading_all(client: pgqpy.Client, connection: Connection) -> None:
+    fill(client, 1)
+    connection.execute(
+        "insert into pgq.tick select queue_id, tick_id, now(), '1:1:', 0 from pgq.queue,"
+        " generate_series(10, 5000) tick_id"
+    )
+    connection.execute("analyze pgq.tick")
+    for query, params in (
+        (event_peek.TICK, [4000, "orders"]),
+        (event_peek.FIRST_TICK, ["orders"]),
+    ):
+        with event_peek.reading(client):
+            rows = client.connection.execute("explain " + query, params).fetchall()
+        assert "Merge Append" in str(rows), rows
+        assert "Sort  (" not in str(rows), rows

@@ -57,18 +57,29 @@ def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, be
 
 ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "consumer register": "orders other",
+    "consumer reattach": "orders billing",
+    "consumer set-policy": "orders billing detach --after 2d",
     "consumer lanes": "orders billing 1 --key type",
+    "consumer seek": "orders billing beginning",
     "consumer set-mode": "orders billing plain",
     "consumer show": "orders billing",
     "consumer unregister": "orders other",
+    "event cancel": "orders 1",
+    "cron add": "other orders test --schedule @daily",
+    "cron pause": "other",
+    "cron remove": "report",
+    "cron resume": "other",
+    "cron run": "other",
     "event dead": "orders billing",
     "event parked": "orders billing",
+    "event delayed": "orders",
     "event delete": "orders billing --all",
     "event insert": "orders test data",
     "event load": "orders",
     "event peek": "orders",
     "event revive": "orders billing --all",
     "event show": "orders billing 1",
+    "event skip": "orders billing 1",
     "event tail": "orders",
     "queue create": "other",
     "queue drop": "other --force",
@@ -135,6 +146,11 @@ def test_the_calls_of_a_client(dsn: str, connection: Connection, before: int) ->
         client.register_consumer("orders", "client")
         client.insert_event("orders", "test", "data")
         client.insert_events("orders", [("test", "data")] * 3)
+        client.insert_events("orders", [("test", "data")], returning_ids=True)
+        client.insert_event("orders", "test", "data", dedup_key="k", dedup_for=60)
+        client.cancel_event("orders", [client.insert_event("orders", "test", "later", delay=60)])
+        client.insert_events("orders", [("test", "later")], delay=60)
+        client.get_queue_metrics()
         client.tick_queue("orders")
         batch = client.next_batch("orders", "client")
         assert batch is not None

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+import pgqpy
 from tests.cli.support import Run, RunJson, failed_with
 
 
@@ -88,6 +89,18 @@ def test_a_list_in_a_pipe_is_aligned_text(run: Run) -> None:
     assert lines[0].startswith("queue ")
     starts = {line.index(word) for line, word in zip(lines, ("last tick", "1", "1"), strict=True)}
     assert len(starts) == 1
+
+
+def test_show_says_what_the_queue_keeps(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
+    run("queue", "create", "orders")
+    client.insert_events("orders", [("t", "d")] * 3)
+    client.tick_queue("orders")
+    shown = run_json("queue", "show", "orders")
+    assert shown["estimated_events"] == 3
+    assert shown["total_bytes"] > 0
+    assert 0 <= shown["newest_event_age"] <= shown["oldest_event_age"] < 3600
+    assert shown["queue_created"]
+    assert "estimated_events" in run("queue", "show", "orders").stdout
 
 
 def test_names_are_printed_as_they_are(run: Run, run_json: RunJson) -> None:

@@ -68,15 +68,16 @@ def test_a_character_that_the_database_lacks_is_named_with_its_field(
         assert client.insert_event("orders", "test", "ä")
 
 
+@pytest.mark.parametrize("returning_ids", [False, True], ids=["copy", "ids"])
 @pytest.mark.parametrize("before", ["plain", "with\ttabs\nand lines"])
 def test_it_is_named_with_its_event_in_a_load_and_nothing_is_inserted(
-    narrow: tuple[str, str, str], before: str
+    narrow: tuple[str, str, str], before: str, returning_ids: bool
 ) -> None:
     encoding, character, dsn = narrow
     events = [("test", before)] * 3 + [("test", "ä", character), ("test", character)]
     with pgqpy.connect(dsn) as client, client.transaction():
         with pytest.raises(InvalidEvent) as caught:
-            client.insert_events("orders", events)
+            client.insert_events("orders", events, returning_ids=returning_ids)
         assert (caught.value.index, caught.value.field) == (3, "extra1")
         refused(caught, encoding, character)
         assert client.insert_events("orders", events[:3]) == 3

@@ -50,6 +50,7 @@ def test_every_call_names_a_function_that_exists(connection: psycopg.Connection[
     named = set()
     for module in (
         calls.admin,
+        calls.cancel,
         calls.consume,
         calls.dead_events,
         calls.maintain,

@@ -96,7 +96,7 @@ def test_a_commit_that_hangs_ends_the_process_as_a_handler_does(
     process = spawn("-c", RUN[kind], dsn, note, "{'handler_timeout': 1}")
     first = gate.wait_for_arrival()
     assert process.wait() == 1
-    assert "the COMMIT of batch 1 has run for" in process.output()
+    assert " has run for 1." in process.output()
     eventually(lambda: first not in gate.waiting())
     again = spawn("-c", RUN[kind], dsn, note, "{}")
     gate.wait_for_arrival()

@@ -102,6 +102,31 @@ def test_a_class_with_the_new_key_finishes_the_old_lanes_first(queue, make, clie
     assert in_order([data for data in seen if data[-1] < "5"])
 
 
+def test_while_the_key_changes_a_failed_event_keeps_no_other_waiting(queue, make, client):
+    """With park, events of its new key would wait; other old lanes may have some of them."""
+    seen = []
+
+    def fail_once(event):
+        seen.append((event.data, event.retry))
+        if event.data == "1" and not event.retry:
+            raise OSError
+
+    chosen = LANES | {"on_error": "park", "retry_base": 0.05}
+
+    def stop(_event):
+        first.stop()
+
+    first = make.consumer(stop, **chosen | {"part_size": 1})
+    for number in range(5):
+        client.insert_event(QUEUE, "t", str(number), extra1="old", extra2="new")
+    queue.tick()
+    make.run(first).join()  # stops after event 0: its batch stays open, so its lane stays
+    assert client.set_lanes(QUEUE, CONSUMER, 3, "extra2") == 1
+    make.start(fail_once, **chosen | {"key": "extra2"})
+    eventually(lambda: queue.retry_now() < 0 or ("1", 1) in seen)
+    assert seen == [*((str(number), None) for number in range(1, 5)), ("1", 1)]
+
+
 def test_a_consumer_goes_back_from_lanes_to_plain(queue, make, client, connection):
     seen = []
     first = make.start(lambda event: seen.append(event.data), **LANES)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from pgqpy.consumers import unclean_ends
-from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker
+from tests.consumers.harness import CONSUMER, NOTE, QUEUE, Maker, private
 from tests.consumers.workers import ENDED, runs, taken
 from tests.support import poolers
 from tests.support.poolers import pgbouncer
@@ -122,6 +122,26 @@ def test_a_worker_whose_lease_has_ended_changes_nothing(
     eventually(lambda: "b" in effects())
     assert effects() == ["a", "b"] if transactional else sorted(effects()) == ["a", "a", "b"]
     assert late.error is other.error is None
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_a_worker_begins_no_other_event_of_a_batch_that_was_taken_over(
+    queue, make, effects, gate, waiting_handler, connection, concurrency
+):
+    chosen = settings(lease=1, concurrency=concurrency)
+    late = make.start(waiting_handler[False], **chosen)
+    queue.insert(*"abcd")
+    waiting = 1 if make.asynchronous else concurrency  # this handler keeps other tasks waiting
+    eventually(lambda: len(gate.waiting()) == waiting)
+    seen = []
+    make.start(lambda event: seen.append(event.data), **settings())
+    eventually(lambda: connection.execute(ENDED) and seen == [*"abcd"])
+    eventually(lambda: private(late.consumer, "loop").held.is_lost)
+    gate.open()
+    queue.insert("e")
+    eventually(lambda: "e" in [*effects(), *seen])
+    late.stop()
+    assert sorted({*effects()} - {"e"}) == [*"abcd"][:concurrency]
 
 
 @pytest.mark.parametrize("chosen", [{}, {"transactional": True, "part_size": 5}])

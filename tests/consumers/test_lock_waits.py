@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pgqpy.consumers import own_calls
 from pgqpy.consumers.late_end import LateEnd
 from tests.consumers.harness import CONSUMER, END, QUEUE
 from tests.support.waiting import eventually
@@ -55,6 +56,44 @@ def test_a_lock_of_another_session_is_told_and_does_not_keep_it_from_stopping(
     queue.insert("c")
     eventually(running.consumer.outage)
     running.stop()
+
+
+@pytest.mark.parametrize("settings", [{}, {"transactional": True}])
+def test_a_lock_that_keeps_a_consumer_from_reading_its_batch_is_an_outage(
+    queue, make, connect, log, monkeypatch, settings
+):
+    kind = "async" if make.asynchronous else "sync"
+    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    monkeypatch.setattr(own_calls, "SLOW_READ", 0.1)
+    seen = []
+
+    def note(event):
+        seen.append(event.data)
+        return ()  # statements
+
+    outage = make.start(note, poll_interval=0.05, **settings).consumer.outage
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert outage() is None
+    keeper = connect()
+    keeper.execute("begin")
+    ((table,),) = keeper.execute("select queue_data_pfx from pgq.queue")
+    keeper.execute(f"lock table only {table}")
+    queue.insert("b")
+    eventually(outage)
+    if settings:
+        assert "has been running" in str(outage())
+    else:
+        found = []  # while it connects, waits and connects again
+
+        def told_often():
+            found.append(outage())
+            return log.text.count("waits for a lock") > 3
+
+        eventually(told_often)
+        assert None not in found
+    keeper.execute("rollback")
+    eventually(lambda: seen == ["a", "b"] and outage() is None)
 
 
 def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(

@@ -27,9 +27,9 @@ def test_a_whole_class_is_accepted_with_settings_of_one_instance():
 
 def test_the_settings_are_the_public_attributes():
     assert set(SETTINGS) == {
-        "queue", "name", "types", "extras", "transactional", "shared", "lanes", "dead_interval",
-        "lease", "concurrency", "key", "part_size", "fetch_size", "poll_interval", "min_count",
-        "min_interval", "min_lag", "on_error", "max_retries",
+        "queue", "queues", "turn_interval", "name", "types", "extras", "transactional", "shared",
+        "lanes", "dead_interval", "lease", "concurrency", "key", "part_size", "fetch_size",
+        "poll_interval", "min_count", "min_interval", "min_lag", "on_error", "max_retries",
         "give_up", "max_attempts", "handler_timeout", "retry_base", "retry_max",
     }  # fmt: skip
 
@@ -64,7 +64,7 @@ def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):
 
 def test_attributes_of_its_own_are_fine():
     class Own(Whole):
-        currency, rate, table, on_start, batch_size, queues = "EUR", 1.5, "sums", None, 7, ["a"]
+        currency, rate, table, on_start, batch_size = "EUR", 1.5, "sums", None, 7
         timeout: float = 3.0
 
         def __init__(self, dsn=None):

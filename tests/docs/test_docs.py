@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DOCUMENTS = [str(name) for name in files("*.md") if name.parts[0] != "tests"]
 CONSUMERS, OPERATIONS, SQL = "docs/consumers.md", "docs/operations.md", "docs/sql.md"
 SPARK, RECIPES, SIMULATE = "docs/spark.md", "docs/recipes.md", "docs/simulate.md"
-LANES = "docs/lanes.md"
+LANES, DELAY = "docs/lanes.md", "docs/delay.md"
 BY_HAND = re.compile(r"by-hand: \S.+")
 VARIABLES = {f"PGQPY_{name.upper()}": it for name, it in TickerSettings.model_fields.items()}
 KNOWN = {"tutorial", "spark", "demo", "run", "rolled-back", "pgqpy-ticker.service", ""}
@@ -38,7 +38,7 @@ SOURCES = ("schema", "ticker", "consumers", "pgqpy")
 
 
 def test_every_block_is_tested_or_says_why_not() -> None:
-    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK, RECIPES, SIMULATE, LANES]
+    pages = ["README.md", CONSUMERS, OPERATIONS, SQL, SPARK, RECIPES, SIMULATE, LANES, DELAY]
     unknown = [
         f"{block.document}:{block.line}: {block.note}"
         for page in pages
@@ -80,6 +80,19 @@ def test_the_lanes_page_works(dsn: str, tmp_path: Path) -> None:
                 shell.run(block)
             elif block.language == "python":
                 assert_is_consumers(block)
+
+
+def test_the_delay_page_works(dsn: str, client: Any, tmp_path: Path) -> None:
+    client.create_queue("orders")
+    with Shell(tmp_path, dsn) as shell:
+        for block in blocks(DELAY):
+            if block.language == "sql":
+                psql(dsn, block.text)
+            elif block.language == "python":
+                (tmp_path / "block.py").write_text(block.text)
+                shell.run(block._replace(text="$ python block.py\n"))
+            else:
+                shell.run(block)
 
 
 def assert_is_consumers(block: Block) -> None:

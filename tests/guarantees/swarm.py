@@ -52,7 +52,7 @@ class Worker(Consumer):
         self.log.write(
             at=time.monotonic(),
             who=self.who,
-            batch=private(self, "loop").open_batch,
+            batch=private(self, "loop").held.id,
             data=event.data,
             retry=event.retry or 0,
             raised=raised,

@@ -55,7 +55,8 @@ def leave_a_batch_open(db: Database) -> None:
     db.queue()
     db.main.insert("a")
     db.main.tick()
-    assert db.main.next() == 1
+    number = "update pgq.position set pos_batch = 1 where pos_batch = %s returning pos_batch"
+    assert db.main.one(number, db.main.next()) == 1
     for data in "bcd":
         db.main.insert(data)
         db.main.tick()

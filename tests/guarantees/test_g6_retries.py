@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
 MOVE = "select pgq.maint_retry_events()"
 RETRY = "select pgq.event_retry_raw('q', 'c', {}, null, now(), 1, 't', %s, '', '', '', '')"
-SEEN = "pgq.retries_seen_' || pg_relation_filenode('pgq.retry_queue')"
+SEEN = "pgq.due_seen_' || pg_relation_filenode('pgq.retry_queue')"
 
 
 def _retry(session: Session, data: str, due: str = "now()") -> None:

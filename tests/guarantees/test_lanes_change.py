@@ -20,6 +20,9 @@ RETRY = """
     select pgq.event_retry(%s, array_agg(ev_id), array_agg(ev_txid), array_agg(interval '0'))
     from pgq.get_batch_events(%s) where ev_extra1 = %s
 """
+LAST_LANE = """
+    select sub_id from pgq.registration
+     where sub_mode = 'lane' order by sub_id desc limit 1 for no key update"""
 
 
 def finish_all(held: dict[Run, int | None]) -> list[tuple[str, str]]:
@@ -237,6 +240,21 @@ def test_change_waits_for_a_claim_and_counts_it(db: Database) -> None:
     with refused("PQ021"):
         db.main.one(SET, 4, "extra1")
     assert one.finish(batch) == 1
+
+
+def test_change_that_waits_for_a_lane_keeps_no_other_from_going_on(db: Database) -> None:
+    one, other, admin = runs(db, 3)
+    insert(db.main, 1)
+    db.main.tick()
+    one.session.begin()
+    one.session.one(f"select sub_id from ({LAST_LANE}) last")
+    change = admin.session.later(SET, 3, "extra1")
+    wait_until_blocked(db.main.connection, admin.session.pid)
+    taken = {other.take_with_lane()[1]: other.take_and_read() for _ in range(3)}
+    assert None not in taken
+    assert len(taken) == 3
+    one.session.commit()
+    assert change.result(timeout=30) == 1
 
 
 def test_last_old_lane_and_the_first_new_one_are_one_call(db: Database) -> None:

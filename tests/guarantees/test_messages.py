@@ -279,7 +279,7 @@ def test_leases_are_bounded_and_used_again(db: Database) -> None:
     )
     db.main.run(
         "insert into pgq.position (pos_sub, pos_no, pos_last_tick, pos_next_tick, pos_batch,"
-        " pos_until) select sub_id, 10, 1, 2, nextval('pgq.batch_id_seq'), 'infinity'"
+        " pos_until) select sub_id, 10, 1, 2, pgq.new_batch_id(), 'infinity'"
         " from pgq.registration where sub_parent is not null"
     )
     add(db, "d")

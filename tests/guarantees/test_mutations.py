@@ -42,8 +42,8 @@ MUTATIONS = {
     ),
     "rotate past all but the fastest": Mutation(
         "slowest_tick",
-        "min(sub_last_tick)",
-        "max(sub_last_tick)",
+        "min(pos_last_tick)",
+        "max(pos_last_tick)",
         g1c.test_slow_consumer_holds_its_events_against_rotation,
     ),
     "search the current table only": Mutation(
@@ -76,15 +76,6 @@ MUTATIONS = {
         "|| ' order by 1, 3'",
         "",
         g4.test_events_of_one_batch_are_ordered_by_id,
-    ),
-    "number positions at random": Mutation(
-        "move_position",
-        "x_pos_no + 1",
-        "x_pos_no + 1 + (random() * 1000000)::int",
-        partial(
-            g3.test_two_sessions_that_ask_at_once_with_old_snapshots_do_not_both_get_it,
-            isolation=RR,
-        ),
     ),
     "trust a position that was trimmed": Mutation(
         "move_position",

@@ -109,8 +109,8 @@ MUTATIONS = {
     ),
     "forget finished parts when a run begins": Mutation(
         "begin_run",
-        "p.pos_pins, p.pos_from, p.pos_done",
-        "p.pos_pins, null, null",
+        "p.pos_from, p.pos_done, i_holder",
+        "null, null, i_holder",
         attempts.test_begin_of_a_run_keeps_the_parts_that_are_finished,
     ),
     "forget finished parts when parts widen": Mutation(

@@ -37,7 +37,7 @@ MUTATIONS = {
     ),
     "filter retried events too": Mutation(
         "range_sql",
-        "|| coalesce(format(' or ev_owner = %L', i_sub_id), '') || ')'",
+        "|| coalesce(format(' or ev_owner = %L', i_sub_id), '') || coalesce(v_dropped, '') || ')'",
         "|| ') and (ev_owner is null or ev_owner = ' || coalesce(i_sub_id, 0) || ')'",
         filters.test_retried_event_comes_again_whatever_the_filter_is,
     ),
@@ -106,7 +106,7 @@ MUTATIONS = {
     ),
     "keep the id of an open batch": Mutation(
         "set_consumer_filter",
-        "nextval('pgq.batch_id_seq')",
+        "pgq.new_batch_id()",
         "p.pos_batch",
         changes.test_wider_filter_holds_for_an_open_batch_too,
     ),
@@ -124,7 +124,7 @@ MUTATIONS = {
     ),
     "change it under a lease": Mutation(
         "set_consumer_filter",
-        "p.pos_batch is not null and p.pos_until >= clock_timestamp()\n",
+        "p.pos_batch is not null and not pgq.lease_is_over(p.pos_until, p.pos_active)\n",
         "false\n",
         changes.test_lease_keeps_its_filter,
     ),

@@ -138,8 +138,8 @@ MUTATIONS = {
     ),
     "walk over moved retries each time": Mutation(
         "maint_retry_events",
-        "perform set_config(v_setting,",
-        "perform concat(v_setting,",
+        "perform pgq.note_look(v_setting, v_snapshot)",
+        "perform 1",
         looked(g6r.test_look_reads_no_more_pages_after_many_retries_while_xmin_is_held),
     ),
     "forget the transactions that began after the look": Mutation(
@@ -155,8 +155,8 @@ MUTATIONS = {
         looked(before_the_look),
     ),
     "forget the transaction that looks": Mutation(
-        "maint_retry_events",
-        "union all select v_own where v_own is not null",
+        "note_look",
+        "union select v_own where v_own is not null",
         "",
         looked(
             partial(g6r.test_event_set_aside_after_the_look_in_its_transaction_is_found, first=True)
@@ -169,8 +169,8 @@ MUTATIONS = {
         looked(g6r.test_events_that_somebody_else_moves_are_found_when_that_fails),
     ),
     "take another table for the one looked at": Mutation(
-        "maint_retry_events",
-        "pg_relation_filenode('pgq.retry_queue')",
+        "look_setting",
+        "pg_relation_filenode(format('pgq.%I', i_table)::regclass)",
         "1",
         looked(g6r.test_table_that_came_with_a_dump_is_looked_at_whole),
     ),

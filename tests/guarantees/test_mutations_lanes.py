@@ -102,9 +102,15 @@ MUTATIONS = {
         CLAIM.removesuffix(" for no key update skip locked"),
         takeover.test_locked_lane_is_skipped_and_not_waited_for,
     ),
+    "wait for one lane with the locks of others": Mutation(
+        "set_lanes",
+        "perform pgq.lock_consumers(p.sub_queue, v_sub);",
+        "",
+        change.test_change_that_waits_for_a_lane_keeps_no_other_from_going_on,
+    ),
     "let the dead finish": Mutation(
         "open_lane",
-        "pgq.take_range(s, s, nextval('pgq.batch_id_seq')",
+        "pgq.take_range(s, s, pgq.new_batch_id()",
         "pgq.take_range(s, s, s.pos_batch",
         takeover.test_late_finish_of_a_dead_run_changes_nothing,
     ),

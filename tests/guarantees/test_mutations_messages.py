@@ -91,13 +91,13 @@ MUTATIONS = {
     ),
     "take over under the old id": Mutation(
         "lease_events",
-        "v_batch constant bigint := nextval('pgq.batch_id_seq')",
+        "v_batch constant bigint := pgq.new_batch_id()",
         "v_batch constant bigint := d.pos_batch",
         messages.test_late_receiver_changes_nothing,
     ),
     "leave the rest under the old id": Mutation(
         "lease_events",
-        "nextval('pgq.batch_id_seq'), x_from",
+        "pgq.new_batch_id(), x_from",
         "d.pos_batch, x_from",
         messages.test_ended_lease_goes_on_with_what_is_not_done,
     ),

@@ -22,7 +22,7 @@ MUTATIONS = {
     ),
     "park in the order of ids": Mutation(
         "event_park",
-        "coalesce(last.no, 0) + n.number",
+        "coalesce((v_last ->> n.key)::bigint, 0) + n.number",
         "n.ev_id",
         parked.test_order_is_that_of_the_batches_and_not_of_the_ids,
     ),
@@ -46,7 +46,7 @@ MUTATIONS = {
     ),
     "take a follower for a head": Mutation(
         "event_park",
-        "last.no is null and n.number = 1",
+        "(v_last ? n.key) is not true and n.number = 1",
         "true",
         parked.test_keys_are_listed_with_their_heads,
     ),

@@ -183,8 +183,8 @@ MUTATIONS = {
     ),
     "repair what waits": Mutation(
         "repair_queue",
-        "where s.stage_txid is null or s.stage_released_by > 0",
-        "",
+        "where (s.stage_txid is null or s.stage_released_by > 0)",
+        "where true",
         restore.test_what_was_committed_comes_once_after_a_repair_and_the_rest_never,
     ),
     "repair by ids alone": Mutation(

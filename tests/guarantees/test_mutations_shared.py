@@ -12,7 +12,7 @@ from tests.guarantees import test_shared_parts as parts
 from tests.guarantees import test_shared_takeover as takeover
 from tests.guarantees.mutations import Mutation, expect_failure
 from tests.guarantees.sessions import RR
-from tests.guarantees.workers import AWAY, ENDED
+from tests.guarantees.workers import AWAY, ENDED, STEPPED_BACK
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -29,9 +29,8 @@ dies = partial(
 MUTATIONS = {
     "count consumers without their workers": Mutation(
         "slowest_tick",
-        "where sub_queue = i_queue_id)",
-        "join pgq.registration using (sub_id)"
-        " where subscription.sub_queue = i_queue_id and sub_parent is null)",
+        "and sub_detached is null)",
+        "and sub_detached is null and sub_parent is null)",
         shared.test_range_of_a_worker_holds_its_events_against_rotation,
     ),
     "take over under the old id": Mutation(
@@ -118,9 +117,27 @@ MUTATIONS = {
         "i_active > null",
         partial(dies, lock=True, gone=AWAY, dead="1 minute"),
     ),
+    "wait for a lease from before the clock was stepped back": Mutation(
+        "lease_is_over",
+        "isfinite(i_until) and",
+        "false and",
+        partial(dies, lock=True, lease="1 minute", gone=STEPPED_BACK),
+    ),
+    "wait for a sign of life from before it": Mutation(
+        "holder_is_dead",
+        "when i_active - clock_timestamp() > i_dead_interval then true",
+        "",
+        partial(dies, lock=True, gone=STEPPED_BACK, dead="1 minute"),
+    ),
+    "extend a lease from before it": Mutation(
+        "touch_batch",
+        "case when pos_active > clock_timestamp()",
+        "case when false",
+        partial(takeover.test_sign_of_life_keeps_a_range, gone=STEPPED_BACK, lease="1 minute"),
+    ),
     "forget leases": Mutation(
         "holder_is_dead",
-        "when i_until is not null then i_until < clock_timestamp()",
+        "when i_until is not null then pgq.lease_is_over(i_until, i_active)",
         "",
         partial(dies, lock=True, lease="1 minute", gone=ENDED),
     ),

@@ -27,7 +27,7 @@ MUTATIONS = {
     ),
     "call leases endless": Mutation(
         "get_worker_info",
-        "then p.pos_until >= clock_timestamp()",
+        "then not pgq.lease_is_over(p.pos_until, p.pos_active)",
         "then true",
         info.test_end_of_a_lease_decides_whatever_session_there_is,
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy.install import install
 from tests.guarantees.sessions import RR, SERIALIZABLE, Database, refused
-from tests.guarantees.workers import AWAY, ENDED, Worker, workers
+from tests.guarantees.workers import AWAY, ENDED, STEPPED_BACK, Worker, workers
 from tests.support.crash import ask, kill_backend, kill_server
 from tests.support.gates import Gate, wait_until_blocked
 from tests.support.waiting import eventually
@@ -138,6 +138,9 @@ def test_released_lock_can_be_taken_again(db: Database) -> None:
         (True, True, None, AWAY, "1 minute", True),
         (True, False, "1 minute", AWAY, "1 minute", False),
         (True, True, "1 minute", ENDED, None, True),
+        (True, True, None, STEPPED_BACK, None, False),
+        (True, True, None, STEPPED_BACK, "1 minute", True),
+        (True, True, "1 minute", STEPPED_BACK, None, True),
         (False, False, None, AWAY, None, False),
         (False, False, None, None, "1 minute", False),
         (False, False, None, AWAY, "1 minute", True),
@@ -163,7 +166,15 @@ def test_holder_is_dead_without_lock_lease_or_sign_of_life(
     assert one.finish(batch) == (0 if taken else 1)
 
 
-@pytest.mark.parametrize(("gone", "lease"), [(AWAY, None), (ENDED, "1 minute")])
+@pytest.mark.parametrize(
+    ("gone", "lease"),
+    [
+        (AWAY, None),
+        (ENDED, "1 minute"),
+        (STEPPED_BACK, None),
+        (STEPPED_BACK, "1 minute"),
+    ],
+)
 def test_sign_of_life_keeps_a_range(db: Database, gone: str, lease: str | None) -> None:
     one, other = workers(db, "ab")
     batch = one.lock().take(lease)
@@ -172,6 +183,8 @@ def test_sign_of_life_keeps_a_range(db: Database, gone: str, lease: str | None) 
     db.main.connection.execute(gone.encode(), [batch])
     assert db.main.one("select pgq.touch_batch(%s, %s)", batch, lease) == 1
     assert other.data(other.take(dead="1 minute")) == ["b"]
+    until = "select max(pos_until) < now() + interval '2 minutes' from pgq.position"
+    assert db.main.one(until) is (None if lease is None else True)
     part = "select pgq.finish_part(%s, %s, null, %s)"
     assert one.session.one(part, batch, event.id, position) == 1
 

@@ -16,6 +16,10 @@ LOCK = """
 """
 AWAY = "update pgq.position set pos_active = now() - interval '1 hour' where pos_batch = %s"
 ENDED = "update pgq.position set pos_until = now() - interval '1 hour' where pos_batch = %s"
+STEPPED_BACK = """
+    update pgq.position
+       set pos_active = pos_active + interval '1 hour', pos_until = pos_until + interval '1 hour'
+     where pos_batch = %s"""  # the clock, by an hour
 SLOWEST = "select pgq.slowest_tick(queue_id) from pgq.queue where queue_name = 'q'"
 
 

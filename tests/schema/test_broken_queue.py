@@ -63,8 +63,8 @@ def test_largest_external_tick_leaves_every_call_working(external, sql, connecti
     client = Client(connection)
     assert client.get_queue_info("q")[0].last_tick_id == MOST + 1
     assert sql("select pending_events from pgq.get_consumer_info('q', 'c')") > MOST
-    assert sql("select pgq.next_batch('q', 'c')")
-    assert sql("select lag is not null from pgq.get_batch_info(1)")
+    batch = sql("select pgq.next_batch('q', 'c')")
+    assert sql("select lag is not null from pgq.get_batch_info(%s)", batch)
     assert sql("select max(events) from pgq.get_tick_info('q')") == MOST
 
 

@@ -26,10 +26,12 @@ PLAIN = {
     "event_retry": "the query of batch_event_sql",
     "filter_sql": "conditions that format() made",
     "find_batch_events": "the query of range_sql",
+    "find_pending_events": "the condition of lane_sql",
     "finish_part": "the query of batch_event_sql",
     "finish_parked_part": "the query of parked_event_sql",
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
+    "move_due": "one of two fixed conditions",
     "read_open_events": "the query of batch_event_sql, and a number",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "skip_ranges": "the query of range_sql",

@@ -16,6 +16,7 @@ SETTINGS = {
     "queue_disable_insert",
     "queue_external_ticker",
     "queue_per_tx_limit",
+    "queue_retention",
     "queue_rotation_period",
     "queue_ticker_idle_period",
     "queue_ticker_max_count",

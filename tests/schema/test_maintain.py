@@ -200,6 +200,8 @@ def test_maint_operations_lists_what_is_due(queue, sql, rows):
         ("pgq.maint_recent_ticks", None),
         ("pgq.maint_positions", None),
         ("pgq.maint_stages", None),
+        ("pgq.maint_skipped_events", None),
+        ("pgq.maint_dedup_keys", None),
     ]
     sql("update pgq.queue set queue_switch_time = now() - interval '1 day'")
     sql("select pgq.set_queue_config('q', 'extra_maint', '{pgq.tune_storage}')")
@@ -210,7 +212,9 @@ def test_maint_operations_lists_what_is_due(queue, sql, rows):
         ("pgq.maint_recent_ticks", None),
         ("pgq.maint_positions", None),
         ("pgq.maint_stages", None),
+        ("pgq.maint_skipped_events", None),
         ("pgq.tune_storage", "q"),
+        ("pgq.maint_dedup_keys", None),
     ]
 
 

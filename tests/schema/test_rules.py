@@ -19,7 +19,12 @@ FUNCTIONS = """
 PUBLIC = {
     "get_consumer_counts",
     "get_consumer_info",
+    "get_cron_info",
+    "get_delayed_counts",
     "get_queue_info",
+    "get_queue_metrics",
+    "get_stalled_info",
+    "get_tick_at",
     "get_tick_info",
     "get_worker_info",
     "quote_fqname",
@@ -49,6 +54,17 @@ def test_every_function_that_reads_for_others_fails_where_row_security_hides_row
     # They read their queue's row only, and raise PQ001 where it is hidden. A setting costs 2 %.
     producers = {"current_event_table", "insert_event", "insert_event_raw", "insert_events"}
     assert {name for (name,) in found} == producers
+
+
+def test_functions_that_plan_without_statistics_start_no_workers_and_compile_nothing(rows):
+    """Before PostgreSQL 18 a plan without sequential scans looks too dear to go without them."""
+    found = rows("""
+        select proname from pg_proc
+         where pronamespace = 'pgq'::regnamespace and 'enable_seqscan=off' = any (proconfig)
+           and ('jit=off' = any (proconfig))
+               <> ('max_parallel_workers_per_gather=0' = any (proconfig))
+    """)
+    assert found == []
 
 
 def test_what_a_role_may_call_never_depends_on_its_search_path(queue, rows):

@@ -37,7 +37,7 @@ def test_a_worker_is_registered_once_and_brings_its_consumer(queue, sql, rows):
 def test_a_worker_has_any_name_that_fits(queue, sql, name):
     assert sql("select pgq.register_subconsumer('q', 'c', %s)", name) == 1
     sql("select tick_id from pgq.tick_queue('q')")
-    assert sql("select batch_id from pgq.take_part('q', 'c', %s)", name) == 1
+    assert sql("select batch_id > 0 from pgq.take_part('q', 'c', %s)", name) is True
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_the_mode_changes_while_nobody_runs_the_consumer(shared, sql, connect):
 
 
 def test_a_dropped_batch_goes_to_nobody(shared, sql):
-    assert sql("select batch_id from pgq.take_part('q', 'c', '1')") == 1
+    assert sql("select batch_id > 0 from pgq.take_part('q', 'c', '1')") is True
     assert sql("select pgq.unregister_subconsumer('q', 'c', '1', 1)") == 1
     sql("select pgq.register_subconsumer('q', 'c', '2')")
     assert sql("select batch_id from pgq.take_part('q', 'c', '2')") is None

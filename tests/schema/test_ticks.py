@@ -175,7 +175,7 @@ def test_pins_refuse_what_is_no_range_ahead(ticks, sql, rows):
     code, text, detail, hint = refusal(sql, PIN, 2, 5)
     assert (code, text) == ("PQ017", "the subscription q/c is at tick 4, not at 2")
     assert (detail, hint.partition(":")[0]) == ("tick_id=4", "somebody else uses this consumer")
-    assert rows(NEWEST) == [(4, None, None)]
+    assert rows(NEWEST) == [(4, None, [])]
 
 
 def test_advance_moves_once_and_keeps_the_pins_ahead(ticks, sql, rows):
@@ -186,7 +186,7 @@ def test_advance_moves_once_and_keeps_the_pins_ahead(ticks, sql, rows):
     assert sql(ADVANCE, 2, 2) == 0
     assert rows(NEWEST) == [(2, None, [4])]
     assert sql(ADVANCE, 2, 4) == 1
-    assert rows(NEWEST) == [(4, None, None)]
+    assert rows(NEWEST) == [(4, None, [])]
     assert sql("select ev_data from pgq.next_batch('q', 'c') b, pgq.get_batch_events(b)") == "4"
 
 
@@ -199,7 +199,7 @@ def test_advance_refuses_a_subscription_that_is_elsewhere(ticks, sql, rows):
     assert sql(ADVANCE, 1, 3) == 1
     assert refusal(sql, ADVANCE, 1, 4)[::2] == ("PQ017", "tick_id=3"), "behind it"
     assert refusal(sql, ADVANCE, 1, 2)[::2] == ("PQ017", "tick_id=3"), "never backwards"
-    assert rows(NEWEST) == [(3, None, None)]
+    assert rows(NEWEST) == [(3, None, [])]
 
 
 def test_repeated_advance_works_without_its_first_tick(ticks, sql):

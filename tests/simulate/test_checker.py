@@ -2,68 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, check, redelivered
-from pgqpy.simulate.history import Content, History, Stored
-
-
-class Story:
-    """A history made by hand: each call is the next moment."""
-
-    def __init__(self, *, ordered: bool = True) -> None:
-        self.history = History(ordered=ordered)
-        self.clock = 0
-
-    def insert(
-        self, *events: int, key: str = "a", tick: int | None = 1, outcome: str = "commit"
-    ) -> None:
-        """Insert events of a key; a tick shows them (None: no tick does)."""
-        for event in events:
-            self.add("insert", event=event, **fields(event, key))
-            if tick is not None:
-                self.history.stored.append(Stored(tick, event, content(event, key)))
-        if outcome:
-            self.add(outcome, events=list(events))
-
-    def begin(self, event: int, *, run: int = 0, retry: int | None = None, key: str = "a") -> None:
-        self.add("begin", run=run, event=event, retry=retry, **fields(event, key))
-
-    def end(self, event: int, *, run: int = 0, ok: bool = True) -> None:
-        self.add("end", run=run, event=event, ok=ok)
-
-    def handle(self, event: int, *, ok: bool = True, run: int = 0, **more: Any) -> None:
-        self.begin(event, run=run, **more)
-        self.end(event, run=run, ok=ok)
-
-    def add(self, do: str, **line: Any) -> None:
-        self.clock += 1
-        self.history.add([{"at": self.clock, "do": do, **line}])
-
-    def broken(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Return the promises that the checker finds broken, with the events concerned."""
-        self.history.close()
-        return [(found.promise, found.events) for found in check(self.history)]
-
-
-def fields(event: int, key: str) -> dict[str, Any]:
-    return {"number": event, "key": key, "type": "paid"}
-
-
-def content(event: int, key: str = "a") -> Content:
-    return Content(**fields(event, key))
-
-
-@pytest.fixture
-def story() -> Story:
-    """Three events of one key, in two ticks; the first was handled."""
-    story = Story()
-    story.insert(1, 2)
-    story.insert(3, tick=2)
-    story.handle(1)
-    return story
+from pgqpy.simulate.checker import ALONE, FILTER, LOST, ORDER, PHANTOM, TWICE, redelivered
+from pgqpy.simulate.history import Stored
+from pgqpy.simulate.names import MAX_RETRIES, PART_SIZE
+from tests.simulate.story import Story, content
 
 
 def test_a_history_that_keeps_all_promises_passes(story: Story) -> None:
@@ -83,12 +27,51 @@ def test_an_event_that_was_not_handled_is_lost(story: Story) -> None:
     assert story.broken() == [(LOST, (3,))]
 
 
+def fail(story: Story, event: int, times: int) -> None:
+    for retry in range(times):
+        story.handle(event, ok=False, retry=retry or None)
+
+
 def test_an_event_whose_handler_only_failed_is_lost_unless_it_was_given_up(story: Story) -> None:
-    story.handle(2, ok=False)
+    fail(story, 2, MAX_RETRIES + 1)
     story.handle(3)
     assert story.broken() == [(LOST, (2,))]
     story.history.dead = {2}
     assert story.broken() == []
+
+
+@pytest.mark.parametrize("failures", [0, 1, MAX_RETRIES])
+def test_an_event_that_was_given_up_too_early_is_lost(story: Story, failures: int) -> None:
+    fail(story, 2, failures)
+    story.handle(3)
+    story.history.dead = {2}
+    assert story.broken() == [(LOST, (2,))]
+
+
+def test_an_event_that_is_retried_too_often_is_seen(story: Story) -> None:
+    fail(story, 2, MAX_RETRIES + 1)
+    story.handle(2, retry=MAX_RETRIES + 1)
+    story.handle(3)
+    assert story.broken() == [(TWICE, (2,))]
+
+
+def test_a_kill_excuses_no_event_of_a_part_that_was_finished(story: Story) -> None:
+    more = range(4, 4 + PART_SIZE)
+    story.insert(*more, tick=2)
+    for event in (2, 3, *more):
+        story.handle(event)
+    story.add("kill", run=0)
+    for event in (1, 2, *more[-PART_SIZE:]):
+        story.handle(event, run=1)
+    assert story.broken() == [(TWICE, (1,)), (TWICE, (2,))]
+
+
+def test_an_event_that_comes_again_behind_a_later_one_of_another_run_is_seen(story: Story) -> None:
+    story.add("kill", run=0)
+    story.handle(2, run=1)
+    story.handle(1, run=2)
+    story.handle(3, run=2)
+    assert story.broken() == [(ORDER, (1, 2))]
 
 
 def test_a_committed_event_that_no_tick_shows_is_lost(story: Story) -> None:
@@ -238,7 +221,7 @@ def test_a_retried_event_may_come_late_but_not_beside_another_of_its_key(story: 
 
 @pytest.mark.parametrize(("parks", "found"), [(False, []), (True, [(ORDER, (2, 3))])])
 def test_with_park_an_event_waits_until_one_that_failed_is_handled(
-    story: Story, parks: bool, found: list[Any]
+    story: Story, parks: bool, found: list[tuple[str, tuple[int, ...]]]
 ) -> None:
     story.history.parks = parks
     story.handle(2, ok=False)
@@ -249,8 +232,7 @@ def test_with_park_an_event_waits_until_one_that_failed_is_handled(
 
 def test_with_park_an_event_follows_one_that_was_given_up(story: Story) -> None:
     story.history.parks = True
-    story.handle(2, ok=False)
-    story.handle(2, ok=False, retry=1)
+    fail(story, 2, MAX_RETRIES + 1)
     story.history.dead.add(2)
     story.handle(3)
     assert story.broken() == []

@@ -24,6 +24,7 @@ from pgqpy.ticker.metrics import (
     TickerMetrics,
     read_gauges,
 )
+from pgqpy.ticker.mover import Mover
 from pgqpy.ticker.periodic import duties_of
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
@@ -92,7 +93,7 @@ def duty_of(dsn, name, metrics, *, sessions, health=None, report=None):
     health = health or Health("shop", role="active")
     report = report or Report("shop", logs.make_logger(TickerSettings()), metrics)
     database = Database(dsn, TickerSettings(), health, report, sessions, Event())
-    return next(duty for duty in duties_of(database) if duty.name == name)
+    return next(duty for duty in (*duties_of(database), Mover(database).duty) if duty.name == name)
 
 
 def test_maint_rotates_and_returns_the_queue(client, queue):

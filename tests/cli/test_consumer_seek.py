@@ -1,0 +1,103 @@
+"""``consumer seek``, and what ``queue`` and ``doctor`` say of retention."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pgqpy
+from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
+
+
+def fill(client: pgqpy.Client) -> None:
+    """Insert three events, with a tick after each, for a consumer that has had them."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    for number in range(3):
+        client.insert_event("orders", "t", str(number))
+        client.tick_queue("orders")
+    received(client)
+
+
+def received(client: pgqpy.Client) -> list[str | None]:
+    """Receive all there is."""
+    found = []
+    while batch := client.next_batch("orders", "billing"):
+        found += [event.data for event in client.get_batch_events(batch)]
+        client.finish_batch(batch)
+    return found
+
+
+def test_consumer_goes_to_a_place_and_says_what_comes(
+    run: Run, client: pgqpy.Client, connection: Connection
+) -> None:
+    fill(client)
+    back = run("consumer", "seek", "orders", "billing", "2")
+    assert back.stderr.startswith("moved billing on orders to tick 2 of 20")
+    assert back.stderr.endswith(": about 2 event(s) come again\n")
+    assert received(client) == ["1", "2"]
+    run("consumer", "seek", "orders", "billing", "beginning")
+    forward = run("consumer", "seek", "orders", "billing", "end")
+    assert forward.stderr.endswith(": about 3 event(s) are skipped\n")
+    assert received(client) == []
+    connection.execute("update pgq.tick set tick_time = now() - tick_id * interval '1 hour'")
+    connection.execute("update pgq.tick set tick_time = now() where tick_id > 2")
+    run("consumer", "seek", "orders", "billing", "1h")
+    assert received(client) == ["1", "2"]
+    time = datetime.now(timezone.utc).replace(microsecond=0).isoformat()
+    assert run("consumer", "seek", "orders", "billing", time).exit_code == 0
+
+
+def test_seek_says_what_it_dropped(run: Run, client: pgqpy.Client) -> None:
+    fill(client)
+    client.seek_consumer("orders", "billing", 3)
+    batch = client.next_batch("orders", "billing")
+    assert batch
+    client.batch_retry(batch, 3600)
+    client.finish_batch(batch)
+    end = run("consumer", "seek", "orders", "billing", "end", "--discard")
+    assert end.stderr.endswith("; dropped 1 that waited or were parked\n")
+
+
+def test_place_that_makes_no_sense_is_refused_with_the_earliest(
+    run: Run, client: pgqpy.Client
+) -> None:
+    fill(client)
+    seek = ("consumer", "seek", "orders")
+    assert failed_with(run(*seek, "billing", "sooner"), 2, "'sooner' is no time", "beginning, end")
+    gone = run(*seek, "billing", "2020-01-01")
+    assert failed_with(gone, 1, "the earliest tick of queue orders is 1, of 20")
+    assert failed_with(run(*seek, "billing", "99"), 1, "cannot seek to tick 99", "before it is 4")
+    assert failed_with(run(*seek, "nobody", "end"), 1, "pgqpy consumer list")
+
+
+def test_seek_that_meets_a_transaction_at_work_says_so(
+    run: Run, client: pgqpy.Client, connect: Connect
+) -> None:
+    fill(client)
+    client.seek_consumer("orders", "billing", 3)
+    other = pgqpy.Client(connect())
+    with other.transaction():
+        batch = other.next_batch("orders", "billing")
+        assert batch
+        result = run("consumer", "seek", "orders", "billing", "end")
+        assert failed_with(result, 1, "a transaction is at work for consumer billing")
+
+
+def test_retention_is_shown_where_it_keeps_events(
+    run: Run, run_json: RunJson, examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    made = run("queue", "create", "orders", "--set", "retention=2 days")
+    assert made.exit_code == 0
+    assert run_json("queue", "show", "orders")["queue_retention"] == 2 * 86400
+    assert run_json("queue", "show", "orders")["earliest_tick"] == 1
+    connection.execute("update pgq.queue set queue_switch_time = now() - interval '30 hours'")
+    found = examine()[1]
+    assert "rotation" not in found or found["rotation"][0] == "ok"
+    level, text = found["retention"]
+    assert level == "ok"
+    assert text.startswith("queue orders keeps its events for 2 d")
+    connection.execute("update pgq.queue set queue_switch_time = now() - interval '60 hours'")
+    assert examine()[1]["rotation"][0] == "warn"
+    run("queue", "set", "orders", "retention=")
+    assert run_json("queue", "show", "orders")["queue_retention"] is None
+    assert failed_with(run("queue", "set", "orders", "retention=-1 d"), 1, "0 to 100 years")

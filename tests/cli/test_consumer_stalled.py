@@ -1,0 +1,120 @@
+"""``consumer set-policy``, ``reattach``, and what doctor, log and metrics say of such consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+import pgqpy
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.maintenance import maint
+from pgqpy.ticker.metrics import DETACHED, HELD_BYTES, HELD_FOR, TickerMetrics, read_gauges
+from tests.cli.support import Connection, Examine, Run, failed_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = ("orders", "reports")
+LATER = """
+    with later as (
+        update pgq.queue set queue_switch_time = now() - interval '1 day',
+            queue_ticker_idle_period = '2 days')
+    update pgq.tick set tick_time = tick_time - interval '1 day'"""
+
+
+def fill(client: pgqpy.Client, connection: Connection, count: int = 1) -> None:
+    """Let reports be behind, so that a rotation waits for it."""
+    if not client.get_queue_info("orders"):
+        client.create_queue("orders")
+        client.register_consumer(*NAMES)
+    for number in range(count):
+        client.insert_event("orders", "t", str(number))
+        client.tick_queue("orders")
+        connection.execute(LATER)
+        assert maint(client).failures == []
+    connection.execute(LATER)
+
+
+@pytest.fixture
+def said(client: pgqpy.Client) -> Callable[[], str]:
+    """Return what the ticker's log says now of stalled consumers."""
+    report = Report("shop", structlog.get_logger(), TickerMetrics())
+
+    def read() -> str:
+        with capture_logs() as lines:
+            report.log = structlog.get_logger()
+            report.stalled(client.get_stalled_info())
+        return " ".join(map(str, lines))
+
+    return read
+
+
+def test_consumer_is_named_then_detached_and_goes_on(
+    run: Run,
+    examine: Examine,
+    client: pgqpy.Client,
+    connection: Connection,
+    said: Callable[[], str],
+) -> None:
+    fill(client, connection, 3)
+    text = said()
+    assert "rotation waits for a consumer" in text
+    assert all(word in text for word in ("reports", "since", "bytes"))
+    assert said() == "", "it was said within the hour"
+    reading = read_gauges(client)
+    assert reading[HELD_BYTES][NAMES] > 0
+    assert reading[HELD_FOR][NAMES] > 86400
+    level, text = examine()[1]["stalled"]
+    assert level == "warn"
+    assert "rotation waits for consumer reports of queue orders, which is" in text
+
+    assert run("consumer", "set-policy", *NAMES, "detach", "--after", "1d").exit_code == 0
+    assert client.get_stalled_info()[0].exceeded
+    assert maint(client).failures == []
+    assert "consumer detached" in said()
+    assert read_gauges(client)[DETACHED] == {NAMES: 1}
+    assert read_gauges(client)[HELD_BYTES] == {}
+    exit_code, found = examine()
+    assert (exit_code, found["stalled"][0]) == (1, "fail")
+    assert "position" not in found
+    with pytest.raises(pgqpy.ConsumerDetached) as caught:
+        client.next_batch(*NAMES)
+    assert caught.value.consumer == "reports"
+
+    fill(client, connection, 3)
+    refused = run("consumer", "reattach", *NAMES)
+    assert failed_with(refused, 1, "are gone: the earliest tick left is", "--from-earliest")
+    done = run("consumer", "reattach", *NAMES, "--from-earliest")
+    assert done.stderr.startswith("reattached reports on orders: about ")
+    assert run("consumer", "reattach", *NAMES).stderr.endswith("is attached already\n")
+    assert client.next_batch(*NAMES)
+    assert "keeps no events any more" in said()
+
+
+def test_policy_tells_from_its_limits_on(
+    run: Run, client: pgqpy.Client, connection: Connection, said: Callable[[], str]
+) -> None:
+    fill(client, connection, 3)
+    text = run("consumer", "set-policy", *NAMES, "warn", "--after", "99d", "--size", "1TB").stderr
+    assert text == "reports on orders: warn after 99 d or from 1099511627776 bytes on\n"
+    assert said() == ""
+    run("consumer", "set-policy", *NAMES, "warn", "--size", "1kB")
+    assert "rotation waits" in said()
+    assert run("consumer", "set-policy", *NAMES, "warn").stderr == "reports on orders: warn\n"
+
+
+def test_bad_limits_are_refused(run: Run, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer(*NAMES)
+    policy = ("consumer", "set-policy", *NAMES, "detach")
+    assert run(*policy).exit_code == 2
+    assert run(*policy, "--size", "much").exit_code == 2
+    assert run(*policy, "--size", "9" * 400).exit_code == 2
+    assert failed_with(run(*policy, "--after", "99999d"), 1, "100 years")
+    other = ("consumer", "set-policy", "orders", "other", "warn")
+    assert failed_with(run(*other), 1, "other")
+    with pytest.raises(pgqpy.InvalidArgument):
+        client.set_stall_policy(*NAMES, "detach")

@@ -1,0 +1,246 @@
+"""A cancellation against every way to open a batch: either one first, committed or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.guarantees import cancelling
+from tests.guarantees.cancelling import retry, states, states_later
+from tests.guarantees.lanes import INSERT, SET
+from tests.guarantees.sessions import RC, RR, refused
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database, Session
+
+WAYS = {  # how a batch is opened, and what is needed before
+    "plain": ("select pgq.next_batch('q', 'c')", None),
+    "worker": (
+        "select batch_id from pgq.take_part('q', 'c', '1')",
+        "select pgq.register_subconsumer('q', 'c', '1')",
+    ),
+    "lane": ("select batch_id from pgq.take_lane('q', 'c', 'host:1:x')", SET),
+    "receiver": ("select batch_id from pgq.receive('q', 'c', 10, '1 minute')", None),
+}
+ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
+EITHER = pytest.mark.parametrize("way", WAYS)
+LANE_LOCK = "select pg_advisory_lock_shared(7366516, hashtext('host:1:x'))"
+
+
+def one_event(db: Database, way: str) -> tuple[str, int, Session]:
+    """Make the queue with an event that is ticked: how to open its batch, its id, a session."""
+    db.queue()
+    opens, before = WAYS[way]
+    if before:
+        db.main.one(before, *((4, "extra1") if way == "lane" else ()))
+    event = int(db.main.one(INSERT, "a", "key"))
+    db.main.tick()
+    taker = db.open()
+    taker.one(LANE_LOCK)
+    return opens, event, taker
+
+
+def content(session: Session, batch: Any) -> list[str]:
+    """Read what is open, if anything is."""
+    return [] if batch is None else session.data(batch)
+
+
+@EITHER
+@ENDS
+def test_cancellation_that_comes_first_decides(db: Database, way: str, end: str) -> None:
+    opens, event, taker = one_event(db, way)
+    other = db.open()
+    other.begin()
+    assert states(other, event) == ["cancelled"]
+    if way == "lane":  # the others wait; a run goes on to other lanes
+        assert taker.one(opens) is None
+        other.run(end)
+        batch = taker.one(opens)
+    else:
+        waits = taker.later(opens)
+        assert wait_until_blocked(db.main.connection, taker.pid) == [other.pid]
+        other.run(end)
+        batch = waits.result(timeout=30)
+    expected = ["a"] if end == "rollback" else []
+    assert content(taker, batch) == expected
+    assert content(taker, batch) == expected
+
+
+@EITHER
+@ENDS
+def test_batch_that_is_opened_first_decides(db: Database, way: str, end: str) -> None:
+    opens, event, taker = one_event(db, way)
+    taker.begin()
+    batch = taker.one(opens)
+    assert content(taker, batch) == ["a"]
+    other = db.open()
+    waits = states_later(other, event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [taker.pid]
+    taker.run(end)
+    assert waits.result(timeout=30) == ["delivered" if end == "commit" else "cancelled"]
+    if end == "commit":
+        assert content(taker, batch) == ["a"]
+    else:
+        assert content(taker, taker.one(opens)) == []
+
+
+@EITHER
+def test_cancellation_between_the_opening_and_the_reading_comes_late(
+    db: Database, way: str
+) -> None:
+    opens, event, taker = one_event(db, way)
+    batch = taker.one(opens)
+    assert states(db.main, event) == ["delivered"]
+    assert content(taker, batch) == ["a"]
+
+
+def test_copy_that_is_being_moved_is_waited_for_and_hidden(db: Database) -> None:
+    db.queue()
+    event = db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    retry(db.main, batch, "a")
+    db.main.finish(batch)
+    mover, other = db.open(), db.open()
+    mover.begin()
+    assert mover.one("select pgq.maint_retry_events()") == 1
+    waits = states_later(other, event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [mover.pid]
+    mover.commit()
+    assert waits.result(timeout=30) == ["cancelled"]
+    assert db.main.deliver() == []
+
+
+def test_event_that_commits_while_the_cancellation_waits_is_found(db: Database) -> None:
+    db.queue()
+    late, holder, other = db.open(), db.open(), db.open()
+    late.begin()
+    event = late.insert("a")
+    holder.begin()
+    holder.one("select from pgq.registration for update")
+    waits = states_later(other, event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [holder.pid]
+    late.commit()
+    holder.commit()
+    assert waits.result(timeout=30) == ["cancelled"]
+    db.main.one("select pgq.register_consumer('q', 'd')")
+    assert db.main.deliver() == []
+    assert db.main.drain("d") == []
+
+
+def test_lanes_that_are_made_while_the_cancellation_waits_are_locked(db: Database) -> None:
+    db.queue()
+    event = int(db.main.one(INSERT, "a", "key"))
+    db.main.tick()
+    maker, other, taker = db.open(), db.open(), db.open()
+    maker.begin()
+    assert maker.one(SET, 1, "extra1") == 1
+    other.begin()
+    waits = states_later(other, event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [maker.pid]
+    maker.commit()
+    assert waits.result(timeout=30) == ["cancelled"]
+    taker.one(LANE_LOCK)
+    take = WAYS["lane"][0]
+    assert taker.one(take) is None, "the lane is locked"
+    other.commit()
+    assert content(taker, taker.one(take)) == []
+
+
+def test_two_cancellations_wait_for_each_other_in_one_order(db: Database) -> None:
+    db.queue(consumers=("c", "d", "e"))
+    ids = [db.main.insert(data) for data in "ab"]
+    one, other = db.open(), db.open()
+    one.begin()
+    cancelling.cancel(one, ids[0])
+    waits = other.later("select count(*) from pgq.cancel_event('q', %s)", ids)
+    assert wait_until_blocked(db.main.connection, other.pid) == [one.pid]
+    cancelling.cancel(one, ids[1])
+    one.commit()
+    assert waits.result(timeout=30) == 6
+    assert db.main.deliver("e") == []
+    assert db.main.one(cancelling.ROWS) == 6, "no row twice"
+
+
+@ENDS
+@pytest.mark.parametrize("isolation", [RC, RR])
+def test_consumer_that_registers_meanwhile_sees_the_cancellation(
+    db: Database, end: str, isolation: str
+) -> None:
+    db.queue()
+    event = db.main.insert("a")
+    new, other = db.open(), db.open()
+    other.begin()
+    assert states(other, event) == ["cancelled"]
+    new.begin(isolation)
+    waits = new.later("select pgq.register_consumer('q', 'd')")
+    assert wait_until_blocked(db.main.connection, new.pid) == [other.pid]
+    other.run(end)
+    if isolation == RR and end == "commit":
+        with refused("40001"):
+            waits.result(timeout=30)
+        new.rollback()
+        return
+    assert waits.result(timeout=30) == 1
+    new.commit()
+    assert db.main.deliver("d") == (["a"] if end == "rollback" else [])
+
+
+@ENDS
+def test_cancellation_waits_for_a_consumer_that_registers(db: Database, end: str) -> None:
+    db.queue()
+    event = db.main.insert("a")
+    new, other = db.open(), db.open()
+    new.begin()
+    new.one("select pgq.register_consumer('q', 'd')")
+    waits = other.later("select count(*) from pgq.cancel_event('q', array[%s::bigint])", event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [new.pid]
+    new.run(end)
+    assert waits.result(timeout=30) == (2 if end == "commit" else 1)
+    assert db.main.deliver() == []
+    assert end == "rollback" or db.main.drain("d") == []
+    db.main.one("select pgq.register_consumer_at('q', 'e', 1)")
+    assert db.main.drain("e") == []
+
+
+def test_consumers_go_on_while_a_cancellation_waits_for_a_slow_one(db: Database) -> None:
+    db.queue(consumers=("c", "d", "e"))
+    db.main.run("set lock_timeout = '5s'")
+    db.main.insert("a")
+    db.main.tick()
+    event = db.main.insert("b")
+    slow, slower, other = db.open(), db.open(), db.open()
+    for session, consumer in ((slow, "d"), (slower, "e")):
+        session.begin()
+        session.next(consumer)
+    waits = other.later("select count(*) from pgq.cancel_event('q', array[%s::bigint])", event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [slow.pid]
+    assert db.main.drain() == ["a"]
+    slow.commit()
+    eventually(lambda: db.main.one("select %s = any (pg_blocking_pids(%s))", slower.pid, other.pid))
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.data(batch) == ["b"]
+    assert db.main.finish(batch) == 1
+    slower.commit()
+    assert waits.result(timeout=30) == 3
+    assert [db.main.drain(name) for name in "de"] == [["a"], ["a"]]
+
+
+def test_cancellation_does_not_wait_for_ever(db: Database) -> None:
+    """The transaction that it waits for may wait for it, over another connection."""
+    db.queue()
+    event = db.main.insert("a")
+    source = db.main.one("select pg_get_functiondef('pgq.lock_consumers(int, int)'::regprocedure)")
+    db.main.run(source.replace("'10s'", "'50ms'"))
+    handler = db.open()
+    handler.begin()
+    handler.one("select sub_id from pgq.registration for update")
+    with refused("55P03"):
+        states(db.main, event)
+    assert db.main.one("select current_setting('lock_timeout')") == "0"
+    handler.commit()
+    assert states(db.main, event) == ["cancelled"]

@@ -1,0 +1,163 @@
+"""Cancellations later: consumers that move back, rotation, repair, dumps, dead rows."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from pgqpy.install import install
+from tests.guarantees.cancelling import ROWS, cancel, states
+from tests.guarantees.sessions import RR, Database
+from tests.guarantees.stages import commit_stage, stage
+
+if TYPE_CHECKING:
+    from pgqpy.testing import EmbeddedServer
+    from tests.guarantees.sessions import Session
+
+MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
+CANCEL_ALL = "select count(*) from pgq.cancel_event('q', array(select ev_id from pgq.event_1))"
+INSERT_MANY = "select count(pgq.insert_event('q', 't', 'x')) from generate_series(1, 5000)"
+
+
+def _pages(session: Session, query: str) -> int:
+    """Return how many pages a query reads; the second time, as the first may learn something."""
+    session.one(query)
+    (plan,) = session.one(f"explain (analyze, buffers, format json) {query}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def _open_and_read(db: Database) -> int:
+    """Open and finish a batch with one event; return the pages that it cost to find its query."""
+    db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    pages = _pages(db.main, f"select pgq.batch_event_sql({batch})")
+    assert db.main.data(batch) == ["a"]
+    assert db.main.finish(batch) == 1
+    return pages
+
+
+def _cancel_one(db: Database) -> int:
+    """Cancel a new event; return the pages that it cost."""
+    db.main.tick()
+    event = db.main.insert("b")
+    return _pages(db.main, f"select pgq.cancel_event('q', '{{{event}}}')")
+
+
+def test_batch_reads_no_more_pages_after_many_cancellations_while_xmin_is_held(
+    db: Database,
+) -> None:
+    db.queue()
+    before, cancelling = _open_and_read(db), _cancel_one(db)
+    db.open().begin(RR)
+    for _ in range(5):
+        db.main.one(INSERT_MANY)
+        db.main.one(CANCEL_ALL)
+        assert db.main.deliver() == []
+        db.main.rotate()
+        while db.main.one("select pgq.maint_skipped_events()"):
+            pass
+    assert _open_and_read(db) <= before + MORE_PAGES
+    assert db.main.one(ROWS) < 20000, "most are deleted"
+    assert _cancel_one(db) <= cancelling + 3 * MORE_PAGES
+
+
+def test_cancellation_survives_a_dump(own_server: EmbeddedServer) -> None:
+    with ExitStack() as stack:
+        db = stack.enter_context(closing(Database(own_server.dsn())))
+        install(db.main.connection)
+        db.queue()
+        first, second, third = (db.main.insert(data) for data in "abc")
+        assert states(db.main, first) == ["cancelled"]
+        db.main.tick()
+        assert states(db.main, second) == ["cancelled"]
+        path = own_server.directory / "dump.sql"
+        path.write_text(own_server.run("pg_dump", "--dbname", db.dsn))
+        db.main.run("create database restored")
+        dsn = own_server.dsn("restored")
+        own_server.run(
+            "psql", "--quiet", "--set", "ON_ERROR_STOP=1", "--file", str(path), "--dbname", dsn
+        )
+        copy = stack.enter_context(closing(Database(dsn)))
+        last = copy.main.insert("d")
+        copy.main.one("select pgq.register_consumer_at('q', 'd', 1)")
+        assert copy.main.deliver() == ["c", "d"]
+        assert copy.main.drain("d") == ["c", "d"]
+        assert cancel(copy.main, third, last)[last, "c"] == "delivered"
+
+
+def test_consumer_that_moves_back_does_not_get_what_was_cancelled(db: Database) -> None:
+    db.queue()
+    first = db.main.one("select max(tick_id) from pgq.tick")
+    had, hidden = db.main.insert("a"), db.main.insert("b")
+    skipped = states(db.main, hidden)
+    assert db.main.deliver() == ["a"]
+    assert [*skipped, *states(db.main, had)] == ["cancelled", "delivered"]
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
+    assert db.main.drain() == ["a"]
+    db.main.one("select pgq.register_consumer_at('q', 'c', %s)", first)
+    assert states(db.main, had) == ["cancelled"]
+    assert db.main.drain() == []
+
+
+def test_rows_go_when_nobody_can_be_moved_back_to_them(db: Database) -> None:
+    db.queue(consumers=("c", "d"))
+    for turn in range(8):
+        ids = [db.main.insert(f"{turn}"), db.main.insert("cancelled")]
+        cancel(db.main, ids[1])
+        assert db.main.deliver() == [f"{turn}"]
+        db.main.one("select pgq.maint_skipped_events()")
+        first = db.main.one("select queue_low_tick from pgq.queue")
+        db.main.one("select pgq.register_consumer_at('q', 'd', %s)", max(first, 1))
+        assert "cancelled" not in db.main.drain("d")
+        db.main.tick()
+        db.main.drain()
+        db.main.drain("d")
+        db.main.rotate()
+    assert db.main.one(ROWS) < 10
+
+
+def test_row_of_a_stage_that_waits_stays(db: Database) -> None:
+    db.queue()
+    waits = stage(db.main, "hidden", "kept")
+    (event, _) = [row[0] for row in db.main.all("select ev_id from pgq.event_1 order by 1")]
+    assert states(db.main, event) == ["cancelled"]
+    for _ in range(4):
+        states(db.main, db.main.insert("a"))
+        assert db.main.deliver() == []
+        db.main.rotate()
+    assert db.main.one("select queue_low_tick from pgq.queue") > 1
+    db.main.one("select pgq.maint_skipped_events()")
+    assert commit_stage(db.main, waits)
+    assert db.main.deliver() == ["kept"]
+
+
+def test_rows_go_with_their_consumer_and_their_queue(db: Database) -> None:
+    db.queue(consumers=("c", "d"))
+    cancel(db.main, db.main.insert("a"))
+    assert db.main.one(ROWS) == 2
+    db.main.one("select pgq.unregister_consumer('q', 'd')")
+    assert db.main.one(ROWS) == 1
+    db.main.one("select pgq.drop_queue('q', true)")
+    assert db.main.one("select count(*) from pgq.skipped_event") == 0
+
+
+def test_cancellation_survives_a_repair(db: Database) -> None:
+    db.queue()
+    db.main.one("select pgq.register_consumer('q', 'd')")
+    staged = stage(db.main, "s", "t")
+    hidden = [row[0] for row in db.main.all("select ev_id from pgq.event_1 order by 1")][:1]
+    for data in "abcd":
+        event = db.main.insert(data)
+        hidden += [event] if data in "ac" else []
+        db.main.tick()
+        if data == "b":
+            batch = db.main.next()
+            assert db.main.data(batch) == ["a"]
+    assert commit_stage(db.main, staged)
+    db.main.tick()
+    cancel(db.main, *hidden)
+    db.main.one("select pgq.repair_queue('q')")
+    assert db.main.data(db.main.next()) == ["a"]
+    assert sorted(db.main.drain()) == ["a", "b", "d", "t"]
+    assert sorted(db.main.drain("d")) == ["b", "d", "t"]

@@ -1,0 +1,193 @@
+"""Keys of events beside stages and drop_queue, in a dump, and when they are deleted."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from pgqpy.install import install
+from tests.guarantees.dedup import CLEAN, EXPIRE, ONCE, keys, once, read
+from tests.guarantees.sessions import RR, Database, refused
+from tests.guarantees.stages import open_stage
+from tests.guarantees.test_faults_drop import DROP
+from tests.support.gates import wait_until_blocked
+
+if TYPE_CHECKING:
+    from pgqpy.testing import EmbeddedServer
+    from tests.guarantees.sessions import Session
+
+MANY = """
+    insert into pgq.dedup_key (dedup_queue, dedup_key, dedup_until, dedup_ev_id)
+    select 1, n::text, clock_timestamp() - interval '1 h' + n * interval '1 us', n
+      from generate_series(1, {}) n
+"""
+MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
+
+
+def test_stage_takes_no_key_in_either_order(db: Database) -> None:
+    db.queue()
+    db.queue("other")
+    db.main.begin()
+    open_stage(db.main)
+    assert db.main.one(ONCE.replace("'q'", "'other'"), "k", "a")
+    with refused("PQ009"):
+        once(db.main, "b")
+    db.main.rollback()
+    db.main.begin()
+    db.main.run("savepoint s")
+    once(db.main, "c")
+    db.main.run("savepoint t")
+    with refused("PQ009"):
+        open_stage(db.main)
+    db.main.run("rollback to s")
+    assert open_stage(db.main) is not None
+    db.main.commit()
+    assert keys(db.main) == []
+    once(db.main, "d")
+    db.main.begin()
+    assert open_stage(db.main) is not None, "another transaction took the key"
+    db.main.commit()
+    assert db.main.deliver() == ["d"]
+
+
+def test_drop_waits_for_an_open_call_and_leaves_no_key(db: Database) -> None:
+    db.queue()
+    db.queue("other")
+    once(db.main, "a", "old")
+    db.main.run(EXPIRE)
+    db.main.one(ONCE.replace("'q'", "'other'"), "kept", "a")
+    caller, admin = db.open(), db.open()
+    caller.begin()
+    once(caller, "b")
+    dropped = admin.later(DROP)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [caller.pid]
+    once(caller, "c", "old")
+    once(caller, "d", "new")
+    caller.commit()
+    assert dropped.result(30) == 1
+    assert keys(db.main) == ["kept"]
+    with refused("PQ001"):
+        once(caller, "e")
+
+
+def test_call_that_waited_for_a_drop_leaves_no_key(db: Database) -> None:
+    db.queue()
+    caller, admin = db.open(), db.open()
+    admin.begin()
+    admin.one(DROP)
+    later = caller.later(ONCE, "k", "a")
+    assert wait_until_blocked(db.main.connection, caller.pid) == [admin.pid]
+    admin.commit()
+    with refused("PQ001", "42P01"):
+        later.result(30)
+    assert keys(db.main) == []
+
+
+def test_drop_and_a_call_that_renews_a_key_do_not_deadlock(db: Database) -> None:
+    db.queue()
+    once(db.main, "a")
+    db.main.run(EXPIRE)
+    cleaner, caller, admin = db.open(), db.open(), db.open()
+    cleaner.begin()
+    cleaner.one("select from pgq.dedup_key for update")
+    call = caller.later(ONCE, "k", "b")
+    assert wait_until_blocked(db.main.connection, caller.pid) == [cleaner.pid]
+    dropped = admin.later(DROP)
+    assert wait_until_blocked(db.main.connection, admin.pid) == [caller.pid]
+    held = "select count(*) from pg_locks where relation = 'pgq.event_1_0'::regclass and pid = %s"
+    assert db.main.one(held, caller.pid) == 1, "drop_queue waits for the table, as for any producer"
+    cleaner.commit()
+    assert read(call.result(30))[1]
+    assert dropped.result(30) == 1
+    assert keys(db.main) == []
+
+
+def test_keys_and_their_events_come_with_a_dump(own_server: EmbeddedServer) -> None:
+    with ExitStack() as stack:
+        db = stack.enter_context(closing(Database(own_server.dsn())))
+        install(db.main.connection)
+        db.queue()
+        ev_id, _ = once(db.main, "a")
+        path = own_server.directory / "dump.sql"
+        path.write_text(own_server.run("pg_dump", "--dbname", db.dsn))
+        db.main.run("create database restored")
+        dsn = own_server.dsn("restored")
+        quiet = ("--quiet", "--set", "ON_ERROR_STOP=1")
+        own_server.run("psql", *quiet, "--file", str(path), "--dbname", dsn)
+        copy = stack.enter_context(closing(Database(dsn)))
+        assert copy.main.one("select pgq.repair_queue('q')") == 1
+        assert once(copy.main, "b") == (ev_id, False)
+        assert once(copy.main, "c", "l")[1]
+        assert copy.main.deliver() == ["a", "c"]
+
+
+def test_repair_gives_no_event_the_id_that_a_key_names(db: Database) -> None:
+    db.queue()
+    db.main.insert("a")
+    ev_id, _ = once(db.main, "b")
+    db.main.deliver()
+    db.main.run("truncate pgq.event_1")  # rotated away
+    db.main.one("select setval('pgq.event_1_id_seq', 1, false)")
+    db.main.run("update pgq.tick set tick_event_seq = 1")  # the key is newer than the last tick
+    db.main.one("select pgq.repair_queue('q')")
+    assert db.main.insert("c") > ev_id
+    assert once(db.main, "d") == (ev_id, False)
+
+
+def test_expired_keys_are_deleted_in_bounded_calls(db: Database) -> None:
+    db.queue()
+    db.main.run(MANY.format(5000))
+    once(db.main, "a", "kept")
+    assert "pgq.maint_dedup_keys" in {
+        name for (name,) in db.main.all("select func_name from pgq.maint_operations()")
+    }
+    left = []
+    while db.main.one(CLEAN):
+        left.append(len(keys(db.main)))
+    assert left == [3001, 1001]
+    assert keys(db.main) == ["kept"]
+
+
+def _pages(session: Session, call: str) -> int:
+    (plan,) = session.one(f"explain (analyze, buffers, format json) {call}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_round_never_walks_over_what_it_has_deleted_while_xmin_is_held(db: Database) -> None:
+    db.queue()
+    db.open().begin(RR)
+    db.main.run(MANY.format(6500))
+    pages = [_pages(db.main, CLEAN) for _ in range(3)]
+    assert pages[2] <= pages[1] + MORE_PAGES
+    assert len(keys(db.main)) == 500
+
+
+def test_lookup_reads_no_more_pages_beside_a_million_dead_keys(db: Database) -> None:
+    db.queue()
+    once(db.main, "a")
+    call = "select pgq.insert_event_once('q', 'k', '1 h', 't', 'd')"
+    db.main.one(call)
+    before = _pages(db.main, call)
+    db.open().begin(RR)
+    db.main.run(MANY.format(20_000))
+    while db.main.one(CLEAN):
+        pass
+    assert keys(db.main) == ["k"]
+    assert _pages(db.main, call) <= before + MORE_PAGES
+    new = _pages(db.main, call.replace("'k'", "'9999'"))
+    assert new <= 10 * MORE_PAGES
+
+
+def test_row_committed_late_is_deleted_in_the_next_round(db: Database) -> None:
+    db.queue()
+    late = db.open()
+    late.begin()
+    late.run(MANY.format(1))
+    db.main.run(MANY.format(3000).replace("n::text", "n || 'x'"))
+    assert db.main.one(CLEAN) == 1
+    late.commit()
+    assert db.main.one(CLEAN) == 0
+    assert keys(db.main) == ["1"]
+    assert db.main.one(CLEAN) == 0
+    assert keys(db.main) == []
+    assert read(db.main.one(ONCE, "1", "a"))[1]

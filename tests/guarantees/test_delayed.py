@@ -1,0 +1,289 @@
+"""Delayed events: each comes once when it is due, whenever its transaction committed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.delayed import (
+    FEW,
+    MOVE,
+    come,
+    delay,
+    delay_until_due,
+    few_a_call,
+    move,
+    soon,
+    wait_until,
+)
+from tests.guarantees.sessions import RR, SERIALIZABLE, refused
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+WAITING = "select count(*) from pgq.delayed_event"
+MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
+SEEN = "'pgq.due_seen_' || pg_relation_filenode('pgq.delayed_event')"
+AN_HOUR_LATER = f"""
+    select set_config({SEEN}, regexp_replace(seen, '^[^|]*', (now() + interval '1 hour')::text),
+               false)
+      from current_setting({SEEN}) seen"""
+
+
+def test_event_comes_when_it_is_due_with_its_id_and_the_due_time(db: Database) -> None:
+    db.queue()
+    time = soon(db.main)
+    (event_id,) = delay(db.main, time, "a")
+    assert move(db.main) == 0
+    assert db.main.deliver() == []
+    wait_until(db.main, time)
+    assert move(db.main) == 1
+    db.main.tick()
+    batch = db.main.next()
+    found = db.main.all(
+        "select ev_id, ev_time, ev_data, ev_owner, ev_retry from pgq.event_1 where ev_data = 'a'"
+    )
+    assert found == [(event_id, time, "a", None, None)]
+    assert db.main.data(batch) == ["a"]
+
+
+def test_event_of_a_time_that_has_passed_is_inserted_at_once(db: Database) -> None:
+    db.queue()
+    for time in ("now() - interval '1 year'", "'-infinity'", "now()"):
+        db.main.one(f"select pgq.insert_event_at('q', {time}, 't', 'a')")
+    assert db.main.one(WAITING) == 0
+    assert db.main.one("select min(ev_time) > now() - interval '1 minute' from pgq.event_1")
+    assert db.main.deliver() == ["a"] * 3
+
+
+def test_event_that_was_rolled_back_never_comes(db: Database) -> None:
+    db.queue()
+    db.main.begin()
+    delay(db.main, soon(db.main), "outside")
+    db.main.run("savepoint inside")
+    time = soon(db.main)
+    delay(db.main, time, "inside")
+    db.main.run("rollback to inside")
+    db.main.commit()
+    other = db.open()
+    other.begin()
+    delay(other, time, "other")
+    other.rollback()
+    wait_until(db.main, time)
+    assert come(db) == ["outside"]
+
+
+@pytest.mark.parametrize("xid", ["select 1", "select txid_current()"], ids=["later", "earlier"])
+def test_event_that_is_committed_after_its_time_comes(db: Database, xid: str) -> None:
+    db.queue()
+    other = db.open()
+    other.begin()
+    other.one(xid)
+    move(db.main)
+    time = soon(other)
+    delay(other, time, "a")
+    wait_until(db.main, time)
+    db.main.insert("something that ends meanwhile")
+    assert come(db) == ["something that ends meanwhile"]
+    other.commit()
+    assert come(db) == ["a"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_event_of_a_prepared_transaction_comes_if_that_commits(db: Database, end: str) -> None:
+    db.queue()
+    other = db.open()
+    other.begin()
+    time = soon(other)
+    delay(other, time, "a")
+    other.run("prepare transaction 'delayed'")
+    wait_until(db.main, time)
+    assert come(db) == []
+    other.run(f"{end} prepared 'delayed'")
+    assert come(db) == (["a"] if end == "commit" else [])
+    assert db.main.one(WAITING) == 0
+
+
+def test_event_of_the_transaction_that_moves_comes(db: Database) -> None:
+    db.queue()
+    db.main.begin()
+    db.main.one("select txid_current()")
+    db.open().one("select txid_current()")  # so that ours is not the newest
+    db.main.one(MOVE)
+    db.main.one(AN_HOUR_LATER)
+    time = soon(db.main)
+    delay(db.main, time, "a")
+    wait_until(db.main, time)
+    db.main.commit()
+    db.open().one("select txid_current()")
+    assert come(db) == ["a"]
+
+
+def test_event_that_is_due_earlier_is_never_in_a_later_batch(db: Database) -> None:
+    db.queue()
+    few_a_call(db)
+    first = soon(db.main)
+    for number in range(2 * FEW):
+        delay(db.main, first - timedelta(milliseconds=number), str(number))
+    wait_until(db.main, first)
+    order = []
+    while db.main.one(MOVE):
+        order.append(db.main.deliver())
+    numbers = range(2 * FEW)
+    assert order == [[str(n) for n in numbers[FEW:]], [str(n) for n in numbers[:FEW]]]
+
+
+def test_second_mover_moves_nothing_while_the_first_has_not_committed(db: Database) -> None:
+    db.queue()
+    few_a_call(db)
+    delay_until_due(db.main, *"abcdef")
+    other = db.open()
+    other.begin()
+    assert other.one(MOVE) == FEW
+    assert db.main.one(MOVE) == 0
+    other.rollback()
+    assert come(db) == list("abcdef")
+
+
+def test_queues_take_turns(db: Database) -> None:
+    db.queue()
+    db.queue("other")
+    few_a_call(db)
+    delay_until_due(db.main, *"abcdefghi")
+    delay_until_due(db.main, "x", queue="other")
+    db.main.one(MOVE)
+    db.main.one(MOVE)
+    assert db.main.deliver(queue="other") == ["x"]
+    assert come(db) == list("abcdefghi")
+
+
+def test_queue_that_cannot_take_its_events_makes_no_look_of_others_longer(db: Database) -> None:
+    db.queue()
+    db.queue("other")
+    delay_until_due(db.main, "a")
+    db.main.run("alter table pgq.event_1_0 rename to hidden")
+    db.open().begin(RR)  # holds xmin
+    assert db.main.one(MOVE) == 0
+    before = _pages(db)
+    for _ in range(5):
+        delay_until_due(db.main, *map(str, range(500)), queue="other")
+        assert move(db.main) == 500
+    assert _pages(db) <= before + 2 * MORE_PAGES  # it looks at both queues
+    db.main.run("alter table pgq.hidden rename to event_1_0")
+    assert come(db) == ["a"]
+
+
+def _pages(db: Database) -> int:
+    """Return how many pages a look reads that finds nothing."""
+    db.main.one(MOVE)
+    left_out = "select * from pgq.move_delayed_events('{q}')"
+    (plan,) = db.main.one(f"explain (analyze, buffers, format json) {left_out}")
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_look_reads_no_more_pages_after_many_events_while_xmin_is_held(db: Database) -> None:
+    db.queue()
+    db.open().begin(RR)
+    delay_until_due(db.main, "a")
+    before = _pages(db)
+    for _ in range(5):
+        delay_until_due(db.main, *map(str, range(1000)))
+        assert move(db.main) >= 1000
+    assert db.main.one(WAITING) == 0
+    assert _pages(db) <= before + MORE_PAGES
+
+
+def test_event_that_was_locked_comes_later_and_delays_no_other(db: Database) -> None:
+    db.queue()
+    delay_until_due(db.main, "a", "b")
+    other = db.open()
+    other.begin()
+    other.one("delete from pgq.delayed_event where ev_data = 'a' returning 1")
+    assert come(db) == ["b"]
+    other.rollback()
+    assert come(db) == ["a"]
+
+
+def test_look_that_rolls_back_saw_nothing(db: Database) -> None:
+    db.queue()
+    delay_until_due(db.main, "a")
+    db.main.begin()
+    assert (db.main.one(MOVE), db.main.one(MOVE)) == (1, 0)
+    db.main.rollback()
+    assert come(db) == ["a"]
+
+
+def test_events_come_after_the_clock_was_stepped_back(db: Database) -> None:
+    db.queue()
+    move(db.main)
+    db.main.one(AN_HOUR_LATER)
+    time = soon(db.main)
+    delay(db.main, time, "a")
+    assert come(db) == []
+    wait_until(db.main, time)
+    assert come(db) == ["a"]
+
+
+def test_event_inserted_after_the_clock_was_stepped_back_comes(db: Database) -> None:
+    db.queue()
+    move(db.main)
+    db.main.one(AN_HOUR_LATER)
+    delay_until_due(db.main, "a")
+    assert come(db) == ["a"]
+
+
+@pytest.mark.parametrize("isolation", [RR, SERIALIZABLE])
+def test_move_is_refused_with_an_old_snapshot(db: Database, isolation: str) -> None:
+    db.queue()
+    db.main.begin(isolation)
+    with refused("PQ013"):
+        db.main.one(MOVE)
+    db.main.rollback()
+
+
+def test_moved_events_count_in_estimates(db: Database) -> None:
+    db.queue()
+    delay_until_due(db.main, *map(str, range(100)))
+    db.main.deliver()
+    move(db.main)
+    db.main.tick()
+    assert db.main.one("select pending_events from pgq.get_consumer_info('q', 'c')") == 100
+
+
+def test_ticker_that_knows_nothing_of_delayed_events_moves_them(db: Database) -> None:
+    db.queue()
+    operation = "select func_name from pgq.maint_operations() where func_name ~ 'delayed'"
+    assert db.main.one(operation) is None
+    delay_until_due(db.main, "a")
+    function = db.main.one(operation)
+    assert db.main.one(f"select {function}()") == 1
+    assert db.main.one(f"select {function}()") == 0
+    assert db.main.deliver() == ["a"]
+
+
+def test_commit_of_a_delayed_event_is_news_until_the_next_look(db: Database) -> None:
+    db.queue()
+    news = "select pgq.delayed_events_are_new()"
+    assert db.main.one(news)
+    other = db.open()
+    other.begin()
+    delay(other, soon(other), "a")
+    db.main.insert("of a later transaction")
+    move(db.main)
+    db.main.insert("no delayed event")
+    assert not db.main.one(news)
+    other.commit()
+    assert db.main.one(news)
+    move(db.main)
+    assert not db.main.one(news)
+
+
+def test_consumer_of_the_due_time_gets_the_event(db: Database) -> None:
+    db.queue()
+    delay_until_due(db.main, "a")
+    db.main.one("select pgq.register_consumer('q', 'late')")
+    move(db.main)
+    db.main.tick()
+    assert db.main.drain("late") == ["a"]

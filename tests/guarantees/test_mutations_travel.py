@@ -1,0 +1,141 @@
+"""Mutations of seek and retention: without a mechanism, its test fails."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees import test_retention as retention
+from tests.guarantees import test_seek as seek
+from tests.guarantees import test_seek_races as races
+from tests.guarantees.mutations import Mutation, expect_failure
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+MUTATIONS = {
+    "go to the last earlier tick": Mutation(
+        "get_tick_at",
+        "tick_time > i_time\n     order by tick_id limit 1;",
+        "tick_id > (select max(tick_id) from pgq.tick where tick_time <= i_time)\n"
+        "     order by tick_id limit 1;",
+        seek.test_time_is_the_tick_before_the_first_later_one,
+    ),
+    "move a stream": Mutation(
+        "seek_consumer",
+        "elsif pgq.reads_by_ticks(p) then",
+        "elsif false then",
+        seek.test_stream_is_not_moved_whether_it_has_a_range_or_not,
+    ),
+    "go beyond what is left": Mutation(
+        "seek_consumer",
+        "tick_id = v_place and tick_id >= v_first.tick_id limit 1",
+        "tick_id = v_place limit 1",
+        seek.test_place_that_cannot_be_reached_is_refused_with_the_earliest,
+    ),
+    "look for the tick before the lock": Mutation(
+        "seek_consumer",
+        "select * into q from pgq.queue where queue_name = i_queue_name for key share;",
+        "select * into q from pgq.queue where queue_name = i_queue_name;",
+        races.test_seek_that_waited_for_a_rotation_goes_to_what_is_left,
+    ),
+    "lock workers after the delete": Mutation(
+        "seek_consumer",
+        "perform from pgq.registration where sub_parent = p.sub_id order by sub_id for update;",
+        "",
+        partial(races.test_event_that_is_being_retried_is_dropped_too, how="worker"),
+    ),
+    "let event_retry_raw go on": Mutation(
+        "seek_consumer",
+        "perform from pgq.registration where sub_id = p.sub_id for update;",
+        "perform from pgq.registration where sub_id = p.sub_id for no key update;",
+        partial(races.test_event_that_is_being_retried_is_dropped_too, how="raw"),
+    ),
+    "keep retried copies": Mutation(
+        "range_sql",
+        "|| coalesce(v_dropped, '')",
+        "",
+        partial(
+            seek.test_retries_of_what_comes_again_are_dropped,
+            discard=True,
+            waiting=None,
+            again=["b"],
+        ),
+    ),
+    "drop retried copies of events from before the place": Mutation(
+        "range_sql",
+        "format(' and not (ev_id > %L and",
+        "format(' and not (%L > 0 and",
+        partial(
+            seek.test_retries_of_what_comes_again_are_dropped,
+            discard=False,
+            waiting=["a"],
+            again=["b", "a"],
+        ),
+    ),
+    "bound dropped copies by their xid": Mutation(
+        "range_sql",
+        "pg_catalog.txid_visible_in_snapshot('\n                   "
+        "'ev_txid, %L::pg_catalog.txid_snapshot))'",
+        "ev_txid < pg_catalog.txid_snapshot_xmax('\n                   "
+        "'%L::pg_catalog.txid_snapshot))'",
+        races.test_move_of_retries_that_began_before_brings_what_is_retried_after,
+    ),
+    "count one's own copies as seen": Mutation(
+        "seek_consumer",
+        "pgq.exclude_own_xid(txid_current_snapshot())",
+        "concat(txid_current() + 1, ':', txid_current() + 1, ':')::txid_snapshot",
+        races.test_transaction_that_seeks_may_move_retries_too,
+    ),
+    "trust the ids of an external ticker": Mutation(
+        "seek_consumer",
+        "when q.queue_external_ticker then",
+        "when false then",
+        seek.test_ids_of_an_external_ticker_tell_nothing,
+    ),
+    "keep parked events": Mutation(
+        "seek_consumer",
+        "delete from pgq.parked where ev_owner = p.sub_id;",
+        "delete from pgq.parked where ev_owner = p.sub_id and false;",
+        partial(seek.test_parked_events_that_come_again_are_dropped, discard=True, left=[]),
+    ),
+    "repair dropped copies too": Mutation(
+        "repair_queue",
+        "and txid_visible_in_snapshot(e.ev_txid, dropped)",
+        "and false",
+        seek.test_repair_forgets_what_a_seek_dropped,
+    ),
+    "remember what was dropped after a repair": Mutation(
+        "repair_queue",
+        "update pgq.registration set sub_dropped = null, sub_dropped_above = null",
+        "update pgq.registration set sub_filter = sub_filter",
+        seek.test_repair_forgets_what_a_seek_dropped,
+    ),
+    "rotate whatever the retention": Mutation(
+        "maint_rotate_tables_step1",
+        "least(pgq.slowest_tick(q.queue_id), v_retained)",
+        "pgq.slowest_tick(q.queue_id)",
+        retention.test_rotation_waits_until_the_events_are_old_enough,
+    ),
+    "overlook a retention that is new": Mutation(
+        "maint_rotate_tables_step1",
+        "or q.queue_retention is distinct from v_retention",
+        "",
+        retention.test_retention_that_is_set_while_a_rotation_begins_holds,
+    ),
+    "keep everything for ever": Mutation(
+        "retained_tick",
+        "pgq.get_tick_at(q.queue_name, now() - q.queue_retention)",
+        "null",
+        partial(retention.test_events_stay_for_the_retention_and_not_for_ever, consumers=("c",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_engine_without_it_fails_its_test(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)

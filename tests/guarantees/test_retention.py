@@ -1,0 +1,118 @@
+"""Retention: rotation keeps events for a time, whoever has read them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.seek import SEEK, SEEK_TIME, ticked
+from tests.guarantees.sessions import refused
+from tests.support.gates import shut_gate
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+SET = "select pgq.set_queue_config('q', 'retention', %s)"
+ROTATES_AFTER = "select queue_rotates_after::text from pgq.queue"
+# It is later: the last rotation, and each tick, are this much further back.
+LATER = """
+    with switched as (
+        update pgq.queue set queue_switch_time = queue_switch_time - %(by)s::interval)
+    update pgq.tick set tick_time = tick_time - %(by)s::interval"""
+HELD = """
+    alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
+    create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql as $$ begin
+    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    return pgq.slowest_tick_itself(i_queue_id); end $$"""
+
+
+def later(db: Database, by: str) -> None:
+    """Let time pass."""
+    db.main.connection.execute(LATER, {"by": by})
+
+
+@pytest.mark.parametrize("consumers", [("c",), ()])
+def test_events_stay_for_the_retention_and_not_for_ever(
+    db: Database, consumers: tuple[str, ...]
+) -> None:
+    db.queue(retention="1 hour")
+    if not consumers:
+        db.main.one("select pgq.unregister_consumer('q', 'c')")
+    for number, data in enumerate("abcd"):
+        ticked(db.main, data)
+        if consumers:
+            db.main.drain()
+        later(db, "35 minutes")
+        assert db.main.rotate() == (number + 1) % 3, "when its events are older than an hour"
+        assert db.main.one("select pgq.maint_ticks('q')") == 0
+    assert db.main.one("select array_agg(ev_data order by ev_id) from pgq.event_1") == ["c", "d"]
+    db.main.one("select pgq.register_consumer('q', 'c')")
+    db.main.one(SEEK_TIME, "-infinity")
+    assert db.main.drain() == ["d"], "c is older than an hour"
+
+
+def test_rotation_waits_until_the_events_are_old_enough(db: Database) -> None:
+    db.queue(retention="1 hour")
+    for turn, (retention, passed) in enumerate((("1 h", "31 min"), ("3 h", "91 min")), 1):
+        db.main.one(SET, retention)
+        ticked(db.main, "ab"[turn - 1])
+        db.main.drain()
+        later(db, passed)
+        assert db.main.rotate() == turn
+    db.main.one(SET, "10 hours")
+    later(db, "6 hours")
+    assert db.main.rotate() == 2, "the events of the next table are 8 hours old"
+    assert db.main.one(SEEK, 1, False) == 1
+    assert db.main.drain() == ["a", "b"]
+    later(db, "3 hours")
+    assert db.main.rotate() == 0
+
+
+def test_tables_share_the_retention(db: Database) -> None:
+    db.queue()
+    db.main.one("select pgq.set_queue_config('q', 'rotation_period', '2 hours')")
+    for retention, tables, period in (
+        ("", 3, "02:00:00"),
+        ("3 hours", 3, "02:00:00"),
+        ("6 hours", 3, "03:00:00"),
+        ("6 hours", 4, "02:00:00"),
+        ("7 days", 8, "1 day"),
+    ):
+        db.main.one("select pgq.set_queue_config('q', 'ntables', %s)", str(tables))
+        db.main.one(SET, retention)
+        assert db.main.one(ROTATES_AFTER) == period
+    for wrong in ("-1 hour", "200 years", "soon"):
+        with refused("PQ009"):
+            db.main.one(SET, wrong)
+
+
+def test_retention_that_is_set_while_a_rotation_begins_holds(db: Database) -> None:
+    db.queue()
+    for data in "abc":
+        ticked(db.main, data)
+        db.main.drain()
+        if data != "c":
+            db.main.rotate()
+    rotator = db.open()
+    with shut_gate(db.open().connection) as gate:
+        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
+        rotator.run("set test.held = 'yes'")
+        rotation = rotator.later("select pgq.maint_rotate_tables_step1('q')")
+        gate.wait_for_arrival()
+        db.main.one(SET, "1 day")
+        gate.open()
+        rotation.result(timeout=30)
+    assert db.main.one("select queue_cur_table from pgq.queue") == 2
+    assert db.main.one("select array_agg(ev_data order by ev_id) from pgq.event_1") == [*"abc"]
+
+
+def test_retention_keeps_no_tick_that_every_consumer_and_rotation_passed(db: Database) -> None:
+    db.queue(retention="1 minute")
+    for data in "abcdef":
+        ticked(db.main, data)
+        db.main.drain()
+        later(db, "1 hour")
+        db.main.rotate()
+    db.main.one("select pgq.maint_ticks('q')")
+    assert db.main.one("select count(*) from pgq.tick") <= 4

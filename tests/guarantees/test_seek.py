@@ -1,0 +1,275 @@
+"""Seek: a consumer goes to a tick or a time; what it retried, parked or holds open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.guarantees.lanes import KEYS, insert, runs
+from tests.guarantees.parking import insert_keyed, park, parked, set_aside
+from tests.guarantees.receivers import data, done, filled, receive
+from tests.guarantees.seek import PINS, RETRIES, SEEK, SEEK_TIME, fail, put_back, retry, ticked
+from tests.guarantees.sessions import RR, refused
+from tests.guarantees.workers import workers
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+EXPIRE = "update pgq.queue set queue_low_tick = %s where queue_name = 'q' returning 1"
+
+
+def test_consumer_gets_again_what_comes_after_the_place(db: Database) -> None:
+    db.queue()
+    start, _, b, _ = ticked(db.main, "a", "b", "c")
+    assert db.main.drain() == ["a", "b", "c"]
+    assert db.main.one(SEEK, b, False) == b
+    assert list(db.main.batches()) == [["c"]]
+    assert db.main.one(SEEK_TIME, "-infinity") == start
+    assert db.main.drain() == ["a", "b", "c"]
+    db.main.insert("d")
+    assert db.main.one(SEEK, b, False) == b
+    assert db.main.one(SEEK_TIME, "infinity") == b + 1
+    assert db.main.deliver() == ["d"]
+    db.main.one(SEEK, start, False)
+    first = db.main.all("select ev_id, ev_data, ev_txid from pgq.event_1 order by 1 limit 1")
+    assert db.main.events(db.main.next()) == first, "ids are the same"
+
+
+def test_time_is_the_tick_before_the_first_later_one(db: Database) -> None:
+    db.queue()
+    ticked(db.main, "a", "b", "c", "d")
+    times = ["12:00", "12:10", "12:05", "12:20", "12:30"]  # stepped back at the third
+    for tick, time in enumerate(times, 1):
+        statement = "update pgq.tick set tick_time = %s where tick_id = %s returning 1"
+        db.main.one(statement, f"2026-01-01 {time}", tick)
+    for time, tick in {"12:00": 1, "12:07": 1, "12:10": 3, "12:25": 4, "23:00": 5}.items():
+        assert db.main.one(SEEK_TIME, f"2026-01-01 {time}") == tick
+    assert db.main.one("select pgq.get_tick_at('q', '2026-01-01 11:59')") is None
+
+
+def test_place_that_cannot_be_reached_is_refused_with_the_earliest(db: Database) -> None:
+    db.queue()
+    ticked(db.main, *"abcdefg")
+    db.main.run("delete from pgq.tick where tick_id = 5")
+    db.main.run("update pgq.tick set tick_time = '2026-01-02 12:00+00' where tick_id = 4")
+    assert db.main.one(EXPIRE, 4) == 1
+    db.main.run("set time zone 'UTC'")
+    named = "the earliest tick of queue q is 4, of 2026-01-02 12:00:00+00"
+    for place, state, more in (
+        ((3, None), "PQ016", ""),
+        ((None, "2026-01-02 11:00+00"), "PQ016", ""),
+        ((5, None), "PQ005", "; the last one before it is 4"),
+        ((99, None), "PQ005", "; the last one before it is 8"),
+    ):
+        with pytest.raises(psycopg.Error) as caught:
+            db.main.all("select pgq.seek_consumer('q', 'c', %s, i_time => %s)", *place)
+        assert caught.value.sqlstate == state
+        assert (caught.value.diag.message_primary or "").endswith(named + more)
+        assert "first_tick=4, last_tick=8" in (caught.value.diag.message_detail or "")
+
+
+def test_seek_is_for_subscribed_consumers_in_read_committed(db: Database) -> None:
+    workers(db, "a")
+    for state, call in (
+        ("PQ001", "('none', 'c', 1)"),
+        ("PQ002", "('q', 'none', 1)"),
+        ("PQ020", "('q', 'c.1', 1)"),
+        ("PQ009", "('q', 'c', null)"),
+        ("PQ009", "('q', 'c', 1, i_time => 'infinity')"),
+    ):
+        with refused(state):
+            db.main.one(f"select pgq.seek_consumer{call}")
+    db.main.begin(RR)
+    with refused("PQ013"):
+        db.main.one(SEEK, 1, True)
+    db.main.rollback()
+    assert db.main.all("select co_name from pgq.consumer order by 1") == [
+        ("c",),
+        ("c.1",),
+        ("c.2",),
+    ]
+
+
+def test_stream_is_not_moved_whether_it_has_a_range_or_not(db: Database) -> None:
+    db.queue()
+    ticks = ticked(db.main, "a", "b")
+    db.main.one("select pgq.advance_subscription('q', 'c', 1, 1)")  # as it begins
+    with refused("PQ017"):
+        db.main.one(SEEK, ticks[0], False)
+    db.main.one(PINS, ticks[0], ticks[1])
+    with refused("PQ017"):
+        db.main.one(SEEK, ticks[0], False)
+    db.main.one("select pgq.advance_subscription('q', 'c', 1, %s)", ticks[1])
+    with refused("PQ017"):
+        db.main.one(SEEK, ticks[0], False)
+    db.main.one("select pgq.unregister_consumer('q', 'c')")
+    db.main.one("select pgq.register_consumer('q', 'c')")
+    assert db.main.one(SEEK, ticks[0], False) == ticks[0]
+
+
+def test_open_batch_is_lost_and_the_run_is_still_the_same(db: Database) -> None:
+    db.queue()
+    start, *_ = ticked(db.main, "a", "b")
+    run = "select died from pgq.begin_run('q', 'c', 'host:1:x')"
+    assert db.main.one(run) is None
+    batch = db.main.next()
+    assert db.main.one(SEEK, start + 1, False) == start + 1
+    assert db.main.finish(batch) == 0
+    assert db.main.next() != batch
+    assert db.main.one(run) is None
+    assert db.main.drain() == ["b"]
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_workers_and_lanes_move_together(db: Database, *, discard: bool) -> None:
+    one, other = workers(db, "abcd")
+    batches = [one.take(), other.take()]
+    assert db.main.one(SEEK, 3, discard) == 3
+    assert [one.finish(batches[0]), other.finish(batches[1])] == [0, 0]
+    assert other.drain() == ["c", "d"]
+    assert db.main.one(SEEK, 1, discard) == 1
+    assert one.drain() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("changing", [False, True])
+def test_lanes_move_together(db: Database, *, changing: bool) -> None:
+    one, other = runs(db)
+    insert(db.main, 1)
+    middle = db.main.tick()
+    insert(db.main, 2)
+    db.main.tick()
+    one.drain()
+    insert(db.main, 3)
+    db.main.tick()
+    batch = one.take()
+    if changing:
+        assert db.main.one("select pgq.set_lanes('q', 'c', 3, 'extra1')") == 1
+    assert db.main.one(SEEK, middle, False) == middle
+    assert one.finish(batch) == 0
+    again = other.drain()
+    assert sorted(again) == sorted((key, text) for key in KEYS for text in ("002", "003"))
+
+
+def test_leases_of_receivers_are_lost(db: Database) -> None:
+    filled(db, "ab")
+    leased = receive(db.main)
+    assert db.main.one(SEEK, 1, False) == 1
+    assert done(db.main, *leased) == 0
+    assert data(receive(db.main)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("discard", "waiting", "again"),
+    [(False, ["a"], ["b", "a"]), (True, None, ["b"])],
+)
+def test_retries_of_what_comes_again_are_dropped(
+    db: Database, *, discard: bool, waiting: Any, again: list[str]
+) -> None:
+    db.queue()
+    _, place, _ = ticked(db.main, "a", "b")
+    assert fail(db.main, "a", "b") == ["a", "b"]
+    put_back(db.main)
+    assert fail(db.main, "a", "b") == ["a", "b"], "two copies that were delivered"
+    put_back(db.main)  # two that were not
+    fail(db.main, "a", "b", seconds=1000)
+    put_back(db.main)
+    count = "select dropped from pgq.seek_consumer('q', 'c', %s, %s)"
+    assert db.main.one(count, place, discard) == (2 if discard else 1)
+    assert db.main.one(RETRIES) == waiting
+    assert sorted(set(db.main.drain())) == sorted(again)
+    assert db.main.one(SEEK, place, discard) == place
+    found = db.main.drain()
+    assert found.count("b") == 1
+    assert found.count("a") == (0 if discard else 2), "the place does not see those"
+
+
+def test_what_is_retried_after_a_seek_comes(db: Database) -> None:
+    db.queue()
+    place, _ = ticked(db.main, "ab")
+    fail(db.main, "a")
+    put_back(db.main)
+    db.main.one(SEEK, place, True)
+    assert fail(db.main, "a", "b") == ["a", "b"]
+    put_back(db.main)
+    assert db.main.drain() == ["a", "b"]
+
+
+def test_ids_of_an_external_ticker_tell_nothing(db: Database) -> None:
+    db.queue()
+    place, _ = ticked(db.main, "a")
+    fail(db.main, "a", seconds=1000)
+    db.main.one("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    db.main.one(SEEK, place, False)
+    assert db.main.one(RETRIES) == ["a"]
+
+
+@pytest.mark.parametrize(("discard", "left"), [(False, ["a1"]), (True, [])])
+def test_parked_events_that_come_again_are_dropped(
+    db: Database, *, discard: bool, left: list[str]
+) -> None:
+    main = set_aside(db, "a1", data=("a1", "b1"), after="1 day")
+    place = main.tick()
+    main.drain()
+    insert_keyed(main, "a2", "c1")
+    batch = main.next()
+    park(main, batch, "a2")
+    main.finish(batch)
+    main.one(SEEK, place, discard)
+    assert parked(main) == left
+    assert main.drain() == ["a2", "c1"]
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_later_seek_brings_nothing_back_that_an_earlier_one_dropped(
+    db: Database, *, discard: bool
+) -> None:
+    db.queue()
+    place, handled = ticked(db.main, "ab")
+    fail(db.main, "a", "b")
+    put_back(db.main)
+    db.main.one(SEEK, place, discard)
+    db.main.finish(db.main.next())
+    db.main.one(SEEK, handled, False)
+    assert db.main.drain() == []
+    db.main.one(SEEK, place, False)
+    assert db.main.drain() == ["a", "b"]
+
+
+def test_repair_forgets_what_a_seek_dropped(db: Database) -> None:
+    db.queue()
+    place, _ = ticked(db.main, "ab")
+    fail(db.main, "a", "b")
+    put_back(db.main)
+    db.main.one(SEEK, place, True)
+    # as in a cluster whose transaction ids are smaller
+    db.main.run(
+        "update pgq.registration set sub_dropped = array['9000000:9000000:'::txid_snapshot]"
+    )
+    assert db.main.one("select pgq.repair_queue('q')") == 2, "without the copies"
+    assert db.main.drain() == ["a", "b"]
+    fail(db.main)
+    db.main.insert("c")
+    db.main.tick()
+    fail(db.main, "c")
+    put_back(db.main)
+    assert db.main.drain() == ["c"]
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_cancelled_event_stays_hidden(db: Database, *, discard: bool) -> None:
+    db.queue()
+    place, *_ = ticked(db.main, "ab", "cd")
+    batch = db.main.next()
+    retry(db.main, batch, "a", "b", seconds=1000)
+    assert db.main.finish(batch) == 1
+    ids = [row[0] for row in db.main.all("select ev_id from pgq.event_1 order by 1")]
+    cancel = "select state from pgq.skip_event('q', 'c', array[%s])"
+    assert db.main.one(cancel, ids[2]) == "cancelled"
+    assert db.main.one(SEEK, place, discard) == place
+    assert db.main.drain() == ["a", "b", "d"]
+    assert db.main.one(cancel, ids[1]) == "delivered"
+    assert db.main.one(SEEK, place, discard) == place
+    assert db.main.one(cancel, ids[1]) == "cancelled", "it is to come again"
+    assert db.main.drain() == ["a", "d"]

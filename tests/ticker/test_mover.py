@@ -1,0 +1,198 @@
+"""The daemon moves delayed events when they are due, and retried ones too."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from datetime import timedelta
+from functools import partial
+from threading import Event
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import install
+from pgqpy.calls.delayed import DelayedMoves
+from pgqpy.errors import ConnectionFailed
+from pgqpy.ticker import logs
+from pgqpy.ticker.health import Health
+from pgqpy.ticker.logs import Report
+from pgqpy.ticker.metrics import TickerMetrics
+from pgqpy.ticker.mover import Mover
+from pgqpy.ticker.session import Database, Sessions
+from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.timing import Timing
+from tests.support.crash import kill_server
+from tests.support.waiting import eventually
+
+SLOW = {"retry_period": 600.0}  # seconds: nothing is found because of the period
+WAITING = "select count(*) from pgq.delayed_event"
+
+
+def delivered(client):
+    """Take the next batch: the payloads of its events."""
+    batch = client.next_batch("orders", "billing")
+    found = [event.data for event in client.get_batch_events(batch)] if batch else []
+    if batch:
+        client.finish_batch(batch)
+    return found
+
+
+def test_event_comes_when_it_is_due_without_a_look_in_between(start, dsn, client, queue):
+    daemon = start(dsn, **SLOW)
+    daemon.wait_for("active")
+    client.insert_event(queue, "t", "far", delay=3600)
+    client.insert_event(queue, "t", "near", delay=0.3)
+    assert eventually(lambda: delivered(client)) == ["near"]
+
+
+def test_event_that_is_committed_after_its_time_comes_at_once(start, dsn, client, queue, connect):
+    daemon = start(dsn, **SLOW)
+    daemon.wait_for("active")
+    app = connect(autocommit=False)
+    app.execute("select pgq.insert_event_at('orders', clock_timestamp() + '0.1 s', 't', 'late')")
+    client.insert_event(queue, "t", "wakes the mover", delay=0.2)
+    assert eventually(lambda: delivered(client)) == ["wakes the mover"]
+    app.commit()
+    assert eventually(lambda: delivered(client)) == ["late"]
+
+
+def test_retried_event_comes_when_it_is_due(start, dsn, client, queue):
+    daemon = start(dsn, **SLOW)
+    daemon.wait_for("active")
+    client.insert_event(queue, "t", "again")
+    batch = eventually(lambda: client.next_batch(queue, "billing"))
+    while not client.batch_retry(batch, 1):
+        client.finish_batch(batch)
+        batch = eventually(lambda: client.next_batch(queue, "billing"))
+    client.finish_batch(batch)
+    client.insert_event(queue, "t", "wakes the mover", delay=0.01)
+    eventually(lambda: "again" in delivered(client))
+
+
+def test_queue_that_fails_delays_no_other_and_works_again(start, dsn, client, connection, queue):
+    client.create_queue("zebra")
+    client.register_consumer("zebra", "billing")
+    connection.execute("alter table pgq.event_1_0 rename to hidden")
+    daemon = start(dsn, retry_period=0.1)
+    daemon.wait_for("active")
+    for name in (queue, "zebra"):
+        client.insert_event(name, "t", name, delay=0.05)
+    eventually(lambda: client.next_batch("zebra", "billing"))
+    daemon.wait_for("queue failing", duty="delayed", queue=queue)
+    connection.execute("alter table pgq.hidden rename to event_1_0")
+    assert eventually(lambda: delivered(client)) == [queue]
+
+
+def mover_of(dsn):
+    """Make the mover of an active daemon, and its sessions."""
+    metrics, sessions = TickerMetrics(), Sessions()
+    report = Report("shop", logs.make_logger(TickerSettings()), metrics)
+    health = Health("shop", role="active")
+    return Mover(Database(dsn, TickerSettings(), health, report, sessions, Event())), sessions
+
+
+def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):
+    mover, sessions = mover_of(dsn)
+    assert mover._has_news()  # there was no move yet
+    mover.duty()
+    client.insert_event(queue, "t", "due now")
+    assert not mover._has_news()
+    client.insert_event(queue, "t", "news", delay=3600)
+    assert mover._has_news()
+    mover.duty()
+    assert not mover._has_news()
+    sessions.break_off()
+    assert mover._has_news()  # the next round finds out why
+    sessions.close()
+
+
+def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monkeypatch):
+    mover, sessions = mover_of(dsn)
+    calls = []
+
+    def always_some(self, left_out=()):
+        calls.append(left_out)
+        return DelayedMoves(1999, timedelta(0), None)
+
+    monkeypatch.setattr(pgqpy.Client, "move_delayed_events", always_some)
+    monkeypatch.setattr(pgqpy.Client, "maint_retry_events", lambda self: 9999)
+    mover.duty()
+    assert len(calls) == 1
+    sessions.close()
+
+
+def test_loop_is_told_when_the_next_event_is_due(dsn, client, queue):
+    mover, sessions = mover_of(dsn)
+    timing = mover._timing
+    mover.duty()
+    assert timing.due_at == float("inf")
+    client.insert_event(queue, "t", "a", delay=0.05)
+    mover.duty()
+    due_at = timing.due_at
+    assert timing.quiet(last_tick=0.0, now=due_at - 1.0) == due_at - 1.0
+    assert timing.quiet(last_tick=0.0, now=due_at + 1.0) == pytest.approx(1.0)
+    eventually(lambda: mover.duty() or timing.moved_at > 0)
+    assert timing.quiet(last_tick=0.0, now=timing.moved_at) == 0.0
+    sessions.close()
+
+
+def test_loop_that_knows_nothing_counts_from_its_last_tick():
+    assert Timing().quiet(last_tick=3.0, now=5.0) == 2.0
+
+
+def test_events_come_once_though_eight_daemons_run_and_movers_are_killed(
+    start, start_process, dsn, client, connection, queue
+):
+    killed = [start_process(dsn, retry_period=0.1) for _ in range(2)]
+    daemons = [start(dsn, retry_period=0.1) for _ in range(6)]
+    for daemon in (*killed, *daemons):
+        daemon.wait_for("started")
+    total = 3000
+    for part in range(3):
+        events = (("t", str(number)) for number in range(part, total, 3))
+        client.insert_events(queue, events, delay=timedelta(seconds=part / 3))
+    found = []
+    for daemon in killed:
+        found += eventually(lambda: delivered(client))
+        os.kill(daemon.process.pid, signal.SIGKILL)
+        connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid()"
+            " and query ~ 'move_delayed_events' and datname = current_database()"
+        )
+    while len(found) < total:
+        found += eventually(lambda: delivered(client))
+    assert sorted(found, key=int) == [str(number) for number in range(total)]
+    assert connection.execute(WAITING).fetchone() == (0,)
+
+
+def test_events_come_once_though_the_server_crashes(start, own_server):
+    dsn, total = own_server.dsn(), 3000
+    with pgqpy.connect(dsn) as client:
+        install.install(client.connection)
+        client.create_queue("orders")
+        client.register_consumer("orders", "billing")
+        client.connection.execute("create table got (data text primary key)")  # each once
+        for part in range(3):
+            events = (("t", str(number)) for number in range(part, total, 3))
+            client.insert_events("orders", events, delay=part / 2)
+    start(dsn, retry_period=0.1)
+
+    def have(least):
+        """Take a batch; say whether so many events have come."""
+        with suppress(psycopg.OperationalError, ConnectionFailed), pgqpy.connect(dsn) as client:
+            run = client.connection.execute
+            with client.transaction():
+                if batch := client.next_batch("orders", "billing"):
+                    run("insert into got select ev_data from pgq.get_batch_events(%s)", [batch.id])
+                    client.finish_batch(batch)
+            return run("select count(*) >= %s from got", [least]).fetchone() == (True,)
+        return False
+
+    for least in (1, total // 2):
+        eventually(partial(have, least))
+        kill_server(own_server)
+        own_server.start()
+    eventually(partial(have, total))
