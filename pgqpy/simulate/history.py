@@ -67,7 +67,7 @@ class History:
     stored: list[Stored] = field(default_factory=list)
     handlings: list[Handling] = field(default_factory=list)  # by the time that they began
     dead: set[int] = field(default_factory=set)  # events
-    killed: dict[int, int] = field(default_factory=dict)  # when, by run
+    killed: dict[int, int] = field(default_factory=dict)  # when it was last alive, by run
     lost: list[tuple[int, int]] = field(default_factory=list)  # (run, when) it lost its session
     _open: dict[tuple[int, int], Handling] = field(default_factory=dict)  # by run and event
     _begins: dict[int, list[int]] = field(default_factory=dict)  # of handlings, by run
@@ -76,6 +76,8 @@ class History:
         """Take lines of the log, by time."""
         for line in lines:
             getattr(self, f"_{line['do']}")(line)
+            if line.get("run") in self.killed:  # its kill is written first: it was still alive
+                self.killed[line["run"]] = line["at"]
 
     def handled(self) -> dict[int, list[Handling]]:
         """Return the handlings of each event, by the time that they began."""

@@ -55,6 +55,17 @@ def test_an_event_that_is_retried_too_often_is_seen(story: Story) -> None:
     assert story.broken() == [(TWICE, (2,))]
 
 
+def test_what_a_worker_did_between_its_kill_and_its_death_may_come_again(story: Story) -> None:
+    story.begin(2)
+    story.add("kill", run=0)  # it is written before the process is dead
+    story.end(2)
+    story.begin(3)
+    for event in (2, 3):
+        story.handle(event, run=1)
+    assert story.broken() == []
+    assert redelivered(story.history) == 2
+
+
 def test_a_kill_excuses_no_event_of_a_part_that_was_finished(story: Story) -> None:
     more = range(4, 4 + PART_SIZE)
     story.insert(*more, tick=2)
