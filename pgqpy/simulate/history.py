@@ -95,12 +95,10 @@ class History:
         """The runs whose unfinished events came again, though they were not killed."""
         return {run for run, _ in self.lost}
 
-    def failed_last(self) -> set[int]:
-        """Return the events whose last handler failed."""
+    def unfinished(self) -> set[int]:
+        """Return the events whose last handler failed, was cut off by a kill, or still runs."""
         return {
-            event
-            for event, handlings in self.handled().items()
-            if handlings[-1].outcome == "failed"
+            event for event, handlings in self.handled().items() if handlings[-1].outcome != "ok"
         }
 
     def excused(self, handling: Handling, again: int) -> bool:

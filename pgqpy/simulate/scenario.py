@@ -175,9 +175,9 @@ class _Scenario:
         return len(list(repeated(self._history))) > A_FEW
 
     def _awaited(self) -> set[int]:
-        """Return the events that have to come again: their last handler failed."""
-        failed = self._history.failed_last()
-        return failed - self._audit.dead() if failed else failed
+        """Return the events that have to end, or to come again."""
+        unfinished = self._history.unfinished()
+        return unfinished - self._audit.dead() if unfinished else unfinished
 
     def _parked(self) -> bool:
         """Say whether events wait behind a failed one of their key."""

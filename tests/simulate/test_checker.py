@@ -66,6 +66,16 @@ def test_what_a_worker_did_between_its_kill_and_its_death_may_come_again(story: 
     assert redelivered(story.history) == 2
 
 
+def test_an_event_is_awaited_until_a_handler_ends_well(story: Story) -> None:
+    story.handle(1)
+    story.handle(2, ok=False)
+    story.begin(3)  # cut off, or still running
+    assert story.history.unfinished() == {2, 3}
+    story.handle(2, retry=1)
+    story.end(3)
+    assert story.history.unfinished() == set()
+
+
 def test_a_kill_excuses_no_event_of_a_part_that_was_finished(story: Story) -> None:
     more = range(4, 4 + PART_SIZE)
     story.insert(*more, tick=2)
