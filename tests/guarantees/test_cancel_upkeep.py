@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from pgqpy.install import install
-from tests.guarantees.cancelling import ROWS, cancel, states
+from tests.guarantees.cancelling import ROWS, cancel, retry, states
 from tests.guarantees.sessions import RR, Database
 from tests.guarantees.stages import commit_stage, stage
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 MORE_PAGES = 12  # an index that grows a level; a walk over dead rows costs hundreds
 CANCEL_ALL = "select count(*) from pgq.cancel_event('q', array(select ev_id from pgq.event_1))"
+BACK = "select pgq.register_consumer_at('q', 'c', 1)"
+DEAD = """
+    select pgq.event_dead(%s, array[ev_id], array[ev_txid], array['why'])
+      from pgq.get_batch_events(%s)"""
 INSERT_MANY = "select count(pgq.insert_event('q', 't', 'x')) from generate_series(1, 5000)"
 
 
@@ -161,3 +165,47 @@ def test_cancellation_survives_a_repair(db: Database) -> None:
     assert db.main.data(db.main.next()) == ["a"]
     assert sorted(db.main.drain()) == ["a", "b", "d", "t"]
     assert sorted(db.main.drain("d")) == ["b", "d", "t"]
+
+
+def test_cancelled_retry_hides_neither_its_event_nor_another_retry_after_a_repair(
+    db: Database,
+) -> None:
+    db.queue(consumers=("c", "at the beginning"))
+    event = db.main.insert("a")
+    db.main.tick()
+    for cancelled in (True, False):
+        db.main.one(BACK)
+        batch = db.main.next()
+        assert db.main.data(batch) == ["a"]
+        retry(db.main, batch, "a")
+        assert db.main.finish(batch) == 1
+        assert db.main.drain() == []
+        assert db.main.one("select pgq.maint_retry_events()") == 1
+        if cancelled:
+            assert states(db.main, event) == ["cancelled", "cancelled"]
+        db.main.tick()
+    for _ in range(2):
+        db.main.one("select pgq.repair_queue('q')")
+        assert db.main.drain() == ([] if cancelled else ["a"])
+        cancelled = True
+    db.main.one(BACK)
+    assert db.main.drain() == ["a", "a"], "the event, and the retry that was not cancelled"
+    assert db.main.drain("at the beginning") == []
+
+
+def test_cancelled_event_does_not_hide_its_revived_copy_after_a_repair(db: Database) -> None:
+    db.queue(consumers=("c", "at the beginning"))
+    event = db.main.insert("a")
+    db.main.tick()
+    batch = db.main.next()
+    assert db.main.one(DEAD, batch, batch) == 1
+    db.main.finish(batch)
+    db.main.one(BACK)
+    assert "cancelled" in states(db.main, event)
+    assert db.main.one("select count(*) from pgq.revive_dead_events('q', 'c')") == 1
+    db.main.one("select pgq.maint_retry_events()")
+    db.main.tick()
+    for _ in range(2):
+        db.main.one("select pgq.repair_queue('q')")
+    assert db.main.drain() == ["a"]
+    assert db.main.drain("at the beginning") == []

@@ -205,15 +205,21 @@ MUTATIONS = {
     ),
     "repair without cancellations": Mutation(
         "repair_queue",
-        "set skip_txid = 3 + (",
-        "set skip_txid = 0 * (",
+        "set skip_txid = coalesce(kept.txid, 0)",
+        "set skip_txid = 0",
         upkeep.test_cancellation_survives_a_repair,
     ),
-    "repair stages as if they had not waited": Mutation(
+    "repair cancelled copies too": Mutation(
         "repair_queue",
-        "select stage_released_by from pgq.stage",
-        "select null::bigint from pgq.stage",
-        upkeep.test_cancellation_survives_a_repair,
+        "where skip_sub = e.ev_owner and",
+        "where false and",
+        upkeep.test_cancelled_retry_hides_neither_its_event_nor_another_retry_after_a_repair,
+    ),
+    "give a copy the txid of its event": Mutation(
+        "repair_queue",
+        "+ (ev_owner is not null)::int",
+        "",
+        upkeep.test_cancelled_event_does_not_hide_its_revived_copy_after_a_repair,
     ),
     "leave rows without a consumer": Mutation(
         "remove_registration",

@@ -112,7 +112,7 @@ MUTATIONS = {
     ),
     "leave parked events in another numbering": Mutation(
         "repair_queue",
-        "update pgq.parked\n       set ev_txid = 3 + (",
+        "update pgq.parked\n       set ev_txid = 3 + 2 * (",
         "update pgq.parked\n       set ev_txid = 0 * (",
         moves.test_repair_leaves_parked_events_where_they_are_among_the_ticks,
     ),

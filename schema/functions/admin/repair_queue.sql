@@ -4,10 +4,11 @@
 --
 -- Transaction ids decide which batch an event is in. So the old ids are replaced by small ones that
 -- keep every decision. Let K be the ticks that a subscription refers to (used_ticks), and the last
--- tick, in their order. Tick number j gets the snapshot that sees every id below 3 + j. An event
--- that n of these ticks do not see gets the txid 3 + n. (PostgreSQL itself uses the ids below 3.)
--- An event with an id beyond the last tick's was inserted since, and no tick sees it. All other
--- ticks are deleted. The events are inserted again into the first table, so that no dead row stays.
+-- tick, in their order. Tick number j gets the snapshot that sees every id below 3 + 2j. An event
+-- that n of these ticks do not see gets the txid 3 + 2n, a retried copy gets 4 + 2n: else a row of
+-- pgq.skipped_event would hide both. (PostgreSQL itself uses the ids below 3.) An event with an id
+-- beyond the last tick's was inserted since, and no tick sees it. All other ticks are deleted. The
+-- events are inserted again into the first table, so that no dead row stays.
 --
 -- A copy of the database may lack the values of the sequences. They are moved up. Events that were
 -- inserted into such a copy have ids of older events. They get new ids: see find_inserted_here. A
@@ -20,8 +21,8 @@
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
 -- batch: stop them before a repair.
 --
--- Retried copies that seek_consumer dropped are deleted. So are events of stages that wait: a later
--- commit_stage raises PQ018. Beyond the last tick, ev_time tells events of a stage from events
+-- Retried copies that seek_consumer dropped or that were cancelled are deleted, because other copies
+-- may get their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond the last tick, ev_time tells events of a stage from events
 -- that were inserted since. It is the time of their transaction, unless the producer gave another.
 --
 -- Returns: the number of events kept.
@@ -58,7 +59,7 @@ begin
      where t.tick_queue = q.queue_id and t.tick_id >= q.queue_low_tick  -- not of detached ones
        and (t.tick_id in (select u.tick_id from pgq.used_ticks() u where u.queue_id = q.queue_id)
             or t.tick_id = v_last.tick_id);
-    if 3 + cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
+    if 4 + 2 * cardinality(v_ticks) >= txid_snapshot_xmin(txid_current_snapshot()) then
         raise exception '% ticks are in use, this cluster has used up only % transaction ids',
             cardinality(v_ticks), txid_snapshot_xmin(txid_current_snapshot())
             using errcode = 'PQ012',
@@ -84,7 +85,11 @@ begin
          where (s.stage_txid is null or s.stage_released_by > 0)
            and not exists (
                 select from unnest(r.sub_dropped, r.sub_dropped_above) d (dropped, above)
-                 where e.ev_id > above and txid_visible_in_snapshot(e.ev_txid, dropped))$sql$,
+                 where e.ev_id > above and txid_visible_in_snapshot(e.ev_txid, dropped))
+           and not exists (
+                select from pgq.skipped_event
+                 where skip_sub = e.ev_owner and skip_txid = e.ev_txid
+                   and skip_id = e.ev_id)$sql$,
         pgq.event_table(q.queue_id))
         using v_snapshots, q.queue_id, v_last.tick_event_seq, v_behind, q, v_last;
     perform pgq.raise_sequences(q, v_last, (select max(ev_id) from pg_temp.pgq_repair));
@@ -100,7 +105,7 @@ begin
     execute format($sql$
         insert into pgq.%I
         select case when is_new then nextval($1) else ev_id end, ev_time,
-               3 + unseen, ev_owner, ev_retry,
+               3 + 2 * unseen + (ev_owner is not null)::int, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from (select * from pg_temp.pgq_repair order by ev_id) e$sql$,
         pgq.event_table(q.queue_id, 0))
@@ -113,6 +118,15 @@ begin
             v_doubts[1], v_doubts[2] using detail = 'It is not certain whether they were inserted '
                 'into this copy of the database or came with it: see pgq.find_inserted_here.';
     end if;
+    update pgq.skipped_event s
+       set skip_txid = coalesce(kept.txid, 0)
+      from pgq.skipped_event o
+      left join (select ev_txid, ev_id, 3 + 2 * unseen from pg_temp.pgq_repair
+                  where ev_owner is null and not is_new) kept (old, id, txid)
+        on kept.old = o.skip_txid and kept.id = o.skip_id
+     where s.skip_sub = o.skip_sub and s.skip_no = o.skip_no
+       and s.skip_txid > 0 and (s.skip_sub = -q.queue_id or s.skip_sub in (
+            select sub_id from pgq.registration where sub_queue = q.queue_id));
     drop table pg_temp.pgq_repair;
 
     update pgq.position p
@@ -121,23 +135,15 @@ begin
      where c.sub_queue = q.queue_id and c.pos_batch is not null
        and p.pos_sub = c.sub_id and p.pos_no = c.pos_no;
     update pgq.parked
-       set ev_txid = 3 + (
+       set ev_txid = 3 + 2 * (
             select count(*) from unnest(v_snapshots) t
              where not txid_visible_in_snapshot(ev_txid, t))
      where ev_queue = q.queue_id;
-    update pgq.skipped_event
-       set skip_txid = 3 + (
-            select count(*) from unnest(v_snapshots) t
-             where not txid_visible_in_snapshot(coalesce((
-                    select stage_released_by from pgq.stage
-                     where stage_queue = q.queue_id and stage_txid = skip_txid), skip_txid), t))
-     where skip_txid > 0 and (skip_sub = -q.queue_id or skip_sub in (
-            select sub_id from pgq.registration where sub_queue = q.queue_id));
     update pgq.registration set sub_dropped = null, sub_dropped_above = null
      where sub_queue = q.queue_id and sub_dropped is not null;
     delete from pgq.stage where stage_queue = q.queue_id;
     delete from pgq.tick where tick_queue = q.queue_id and tick_id <> all (v_ticks);
-    update pgq.tick t set tick_snapshot = concat(3 + k.j, ':', 3 + k.j, ':')::txid_snapshot
+    update pgq.tick t set tick_snapshot = concat(3 + 2 * k.j, ':', 3 + 2 * k.j, ':')::txid_snapshot
       from unnest(v_ticks) with ordinality k (id, j)
      where t.tick_queue = q.queue_id and t.tick_id = k.id;
     update pgq.queue
