@@ -21,9 +21,10 @@
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
 -- batch: stop them before a repair.
 --
--- Retried copies that seek_consumer dropped or that were cancelled are deleted, because other copies
--- may get their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond the last tick, ev_time tells events of a stage from events
--- that were inserted since. It is the time of their transaction, unless the producer gave another.
+-- Retried copies that seek_consumer dropped, and those that were cancelled, are deleted: another copy
+-- may get their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond
+-- the last tick, ev_time tells events of a stage from events that were inserted since. It is the
+-- time of their transaction, unless the producer gave another.
 --
 -- Returns: the number of events kept.
 -- Raises: PQ001; PQ013 not READ COMMITTED; PQ012 more ticks are in use than this cluster has used
