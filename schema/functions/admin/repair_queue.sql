@@ -21,7 +21,7 @@
 -- finds no event; with the old id it cannot finish the batch (G5). Readers of tick ranges have no
 -- batch: stop them before a repair.
 --
--- Retried copies that seek_consumer dropped, and those that were cancelled, are deleted: another copy
+-- Retried copies that seek_consumer dropped, and cancelled ones, are deleted: another copy
 -- may get their txid. So are events of stages that wait: a later commit_stage raises PQ018. Beyond
 -- the last tick, ev_time tells events of a stage from events that were inserted since. It is the
 -- time of their transaction, unless the producer gave another.
