@@ -57,7 +57,10 @@ class InOrderEnd:
 
 
 class OutOfOrderEnd:
-    """The end of the part, for events that are handled side by side."""
+    """The end of the part, for events that are handled side by side.
+
+    All copies of an id have to be added before one of them is finished.
+    """
 
     def __init__(self) -> None:
         self._order: deque[int] = deque()  # of fetched events, from the lowest unfinished one on
@@ -81,15 +84,20 @@ class OutOfOrderEnd:
         self.count += 1
 
     def end(self) -> tuple[int | None, list[int]]:
-        """Return the id that the part ends with, and the finished ids beyond it.
-
-        The last fetched id is neither: its copy may come with the next list.
-        """
+        """Return the id that the part ends with, and the finished ids beyond it."""
         order, unfinished = self._order, self._unfinished
-        while order and not unfinished[order[0]] and order[0] != order[-1]:
+        while order and not unfinished[order[0]]:
             self._up_to = order.popleft()
-            if self._up_to != order[0]:
+            if not order or self._up_to != order[0]:
                 del unfinished[self._up_to]
-        done = dict.fromkeys(n for n in order if not unfinished[n] and n != order[-1])
+        done = dict.fromkeys(event_id for event_id in order if not unfinished[event_id])
         self.count = 0
         return self._up_to, list(done)[:MAX_DONE]
+
+
+def split_at_id(events: list[Event]) -> tuple[list[Event], list[Event]]:
+    """Split off the copies of the last id: more of them may come with the next list."""
+    end = len(events)
+    while end and events[end - 1].id == events[-1].id:
+        end -= 1
+    return events[:end], events[end:]

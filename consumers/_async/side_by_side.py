@@ -6,10 +6,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_key
-from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd
+from pgqpy.consumers.parts import MAX_DONE, OutOfOrderEnd, split_at_id
 from pgqpy.consumers.window import EventWindow
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from pgqpy.consumers._async.batch import AsyncOpenBatch
     from pgqpy.consumers._async.plain import AsyncPlainLoop
     from pgqpy.consumers.window import KeyedEvent
@@ -34,6 +36,7 @@ class AsyncSideBySide:
         if self._parking.on:  # finish_part takes so many ids that were finished out of order
             self._part_size = min(self._part_size or MAX_DONE, MAX_DONE // 2)
         self._finished = OutOfOrderEnd()
+        self._ahead: list[Event] = []  # read, but their copies may come with the next list
         self._contended = False  # another queue is to have the turn
         self._released = False  # the batch, with the turn
 
@@ -56,7 +59,7 @@ class AsyncSideBySide:
             half = min(half, MAX_DONE // 2)
         reader = self._loop.session.client.fetch_batch_events(self._batch.info, half)
         async with aclosing(reader) as fetched:
-            while events := await self._loop.session.next_list(fetched):
+            while events := await self._next_list(fetched, half):
                 self._batch.note(events)
                 keys = (key for key in self._window.keys if isinstance(key, str))
                 unwritten = self._batch.failures.parked_keys
@@ -66,6 +69,19 @@ class AsyncSideBySide:
                 if not await self._work_down_to(half):
                     return False
         return await self._work_down_to(0)
+
+    async def _next_list(self, lists: AsyncGenerator[list[Event], None], size: int) -> list[Event]:
+        """Read events; where parts may end, up to the end of an id.
+
+        A list of another size than asked ends at one.
+        """
+        while True:
+            read = await self._loop.session.next_list(lists)
+            events, self._ahead = self._ahead + read, []
+            if self._part_size is not None and len(read) == size:
+                events, self._ahead = split_at_id(events)
+            if events or not read:
+                return events
 
     def _add(self, event: Event) -> None:
         if self._part_size is not None:
