@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-import psycopg
 import pytest
 
 from pgqpy.errors import InstallRefused, SchemaTooNew
 from pgqpy.install import install
-from pgqpy.testing import embedded_server
 from tests.guarantees import stages
-from tests.guarantees.sessions import Database, refused
-from tests.support.servers import FAST, memory, other_programs
+from tests.guarantees.restoring import (
+    RESTORE_TAKES,
+    burn,
+    database,
+    new_cluster,
+    restored,
+    two_clusters,
+    write_dump,
+)
+from tests.guarantees.sessions import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from pgqpy.testing import EmbeddedServer
-    from tests.guarantees.sessions import Session
+    from tests.guarantees.sessions import Database, Session
 
 CONSUMERS = ("idle", "open", "lagging", "retrying")
 STAGED = ("staged", "staged, late", "staged, later", "staged, dropped", "staged, waiting")
-EPOCH = "7"  # transaction ids around 30,000,000,000
-RESTORE_TAKES = 3_000  # transaction ids, with much to spare
-
-_names = (f"restored_{number}" for number in itertools.count(1))
 
 
 class Dump(NamedTuple):
@@ -50,39 +50,20 @@ class Clusters(NamedTuple):
     from_small: Dump
 
 
-def new_cluster() -> AbstractContextManager[EmbeddedServer]:
-    """Run a server with a system identifier of its own."""
-    return embedded_server(settings=FAST, bin_dir=other_programs(), within=memory())
-
-
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
     """Two clusters and a dump of the same story told in each."""
-    with ExitStack() as stack:
-        large, small = (stack.enter_context(new_cluster()) for _ in range(2))
-        large.stop()
-        large.run("pg_resetwal", "--epoch", EPOCH, "-D", str(large.data))
-        large.start()
+    with two_clusters() as (large, small):
         yield Clusters(large, small, _dump(large), _dump(small))
 
 
 def _dump(server: EmbeddedServer) -> Dump:
-    with _database(server, "told") as db:
+    with database(server, "told") as db:
         install(db.main.connection)
-        _burn(db.main, RESTORE_TAKES)
+        burn(db.main, RESTORE_TAKES)
         to_come, open_batch = _story(db)
         open_events = db.main.data(open_batch)
-        path = server.directory / "dump.sql"
-        path.write_text(server.run("pg_dump", "--dbname", db.dsn))
-    return Dump(path, to_come, open_batch, open_events)
-
-
-@contextmanager
-def _database(server: EmbeddedServer, name: str) -> Iterator[Database]:
-    with psycopg.connect(server.dsn(), autocommit=True) as admin:
-        admin.execute(f"create database {name}".encode())
-    with closing(Database(server.dsn(name))) as db:
-        yield db
+        return Dump(write_dump(server, db), to_come, open_batch, open_events)
 
 
 def _story(db: Database) -> tuple[dict[str, list[str]], int]:
@@ -132,14 +113,9 @@ def _take_one(session: Session, consumer: str, *, retry: bool) -> None:
 
 
 @contextmanager
-def _restored(dump: Dump, target: EmbeddedServer) -> Iterator[Database]:
+def _restored(dumped: Dump, target: EmbeddedServer) -> Iterator[Database]:
     """Restore a dump into a new database of a cluster; events go on being inserted there."""
-    copy = target.directory / f"{next(_names)}.sql"
-    copy.write_text(dump.path.read_text())
-    with _database(target, copy.stem) as db:
-        target.run(
-            "psql", "--quiet", "--set=ON_ERROR_STOP=1", "--dbname", db.dsn, "--file", str(copy)
-        )
+    with restored(dumped.path, target) as db:
         db.main.insert("since the restore")
         db.main.run("begin")
         db.main.insert("since, rolled back")
@@ -257,23 +233,11 @@ def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Cluste
             last = db.main.one("select max(txid_snapshot_xmax(tick_snapshot)) from pgq.tick")
             behind = last - db.main.one("select txid_current()")
             assert behind > 0  # what was inserted since looks older than the last tick
-            _burn(db.main, behind + 10)
+            burn(db.main, behind + 10)
             with refused("PQ012"):
                 db.main.tick()
             db.main.one("select pgq.repair_queue('q')")
             _expect_the_rest(db, dump)
-
-
-def _burn(session: Session, count: int) -> None:
-    """Use transaction ids up."""
-    session.run(f"""
-        do $$
-        begin
-            for number in 1 .. {count} loop
-                perform txid_current();
-                commit;
-            end loop;
-        end $$""")
 
 
 def test_tick_that_would_see_less_than_the_last_is_refused(db: Database) -> None:

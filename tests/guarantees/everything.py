@@ -1,0 +1,219 @@
+"""A queue that uses every feature, told up to one moment, and what is to come from there on.
+
+Every event has a name of its own as its data, and a key in extra1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from tests.guarantees.delayed import move, wait_until
+from tests.guarantees.sessions import Session
+from tests.guarantees.stalling import DETACHED, LATER, TICKED
+from tests.guarantees.test_cron import DAY, NOW
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+CONSUMERS = ("plain", "parking", "lanes", "shared")  # and asleep, which is detached
+PARKS = ("parking", "lanes")
+HOLDER = "host:1:x"
+LOCK = f"select pg_advisory_lock_shared(7366516, hashtext('{HOLDER}'))"
+TAKE = {
+    "plain": "select pgq.next_batch('q', 'plain')",
+    "parking": "select pgq.next_batch('q', 'parking')",
+    "lanes": f"select batch_id from pgq.take_lane('q', 'lanes', '{HOLDER}')",
+    "shared": "select batch_id from pgq.take_part('q', 'shared', '1')",
+    "asleep": "select pgq.next_batch('q', 'asleep')",
+}
+TAKE_PARKED = {
+    "parking": "select batch_id from pgq.take_parked('q', 'parking', 10)",
+    "lanes": f"select batch_id from pgq.take_parked_lane('q', 'lanes', '{HOLDER}', 10)",
+}
+INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
+DELAYED = "select pgq.insert_event_at('q', %s, 't', %s)"
+ONCE = "select ev_id, is_new from pgq.insert_event_once('q', %s, '1 day', 't', %s, {} => {})"
+EVENTS = "select ev_id, ev_txid, ev_data, ev_extra1 from pgq.get_batch_events(%s) order by 1"
+RETRY = "select pgq.event_retry(%s, array[%s::bigint], array[%s::bigint], array[%s::interval])"
+DEAD = "select pgq.event_dead(%s, array[%s::bigint], array[%s::bigint], array['why'::text])"
+PARK = """
+    select pgq.event_park(%s, array[%s::bigint], array[%s::bigint], array[%s::text],
+        array[%s::interval])"""
+CANCEL = "select ev_id, consumer_name, state from pgq.cancel_event('q', array[%s::bigint])"
+SKIP = "select pgq.skip_event('q', %s, array[%s::bigint])::text"
+ADD_CRON = "select pgq.add_cron('e', 'q', 't', 'cron', '* * * * *')"
+PLAN_CRON = "update pgq.cron set cron_next = %s"
+FIRE = """
+    select pgq.fire_cron('e', (select version from pgq.get_cron_info('e')), %s, %s, %s)"""
+HANDLED = (
+    *("done", "retry later", "retry moved", "retry cancelled", "retry moved, cancelled"),
+    *("dead", "dead, revived", "parked 1", "parked, cancelled", "parked 2"),
+)
+CANCELLED = {
+    *("retry cancelled", "retry moved, cancelled", "parked, cancelled", "cancelled"),
+    *("cancelled, unticked", "keyed, cancelled"),
+}
+WAITING = {"skipped", "pending", "keyed", "delayed, moved", "unticked", "delayed", "keyed, delayed"}
+LATE = {"cron", "keyed again", "since"}  # inserted by `go_on`
+
+
+class Told:
+    """The story, and the ids of the events by their names."""
+
+    def __init__(self, db: Database) -> None:
+        """Tell it; the queue's database is left in the middle of everything."""
+        self.main = db.main
+        self.ids: dict[str, int] = {}
+        db.queue(consumers=(*CONSUMERS, "asleep"))
+        self.main.one("select pgq.set_lanes('q', 'lanes', 2, 'extra1')")
+        self.main.one("select pgq.register_subconsumer('q', 'shared', '1')")
+        self.main.one(LOCK)
+        self._handled()
+        self._detached()
+        self.due = self.main.one("select clock_timestamp() + interval '300 ms'")
+        self._waiting()
+        self.range = (self.first, self._tick())
+        self._unticked()
+        wait_until(self.main, self.due)
+
+    def insert(self, *names: str, key: str = "a") -> None:
+        """Insert events."""
+        for name in names:
+            self.ids[name] = self.main.one(INSERT, name, key)
+
+    def _handled(self) -> None:
+        """Let all handle, retry, park and give up; one is asleep after the first event."""
+        self.insert("early")
+        self._tick()
+        for consumer in (*CONSUMERS, "asleep"):
+            handle(self.main, consumer, retries={"early": "1 hour"} if consumer == "asleep" else {})
+        self.first = self.main.one("select max(tick_id) from pgq.tick")
+        for name in HANDLED:
+            self.insert(name, key="k" if name.startswith("parked") else "a")
+        self._tick()
+        delays = {name: "0" for name in HANDLED if name.startswith("retry")}
+        delays |= {"retry later": "1 hour", "retry cancelled": "1 hour"}
+        for consumer in CONSUMERS:
+            handle(self.main, consumer, retries=delays, fails=True)
+        assert self.cancel("retry cancelled") == {"cancelled"}
+        assert self.cancel("parked, cancelled") == {"cancelled", "delivered"}
+        revive = "select count(*) from pgq.revive_dead_events('q', 'plain', array[%s::bigint])"
+        assert self.main.one(revive, self.ids["dead, revived"]) == 1
+
+    def _detached(self) -> None:
+        """Detach the consumer that is asleep; what it has not had is still in a table."""
+        policy = "select pgq.set_stall_policy('q', 'asleep', 'detach', '30 min')"
+        self.main.one(policy)
+        self.main.run(TICKED)
+        for table in (1, 2):
+            assert self.main.rotate() == table
+            self._tick()
+            for consumer in CONSUMERS:
+                handle(self.main, consumer, retries={})
+        self.main.one(LATER)
+        handle(self.main, "lanes", retries={})  # lanes pass young ticks without events later
+        assert self.main.rotate() == 2, "the first table is kept"
+        self.main.one("select pgq.maint_stalled()")
+        assert self.main.one(DETACHED) == 1
+
+    def _waiting(self) -> None:
+        """Insert what a tick sees and nobody has had."""
+        while self.main.one("select pgq.maint_retry_events()"):
+            pass
+        assert self.cancel("retry moved, cancelled") == {"cancelled"}
+        self.insert("pending", "cancelled", "skipped", key="b")
+        self.cancel("cancelled")
+        self.main.one(SKIP, "plain", self.ids["skipped"])
+        for key, name in (("k1", "keyed"), ("k3", "keyed, cancelled")):
+            self.ids[name], _ = once(self.main, key, name)
+        self.cancel("keyed, cancelled")
+        self.ids["delayed, moved"] = self.main.one(DELAYED, self.due, "delayed, moved")
+        wait_until(self.main, self.due)
+        assert move(self.main) == 1
+
+    def _unticked(self) -> None:
+        """Insert what no tick sees, or what waits for its time; leave a batch open."""
+        self.insert("unticked", "cancelled, unticked")
+        self.cancel("cancelled, unticked")
+        self.due = self.main.one("select clock_timestamp() + interval '100 ms'")
+        for name in ("delayed", "delayed, cancelled"):
+            self.ids[name] = self.main.one(DELAYED, self.due, name)
+        self.cancel("delayed, cancelled")
+        tomorrow = self.main.one("select now() + interval '1 day'")
+        self.ids["far"] = self.main.one(DELAYED, tomorrow, "far")
+        self.ids["keyed, delayed"], _ = once(self.main, "k2", "keyed, delayed", due=self.due)
+        self.main.one(ADD_CRON)
+        self.main.connection.execute(PLAN_CRON.encode(), [NOW])
+        assert self.main.one(TAKE["shared"]) is not None
+
+    def _tick(self) -> int:
+        return self.main.tick()
+
+    def cancel(self, name: str) -> set[str]:
+        """Cancel an event: what was told for those that are awake."""
+        rows = self.main.all(CANCEL, self.ids[name])
+        return {state for _, consumer, state in rows if consumer != "asleep"}
+
+    def to_come(self, consumer: str) -> Counter[str]:
+        """Return what a consumer has still to get."""
+        names = WAITING | LATE
+        if consumer == "asleep":
+            return Counter({*names, *HANDLED, "early"} - CANCELLED)
+        names = {*names, "retry later", "retry moved"}
+        if consumer in PARKS:
+            names |= {"parked 1", "parked 2"}
+        if consumer == "plain":
+            names = {*names, "dead, revived"} - {"skipped"}
+        return Counter(names)
+
+
+def once(session: Session, key: str, name: str, due: Any = None) -> tuple[int, bool]:
+    """Insert an event once; return its id and whether it is new."""
+    more = ("i_deliver_at", "%s") if due else ("ev_extra1", "'b'")
+    ((event, is_new),) = session.all(ONCE.format(*more), key, name, *([due] if due else []))
+    return event, is_new
+
+
+def handle(
+    session: Session, consumer: str, *, retries: dict[str, str], fails: bool = False
+) -> list[str]:
+    """Handle all there is; return the names of what came."""
+    found = []
+    while (batch := session.one(TAKE[consumer])) is not None:
+        for number, txid, name, key in session.all(EVENTS, batch):
+            found.append(name)
+            event = (batch, number, txid)
+            if name in retries:
+                assert session.one(RETRY, *event, retries[name]) == 1
+            elif fails and name.startswith("dead"):
+                assert session.one(DEAD, *event) == 1
+            elif fails and key == "k" and consumer in PARKS:
+                assert session.one(PARK, *event, key, "0" if name == "parked 1" else None) == 1
+        assert session.finish(batch) == 1
+    return found
+
+
+def take_all(session: Session, consumer: str) -> list[str]:
+    """Take what is parked and due, and all else; return the names in their order."""
+    found = []
+    while consumer in PARKS and (batch := session.one(TAKE_PARKED[consumer])) is not None:
+        found += session.data(batch)
+        assert session.finish(batch) == 1
+    return found + handle(session, consumer, retries={})
+
+
+def go_on(session: Session, ids: dict[str, int]) -> None:
+    """Let an hour pass: everything that waits is due, the cron entry too, and repeated inserts."""
+    assert session.one("select pgq.reattach_consumer('q', 'asleep')") == 1
+    session.run("update pgq.retry_queue set ev_retry_after = now()")
+    session.tick()
+    assert move(session) == 2
+    while session.one("select pgq.maint_retry_events()"):
+        pass
+    assert session.one(FIRE, NOW, NOW, NOW + DAY) is not None
+    assert session.one(FIRE, NOW, NOW, NOW + DAY) is None
+    for key, name in (("k1", "keyed"), ("k2", "keyed, delayed")):
+        assert once(session, key, "again") == (ids[name], False)
+    assert once(session, "k3", "keyed again")[1]
+    session.tick()
