@@ -187,6 +187,8 @@ def test_stream_that_runs_and_has_not_read_yet_reads_by_ticks(db: Database) -> N
     event = db.main.insert("a")
     assert db.main.one(ADVANCE, 1, 1) == 0
     assert states(db.main, event) == ["by ticks"]
+    assert db.main.one("select pgq.register_consumer_at('q', 'c', 1)") == 0
+    assert states(db.main, event) == ["by ticks"], "it was moved while it does not run"
 
 
 def test_consumer_that_waits_for_its_first_run_is_no_reader_of_ticks(db: Database) -> None:

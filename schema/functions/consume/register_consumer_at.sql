@@ -1,6 +1,7 @@
 -- Subscribes a consumer from a tick on, or moves a subscribed consumer there. Its open batch is
 -- dropped, or those of its workers or lanes; its retried events stay. Of its parked events those
--- stay that the tick sees: see forget_parked. With a null tick, a new consumer starts from the last
+-- stay that the tick sees: see forget_parked. One that reads ranges of ticks still does, see
+-- reads_by_ticks; its pins are dropped. With a null tick, a new consumer starts from the last
 -- tick, and a subscribed one stays where it is.
 --
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
@@ -78,9 +79,12 @@ begin
         else
             perform pgq.move_position(sub_id, pos_no, null, null, null)
                from pgq.current_position where sub_parent = r.sub_id and pos_batch is not null;
-            select pos_no, pos_holder into p from pgq.current_position where sub_id = r.sub_id;
+            select pos_no, pos_holder, pos_pins into p
+              from pgq.current_position where sub_id = r.sub_id;
             perform pgq.move_position(
-                r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null, x_holder => p.pos_holder);
+                r.sub_id, coalesce(p.pos_no, 0), v_tick, null, null,
+                x_pins => case when p.pos_pins is not null then '{}'::bigint[] end,
+                x_holder => p.pos_holder);
         end if;
     end if;
     return r.is_new::int;
