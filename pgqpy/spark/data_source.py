@@ -11,9 +11,9 @@ from pgqpy.spark.sink.options import refuse_overwrite
 from pgqpy.spark.sink.writers import BatchWriter, StreamWriter
 from pgqpy.spark.source.batch import BatchReader, FilteringReader
 from pgqpy.spark.source.columns import checked_schema, whole_schema
-from pgqpy.spark.source.lookups import find_queue
 from pgqpy.spark.source.options import batch_options, read_options, stream_options
 from pgqpy.spark.source.stream import StreamReader
+from pgqpy.tick_ranges import find_queue
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (

@@ -6,10 +6,10 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import tick_ranges
 from pgqpy.errors import ConsumerNotFound, InvalidArgument, TickNotFound
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
-from pgqpy.spark.source import lookups
 from pgqpy.spark.source.offsets import Offset
 
 if TYPE_CHECKING:
@@ -82,14 +82,14 @@ def _log(spark: SparkSession, checkpoint: str, name: str) -> dict[int, str]:
 
 def _advance(database: Database, end: Offset) -> int:
     with connect_planner(database, end.consumer) as client:
-        queue = lookups.find_queue_name(client, end.queue_id)
+        queue = tick_ranges.find_queue_name(client, end.queue_id)
     from pgqpy.spark.source.driver_connection import DriverConnection  # noqa: PLC0415  # executors import this module and need no consumer
 
     def advance(client: Client) -> int:
-        position = lookups.find_position(client, queue, end.consumer)
+        position = tick_ranges.find_position(client, queue, end.consumer)
         if position is None:
             raise ConsumerNotFound(queue=queue, consumer=end.consumer)
-        times = lookups.find_tick_times(client, end.queue_id, end.tick)
+        times = tick_ranges.find_tick_times(client, end.queue_id, end.tick)
         if times.get(end.tick, end.time) != end.time:
             raise TickNotFound(
                 f"queue {queue!r} has lost tick {end.tick}, where the query was at {end.time}: "

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
+from pgqpy import tick_ranges
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.source import lookups
 from pgqpy.spark.source.bounds import resolve_bound
 from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read_task import read
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
-    from pgqpy.spark.source.lookups import Queue
     from pgqpy.spark.source.options import Bound, ReadOptions
+    from pgqpy.tick_ranges import Queue
 
 TYPE = sql.Identifier("ev_type")
 CONDITIONS: dict[type[Filter], sql.SQL] = {
@@ -58,7 +58,7 @@ class BatchReader(DataSourceReader):
         """Resolve the bounds to ticks, and split the range into partitions."""
         options = self.options
         connection = connect_planner(options.database, options.queue)
-        with connection as client, lookups.locked_queue(client, options.queue) as queue:
+        with connection as client, tick_ranges.locked_queue(client, options.queue) as queue:
             start, end = self._range(client, queue)
             wanted = (options.min_partitions, self.conditions, options.types)
             return plan_partitions(client, queue, start, end, self.schema, *wanted)

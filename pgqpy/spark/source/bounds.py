@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from pgqpy import tick_ranges
 from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
-from pgqpy.spark.source import lookups
 
 if TYPE_CHECKING:
     from pgqpy.client import Client
-    from pgqpy.spark.source.lookups import Queue
     from pgqpy.spark.source.options import Bound
+    from pgqpy.tick_ranges import Queue
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -46,7 +46,7 @@ def retained_tick(
         return _earliest_instead(
             queue, tick, f"{option}: tick {tick}", fail_on_data_loss=fail_on_data_loss
         )
-    around = lookups.adjacent_ticks(client, queue, tick)
+    around = tick_ranges.adjacent_ticks(client, queue, tick)
     if tick not in around:
         near = " or ".join(str(each) for each in around if each is not None)
         raise TickNotFound(
@@ -77,7 +77,7 @@ def _tick_at_time(client: Client, queue: Queue, bound: Bound, *, fail_on_data_lo
             f"{bound.option}: {time.isoformat()} is in the future: use a time that has passed",
             parameter=bound.option,
         )
-    tick = lookups.tick_at(client, queue, time)
+    tick = tick_ranges.tick_at(client, queue, time)
     if tick is not None:
         return tick
     if queue.low_tick == 0:  # nothing was ever rotated away

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pgqpy.spark.source.columns import TICK_ID, TIME, TXID
 
 if TYPE_CHECKING:
-    from pgqpy.spark.source.tick_finder import TickFinder
+    from pgqpy.tick_finder import TickFinder
 
 # In microseconds since 1970, the last years of PostgreSQL and its infinity are too large for 64
 # bits: ADBC lets them wrap to values below its earliest time (4714 BC). Spark's last timestamp

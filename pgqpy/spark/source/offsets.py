@@ -24,14 +24,7 @@ class Offset(NamedTuple):
     consumer: str
     queue_id: int
     tick: int
-    time: str  # in UTC, as lookups.find_tick_times returns it
-
-
-class Limits(NamedTuple):
-    """The size limits of a micro-batch, which is at least one tick. None means no limit."""
-
-    events: int | None = None
-    ticks: int | None = None
+    time: str  # in UTC, as tick_ranges.find_tick_times returns it
 
 
 def parse_offset(written: Mapping[str, Any]) -> Offset:

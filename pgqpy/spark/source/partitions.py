@@ -10,7 +10,7 @@ from pyspark.sql.datasource import InputPartition
 
 from pgqpy.spark.source.columns import TICK_ID, selected_columns
 from pgqpy.spark.source.splitting import ReleasedStage, split_range
-from pgqpy.spark.source.tick_finder import TickFinder, parse_snapshot
+from pgqpy.tick_finder import TickFinder, parse_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pgqpy.client import Client
     from pgqpy.records import TickInfo
-    from pgqpy.spark.source.lookups import Queue
     from pgqpy.spark.source.splitting import EventRange
+    from pgqpy.tick_ranges import Queue
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -58,7 +58,7 @@ def plan_partitions(
 ) -> list[EventPartition]:
     """Return the partitions of the range from tick `start` to tick `end`.
 
-    Call it inside `lookups.locked_queue`.
+    Call it inside `tick_ranges.locked_queue`.
     """
     ticks = client.get_tick_info(queue.name, start, end)
     stages = _released_stages(client, queue, ticks, start, end) if start < end else []

@@ -13,10 +13,10 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pgqpy.spark.connections import connect_planner
-from pgqpy.spark.source.lookups import find_queue
-from pgqpy.spark.source.offsets import MAX_BIGINT, Limits, Offset, parse_offset
+from pgqpy.spark.source.offsets import MAX_BIGINT, Offset, parse_offset
 from pgqpy.spark.source.partitions import EventPartition
 from pgqpy.spark.source.read_task import read
+from pgqpy.tick_ranges import Limits, find_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

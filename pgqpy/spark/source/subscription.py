@@ -6,6 +6,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from pgqpy import tick_ranges
 from pgqpy.errors import (
     ConsumerNotFound,
     InvalidArgument,
@@ -14,7 +15,7 @@ from pgqpy.errors import (
     SubscriptionMoved,
     TickNotFound,
 )
-from pgqpy.spark.source import bounds, lookups
+from pgqpy.spark.source import bounds
 from pgqpy.spark.source.driver_connection import DriverConnection
 from pgqpy.spark.source.offsets import Offset
 from pgqpy.spark.source.partitions import plan_partitions
@@ -23,10 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
-    from pgqpy.spark.source.lookups import Position, Queue
-    from pgqpy.spark.source.offsets import Limits
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.spark.source.partitions import EventPartition
+    from pgqpy.tick_ranges import Limits, Position, Queue
 
 logger = logging.getLogger("pgqpy.spark")
 
@@ -107,7 +107,7 @@ class Subscription:
             start = at.tick
             if not self._options.fail_on_data_loss:  # events before the position may be missing
                 start = max(start, self._position(client).tick)
-            end = lookups.find_end(client, queue, start, most, limits)
+            end = tick_ranges.find_end(client, queue, start, most, limits)
             if end is not None:
                 client.pin_range(self._queue, self._consumer, start, end)
             return self._offset(client, start if end is None else end)
@@ -121,7 +121,7 @@ class Subscription:
         """Return the partitions of a micro-batch."""
 
         def plan(client: Client) -> list[EventPartition]:
-            with lookups.locked_queue(client, self._queue) as queue:
+            with tick_ranges.locked_queue(client, self._queue) as queue:
                 self._check_ticks(client, start, end)
                 first = start.tick
                 if first < queue.low_tick:
@@ -147,7 +147,7 @@ class Subscription:
     def _attach(self, client: Client) -> None:
         """Register the consumer if it is missing: the lock, taken next, needs a subscription."""
         queue = self._find(client)
-        if lookups.find_position(client, self._queue, self._consumer) is not None:
+        if tick_ranges.find_position(client, self._queue, self._consumer) is not None:
             return
         if self._start is None:
             client.register_consumer(self._queue, self._consumer)
@@ -159,7 +159,7 @@ class Subscription:
         logger.warning(message, self._consumer, self._queue, tick)
 
     def _find(self, client: Client) -> Queue:
-        queue = lookups.find_queue(client, self._queue)
+        queue = tick_ranges.find_queue(client, self._queue)
         if self._queue_id not in (None, queue.id):
             raise QueueNotFound(
                 f"queue {self._queue!r} (option queue) was dropped and created again since the "
@@ -171,7 +171,7 @@ class Subscription:
         return queue
 
     def _position(self, client: Client) -> Position:
-        found = lookups.find_position(client, self._queue, self._consumer)
+        found = tick_ranges.find_position(client, self._queue, self._consumer)
         if found is None:
             self._find(client)  # the queue may be dropped too
             raise ConsumerNotFound(
@@ -203,7 +203,7 @@ class Subscription:
         return position
 
     def _move_to(self, client: Client, bound: Bound) -> int:
-        with lookups.locked_queue(client, self._queue) as queue:
+        with tick_ranges.locked_queue(client, self._queue) as queue:
             tick = bounds.resolve_bound(
                 client, queue, bound, fail_on_data_loss=self._options.fail_on_data_loss
             )
@@ -237,7 +237,7 @@ class Subscription:
 
     def _offset(self, client: Client, tick: int) -> Offset:
         assert self._queue_id is not None  # noqa: S101  # every connection has looked it up
-        times = lookups.find_tick_times(client, self._queue_id, tick)
+        times = tick_ranges.find_tick_times(client, self._queue_id, tick)
         if tick not in times:
             raise TickNotFound(queue=self._queue, tick_id=tick)
         return Offset(self._consumer, self._queue_id, tick, times[tick])
@@ -245,13 +245,13 @@ class Subscription:
     def _check_ticks(self, client: Client, *offsets: Offset) -> None:
         """Raise TickNotFound if a number of the checkpoint is now that of another tick."""
         ticks = [each.tick for each in offsets]
-        times = lookups.find_tick_times(client, offsets[0].queue_id, *ticks)
+        times = tick_ranges.find_tick_times(client, offsets[0].queue_id, *ticks)
         for each in offsets:
             if times.get(each.tick, each.time) != each.time:
                 raise self._lost(client, each)
 
     def _lost(self, client: Client, at: Offset) -> TickNotFound:
-        position = lookups.find_position(client, self._queue, self._consumer)
+        position = tick_ranges.find_position(client, self._queue, self._consumer)
         start = '"earliest"' if position is None else f'{{"tick": {position.tick}}}'
         return TickNotFound(
             f"queue {self._queue!r} has lost tick {at.tick}, where the query was at {at.time}: the "

@@ -1,4 +1,4 @@
-"""Queries of the driver on the tables of the schema pgq: queue, position, ticks."""
+"""Queries of readers of tick ranges on the tables of the schema pgq: queue, position, ticks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
     from pgqpy.client import Client
-    from pgqpy.spark.source.offsets import Limits
 
 
 class Queue(NamedTuple):
@@ -30,6 +29,13 @@ class Queue(NamedTuple):
     first_tick: int  # the first tick from low_tick on
     last_tick: int
     last_time: str  # of the last tick, in UTC
+
+
+class Limits(NamedTuple):
+    """The size limits of a range, which is at least one tick. None means no limit."""
+
+    events: int | None = None
+    ticks: int | None = None
 
 
 class Position(NamedTuple):
@@ -77,7 +83,7 @@ ADJACENT_TICKS: LiteralString = """
       from pgq.tick where tick_queue = %(queue)s and tick_id >= %(low)s"""
 
 # Whole ticks, at least one. If compaction has removed the tick `most`, the next one counts.
-MICRO_BATCH_END: LiteralString = """
+RANGE_END: LiteralString = """
     select max(tick_id) from (
         select tick_id, tick_event_seq, row_number() over (order by tick_id) as number
           from pgq.tick
@@ -148,9 +154,9 @@ def adjacent_ticks(client: Client, queue: Queue, tick: int) -> tuple[int | None,
 
 
 def find_end(client: Client, queue: Queue, start: int, most: int, limits: Limits) -> int | None:
-    """Return the last tick of the micro-batch after `start`; None if there is no later tick."""
+    """Return the last tick of the range after `start`; None if there is no later tick."""
     wanted = {"queue": queue.id, "start": start, "most": most, **limits._asdict()}
-    end: int | None = _row(client, MICRO_BATCH_END, wanted)[0]
+    end: int | None = _row(client, RANGE_END, wanted)[0]
     return end
 
 

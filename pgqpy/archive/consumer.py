@@ -1,0 +1,125 @@
+"""The consumer of an archive: its registration, its place, its next range."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from psycopg.rows import tuple_row
+
+from pgqpy import tick_ranges
+from pgqpy.archive.errors import ArchiveMismatch
+from pgqpy.archive.file_format import Cut, Identity
+from pgqpy.errors import ConsumerNotFound, QueueNotFound, RangeExpired, TickNotFound
+
+if TYPE_CHECKING:
+    from typing_extensions import LiteralString
+
+    from pgqpy.client import Client
+    from pgqpy.tick_ranges import Position
+
+# Ticks of a range, whose snapshots memory holds: at one a second, which compaction keeps, a range
+# is at most 14 hours long.
+MOST_TICKS = 50_000
+ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
+
+IDENTITY: LiteralString = """
+    select q.queue_name, q.queue_id, q.queue_created, q.queue_system_id, d.oid::bigint
+      from pgq.queue q
+      join pg_database d on d.datname = current_database()
+     where q.queue_name = %s"""
+TICK: LiteralString = """
+    select tick_id, tick_time from pgq.tick where tick_queue = %s and tick_id = %s limit 1"""
+
+KEEP_COMMITS: LiteralString = """
+    select set_config('synchronous_commit', 'on', false)
+     where current_setting('synchronous_commit') = 'off'"""
+
+
+class ArchiveConsumer(NamedTuple):
+    """A consumer that reads ranges of ticks, over one client."""
+
+    client: Client
+    queue: str
+    name: str
+
+    def identify(self) -> Identity:
+        """Return the queue's identity; QueueNotFound."""
+        tick_ranges.find_queue(self.client, self.queue)
+        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(IDENTITY, [self.queue]).fetchone()
+        if row is None:  # dropped meanwhile
+            raise QueueNotFound(queue=self.queue)
+        return Identity._make((*row, self.name))
+
+    def find_tick(self, queue_id: int, tick: int) -> Cut | None:
+        """Return a tick and its time; None if it is not there."""
+        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(TICK, [queue_id, tick]).fetchone()
+        return None if row is None else Cut(*row)
+
+    def find_position(self) -> Position | None:
+        """Return its position; None if it is not registered."""
+        return tick_ranges.find_position(self.client, self.queue, self.name)
+
+    def position(self) -> Position:
+        """Return its position; ConsumerNotFound if it was unregistered meanwhile."""
+        found = self.find_position()
+        if found is None:
+            raise ConsumerNotFound(queue=self.queue, consumer=self.name)
+        return found
+
+    def register(self, end: Cut | None) -> None:
+        """Register it where the archive ends, or at the first tick that can be read from.
+
+        It is marked as a reader of ticks at once: see advance_subscription. ArchiveMismatch if the
+        events after `end` are gone.
+        """
+        with tick_ranges.locked_queue(self.client, self.queue) as found:
+            if not self.client.register_consumer(self.queue, self.name):
+                return  # another run came first; moving it would undo what that one did
+            tick = found.first_tick if end is None else end.tick
+            try:
+                self.client.register_consumer_at(self.queue, self.name, tick)
+            except (TickNotFound, RangeExpired) as error:
+                raise ArchiveMismatch(
+                    f"the archive ends at tick {tick}, which queue {self.queue!r} does not keep "
+                    "any more: events after it may be gone. Archive to another location",
+                    queue=self.queue,
+                ) from error
+            self.mark(tick)
+
+    def mark(self, tick: int) -> None:
+        """Let the server know that it reads ranges of ticks."""
+        self.client.advance_subscription(self.queue, self.name, tick, tick)
+
+    def never_lose_a_move(self) -> None:
+        """Wait for the disk at each commit of this session, even if the role does not."""
+        self.client.connection.execute(KEEP_COMMITS)
+
+    def advance(self, from_tick: int, to_tick: int) -> None:
+        """Move it behind a range; SubscriptionMoved if it is not at the range's start."""
+        self.client.advance_subscription(self.queue, self.name, from_tick, to_tick)
+
+    def choose_range(self, target: int, max_events: int) -> tuple[int, int] | None:
+        """Return the next range up to a tick, pinned; None if there is none."""
+        for last in (False,) * (ATTEMPTS - 1) + (True,):
+            found = self.find_range(target, max_events)
+            try:
+                if found is not None:
+                    self.client.pin_range(self.queue, self.name, *found)
+            except TickNotFound:
+                if last:
+                    raise
+            else:
+                return found
+        raise AssertionError
+
+    def find_range(self, target: int, max_events: int) -> tuple[int, int] | None:
+        """Return the next range up to a tick: whole ticks, one at least."""
+        start = self.position().tick
+        if start >= target:
+            return None
+        queue = tick_ranges.find_queue(self.client, self.queue)
+        limits = tick_ranges.Limits(max_events, MOST_TICKS)
+        end = tick_ranges.find_end(self.client, queue, start, target, limits)
+        return None if end is None else (start, end)

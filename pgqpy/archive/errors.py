@@ -1,0 +1,15 @@
+"""The errors of archives."""
+
+from __future__ import annotations
+
+from pgqpy.errors import PgqError
+
+
+class ArchiveMismatch(PgqError):
+    """The archive is not that of this queue, or not of its present history. Data: `.queue`."""
+
+
+class ArchiveDamaged(PgqError):
+    """A file of the archive is not what was written. Data: `.path`."""
+
+    path: str | None = None

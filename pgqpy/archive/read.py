@@ -1,0 +1,155 @@
+"""Reading of archived events, by ticks, times and types."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgqpy.archive.file_format import COLUMNS, to_microseconds
+from pgqpy.archive.folder import damaged, info_of, open_file
+from pgqpy.records import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+
+    from pgqpy.archive.file_format import ArchiveFile
+    from pgqpy.archive.store import Store
+
+TIME = COLUMNS.get_field_index("ev_time")
+EARLIEST = to_microseconds(datetime.min.replace(tzinfo=timezone.utc))
+LATEST = to_microseconds(datetime.max.replace(tzinfo=timezone.utc))
+ROWS = 1000  # events held at a time, at most a row group of large ones
+
+
+class Wanted(NamedTuple):
+    """Which events to read. None: no condition.
+
+    Attributes:
+        after: the events that come after this tick.
+        up_to: and not after this one.
+        since: the events with this time or a later one.
+        until: and an earlier one than this.
+        types: of one of these types.
+        extras: with one of these values in an extra, as {"extra1": ["eu"]}.
+    """
+
+    after: int | None = None
+    up_to: int | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    types: Collection[str] | None = None
+    extras: Mapping[str, Collection[str]] | None = None
+
+
+ALL = Wanted()
+
+
+def choose_files(
+    files: Sequence[ArchiveFile], after: int | None = None, up_to: int | None = None
+) -> list[ArchiveFile]:
+    """Return the files that hold events after one tick, up to another."""
+    return [
+        each
+        for each in files
+        if (after is None or each.to_tick > after) and (up_to is None or each.from_tick < up_to)
+    ]
+
+
+def read_batches(
+    store: Store,
+    files: Sequence[ArchiveFile],
+    wanted: Wanted = ALL,
+    columns: Sequence[str] = tuple(COLUMNS.names),
+) -> Iterator[pa.RecordBatch]:
+    """Yield the wanted events of files as Arrow batches with these of the columns of `COLUMNS`.
+
+    The order is that of the files, and by id within a file. Raises ArchiveDamaged.
+    """
+    for each in choose_files(files, wanted.after, wanted.up_to):
+        with open_file(store, each.path) as file:
+            info_of(file, each.path)
+            yield from _read_file(file, each.path, wanted, columns)
+
+
+def read_events(
+    store: Store, files: Sequence[ArchiveFile], wanted: Wanted = ALL
+) -> Iterator[Event]:
+    """Yield the wanted events of files, as `read_batches` does.
+
+    Times that Python lacks become its first or its last one, as with get_tick_events.
+    """
+    for batch in read_batches(store, files, wanted):
+        columns = batch.columns[: len(Event._fields)]
+        columns[TIME] = _bounded(columns[TIME])
+        yield from map(Event, *(column.to_pylist() for column in columns))
+
+
+def _bounded(times: pa.Array) -> pa.Array:
+    counts = times.cast(pa.int64())
+    inside = pc.min_element_wise(pc.max_element_wise(counts, EARLIEST), LATEST)
+    return inside.cast(times.type)
+
+
+def _read_file(
+    file: pq.ParquetFile, path: str, wanted: Wanted, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    groups = [
+        number
+        for number in range(file.metadata.num_row_groups)
+        if _may_hold(file.metadata.row_group(number), wanted)
+    ]
+    try:
+        read = [*dict.fromkeys([*columns, *_compared(wanted)])]
+        for batch in file.iter_batches(ROWS, groups, read, use_threads=False):
+            found = _select(batch, wanted)
+            if found.num_rows:
+                yield found.select(list(columns))
+    except (pa.ArrowException, OSError) as error:
+        raise damaged(path, error) from error
+
+
+def _may_hold(group: pq.RowGroupMetaData, wanted: Wanted) -> bool:
+    """Say whether the smallest and the largest values of a row group allow a wanted event."""
+    for name, low, high in (
+        ("tick_id", None if wanted.after is None else wanted.after + 1, wanted.up_to),
+        ("ev_time", _raw(wanted.since), _raw(wanted.until)),
+    ):
+        said = group.column(COLUMNS.get_field_index(name)).statistics
+        if said is None or not said.has_min_max:
+            continue
+        if (low is not None and said.max_raw < low) or (high is not None and said.min_raw > high):
+            return False
+    return True
+
+
+def _compared(wanted: Wanted) -> list[str]:
+    """Return the columns that the conditions look at, and one at least: a row may need no other."""
+    texts = ["ev_type"] if wanted.types is not None else []
+    return ["tick_id", "ev_time", *texts, *(f"ev_{name}" for name in wanted.extras or {})]
+
+
+def _raw(time: datetime | None) -> int | None:
+    return None if time is None else to_microseconds(time)
+
+
+def _select(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
+    for name, compare, value in (
+        ("tick_id", pc.greater, wanted.after),
+        ("tick_id", pc.less_equal, wanted.up_to),
+        ("ev_time", pc.greater_equal, wanted.since),
+        ("ev_time", pc.less, wanted.until),
+    ):
+        if value is not None:
+            kind = COLUMNS.field(name).type
+            batch = batch.filter(compare(batch[name], pa.scalar(value, kind)))
+    texts = {"type": wanted.types, **(wanted.extras or {})}
+    for name, values in texts.items():
+        if values is not None:
+            chosen = pa.array(list(values), pa.string())
+            batch = batch.filter(pc.is_in(batch[f"ev_{name}"], chosen))
+    return batch

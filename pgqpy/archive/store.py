@@ -1,0 +1,163 @@
+"""Files of an archive in a local folder or on any file system of fsspec."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+from pgqpy.archive.errors import ArchiveDamaged
+from pgqpy.errors import InvalidArgument, MissingExtra
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TEMPORARY = ".tmp"  # end of the names of files that are being written
+CHUNK = 1024 * 1024  # bytes
+# Object stores show a file when all of it is there. Their rename is a copy.
+PUT_IS_ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"})
+
+
+class Store:
+    """The folder of one location. Paths are relative to it, with `/`."""
+
+    def __init__(self, location: str) -> None:
+        """Open a folder, by its path, or by a URL whose protocol fsspec knows.
+
+        Raises InvalidArgument for an unknown protocol, MissingExtra if its package is missing.
+        """
+        try:
+            self._files, root = fsspec.core.url_to_fs(location)
+        except ImportError as error:
+            raise MissingExtra(f"{error}") from error
+        except ValueError as error:
+            raise InvalidArgument(f"{error}", parameter="location") from error
+        self._root = root.rstrip("/")
+        self.is_local = type(self._files) is LocalFileSystem
+        protocol = self._files.protocol
+        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        self._puts_atomically = bool(protocols & PUT_IS_ATOMIC)
+
+    def list(self, folder: str = "") -> list[tuple[str, int, bool]]:
+        """Return the name, the bytes, and whether it is a folder, of all in a folder; [] if none.
+
+        The order is that of the file system.
+        """
+        self._files.invalidate_cache()  # other processes write too
+        path = self._path(folder)
+        try:
+            found = self._files.ls(path, detail=True)
+        except FileNotFoundError:
+            return []
+        except NotADirectoryError as error:
+            raise InvalidArgument(f"{path} is no folder", parameter="location") from error
+        return [
+            (each["name"].rstrip("/").rpartition("/")[2], each["size"] or 0, is_folder)
+            for each in found
+            if (is_folder := each["type"] == "directory") or each["name"].rstrip("/") != path
+        ]
+
+    def open(self, path: str) -> Any:
+        """Open a file to read bytes, at any place."""
+        return self._files.open(self._path(path), "rb")
+
+    def spool(self, folder: str) -> IO[bytes]:
+        """Open a file without a name, to write what goes into a folder. It ends with the process.
+
+        It is on the disk of a local archive, else in TMPDIR.
+        """
+        if not self.is_local:
+            return tempfile.TemporaryFile()
+        place = Path(self._path(folder))
+        _make_folder(place)
+        return tempfile.TemporaryFile(dir=place)
+
+    def put(self, spool: IO[bytes], path: str, check: Callable[[], None]) -> None:
+        """Store a spool under a path, all of it or nothing; an older file there is replaced.
+
+        `check` is called before it is seen there, and may raise. Read back, it has to have the same
+        bytes, else ArchiveDamaged.
+        """
+        digest = _digest(spool)
+        spool.seek(0)
+        final = self._path(path)
+        if self.is_local:
+            self._put_local(spool, Path(final), check)
+        elif self._puts_atomically:
+            check()
+            self._copy(spool, final)
+        else:
+            self._files.makedirs(final.rpartition("/")[0], exist_ok=True)
+            temporary = _temporary(final)
+            self._copy(spool, temporary)
+            check()
+            if self._files.exists(final):
+                self._files.rm_file(final)
+            self._files.mv(temporary, final)
+        self._files.invalidate_cache()
+        with self._files.open(final, "rb") as stored:
+            if _digest(stored) != digest:
+                raise ArchiveDamaged(
+                    f"{path} was not stored as it was written: the disk or the store is not "
+                    "reliable, and the consumer stays where it is",
+                    path=path,
+                )
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        self._files.rm_file(self._path(path))
+
+    def _path(self, path: str) -> str:
+        return f"{self._root}/{path}" if path else self._root
+
+    def _copy(self, spool: IO[bytes], path: str) -> None:
+        with self._files.open(path, "wb") as target:
+            shutil.copyfileobj(spool, target, CHUNK)
+
+    def _put_local(self, spool: IO[bytes], final: Path, check: Callable[[], None]) -> None:
+        # The position moves next, and the server would not give the events again: so the file must
+        # be on disk, and its name too.
+        temporary = Path(_temporary(str(final)))
+        # Only its owner may read it: in the queue, events need the role pgq_reader.
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(number, "wb") as target:  # noqa: PTH123  # a number, no path
+            shutil.copyfileobj(spool, target, CHUNK)
+            target.flush()
+            os.fsync(target.fileno())
+        check()
+        temporary.replace(final)
+        _sync_folder(final.parent)
+
+
+def _temporary(path: str) -> str:
+    return f"{path}.{secrets.token_hex(4)}{TEMPORARY}"
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.exists():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
+
+def _digest(file: IO[bytes]) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while chunk := file.read(CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()

@@ -1,0 +1,77 @@
+"""The check of an archive: its files join, and are what was written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pgqpy.archive.errors import ArchiveDamaged
+from pgqpy.archive.file_format import mark_of
+from pgqpy.archive.folder import damaged, find_seams, info_of, left_files, list_files, open_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow.parquet as pq
+
+    from pgqpy.archive.file_format import ArchiveFile, FileInfo
+    from pgqpy.archive.store import Store
+
+
+def verify(store: Store, queue_id: int) -> Iterator[str]:
+    """Yield the problems of one queue's archive; it reads every file from beginning to end."""
+    files = list_files(store, queue_id)
+    yield from find_seams(files)
+    before: FileInfo | None = None
+    for each in files:
+        try:
+            info = check_file(store, each)
+        except ArchiveDamaged as error:
+            yield str(error)
+            before = None
+            continue
+        if before is not None:
+            if before.identity != info.identity:
+                yield f"{each.path} comes from another server, database, queue or consumer"
+            if before.end.tick == info.start.tick and before.end.time != info.start.time:
+                yield f"{each.path} belongs to another history than the file before it"
+        before = info
+
+
+def find_left(store: Store, queue_id: int) -> list[str]:
+    """Describe what runs that died have left. The next run removes it."""
+    return [f"{path} is not complete: a run is at work, or died" for path in
+            left_files(store, queue_id)]  # fmt: skip
+
+
+def check_file(store: Store, file: ArchiveFile) -> FileInfo:
+    """Read a file from beginning to end, and return its footer; ArchiveDamaged."""
+    with open_file(store, file.path) as opened:
+        info = info_of(opened, file.path)
+        named = (file.from_tick, file.to_tick, file.mark)
+        if named != (info.start.tick, info.end.tick, mark_of(info.end)):
+            raise ArchiveDamaged(
+                f"{file.path} is not the file of this name: its footer says ticks "
+                f"{info.start.tick} to {info.end.tick}",
+                path=file.path,
+            )
+        try:
+            _check_rows(opened, file, info)
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(file.path, error) from error
+    return info
+
+
+def _check_rows(opened: pq.ParquetFile, file: ArchiveFile, info: FileInfo) -> None:
+    rows = 0
+    for batch in opened.iter_batches(use_threads=False):
+        rows += batch.num_rows
+        ticks = batch["tick_id"]
+        if batch.num_rows and not (
+            pc.min(ticks).as_py() > info.start.tick and pc.max(ticks).as_py() <= info.end.tick
+        ):
+            raise damaged(file.path, ValueError("events of other ticks are in it"))
+    if rows != info.events:
+        raise damaged(file.path, ValueError(f"it has {rows} events, and had {info.events}"))

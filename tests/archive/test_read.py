@@ -1,0 +1,152 @@
+"""Archived events come back as they were, by ticks, times and types."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pgqpy
+from pgqpy.archive import ArchiveDamaged, ArchiveMismatch
+from pgqpy.archive.file_format import COLUMNS
+from pgqpy.archive.folder import find_archive, list_archives, open_file
+from pgqpy.archive.read import Wanted, choose_files, read_batches, read_events
+
+if TYPE_CHECKING:
+    from tests.archive.shop import Shop
+
+
+def test_events_come_back_as_the_queue_has_them(shop: Shop) -> None:
+    values = ("", "ä", "\U0001f600 'quoted' \\ \n", '{"a": null}')
+    for value in values:
+        shop.client.insert_event("orders", value, value, extra1=value, extra4=value)
+    shop.client.insert_event("orders", "nothing", None)
+    shop.insert("last", extra2="2", extra3="3")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == [*values, None, "last"]
+
+
+def test_tick_of_each_event_is_the_first_one_that_sees_it(shop: Shop) -> None:
+    for data in "abc":
+        shop.insert(data, data * 2)
+    shop.run()
+    (first, *later, last) = [tick.tick_id for tick in shop.client.get_tick_info("orders")]
+    for after, up_to in [(first, later[0]), (later[0], later[1]), (later[1], last), (first, last)]:
+        live = [event.data for event in shop.client.get_tick_events("orders", after, up_to)]
+        assert shop.archived(Wanted(after=after, up_to=up_to)) == live
+
+
+def test_an_event_that_committed_late_belongs_to_the_later_tick(shop: Shop) -> None:
+    with pgqpy.connect(shop.dsn) as other, other.transaction():
+        other.insert_event("orders", "placed", "late")
+        shop.insert("early")
+    middle = shop.last_tick
+    shop.insert("after")
+    shop.run()
+    assert shop.archived(Wanted(up_to=middle)) == ["early"]
+    assert shop.archived(Wanted(after=middle)) == ["late", "after"]
+
+
+def test_times_types_and_extras_select(shop: Shop) -> None:
+    for number in range(3):
+        shop.client.insert_event("orders", f"t{number}", f"d{number}", extra1=f"e{number}")
+        shop.tick()
+    shop.run(max_events=1)
+    times = [event.time for event in read_events(shop.store, shop.files)]
+    assert shop.archived(Wanted(since=times[1])) == ["d1", "d2"]
+    assert shop.archived(Wanted(until=times[1])) == ["d0"]
+    assert shop.archived(Wanted(types=["t0", "t2"])) == ["d0", "d2"]
+    assert shop.archived(Wanted(extras={"extra1": ["e1"]}, types=["t1", "t2"])) == ["d1"]
+    assert shop.archived(Wanted(since=times[2] + timedelta(seconds=1))) == []
+
+
+def test_a_batch_has_the_columns_that_are_asked_for(shop: Shop) -> None:
+    shop.insert("a", "b")
+    shop.run()
+    (batch,) = read_batches(shop.store, shop.files, Wanted(types=["placed"]), ["ev_data", "ev_id"])
+    assert batch.to_pydict() == {"ev_data": ["a", "b"], "ev_id": [1, 2]}
+    (batch,) = read_batches(shop.store, shop.files)
+    assert batch.schema.equals(COLUMNS)
+
+
+FIRST, LAST = (each.replace(tzinfo=timezone.utc) for each in (datetime.min, datetime.max))  # noqa: DTZ901  # they get one
+RAW = "select pgq.insert_event_raw('orders', 1, %s, null, null, 't', 'd', null, null, null, null)"
+
+
+@pytest.mark.parametrize(
+    ("time", "nearest"),
+    [
+        ("infinity", LAST),
+        ("-infinity", FIRST),
+        ("0044-03-15 BC", FIRST),
+        ("294276-12-31", LAST),
+        ("20000-01-01", LAST),
+    ],
+)
+def test_times_that_python_lacks_are_kept_as_near_as_can_be(
+    shop: Shop, time: str, nearest: datetime
+) -> None:
+    shop.client.connection.execute(RAW, [time])
+    shop.tick()
+    shop.run()
+    assert shop.is_whole()
+    (found,) = read_events(shop.store, shop.files)
+    assert found.time == nearest
+    selected = ["d"] if nearest == LAST else []
+    assert shop.archived(Wanted(since=datetime.now(timezone.utc))) == selected
+
+
+def test_files_of_a_range_are_those_that_hold_some_of_its_events(shop: Shop) -> None:
+    for data in "abcd":
+        shop.insert(data)
+    shop.run(max_events=1)
+    cuts = [file.from_tick for file in shop.files]
+    assert choose_files(shop.files, cuts[1], cuts[3]) == shop.files[1:3]
+    assert choose_files(shop.files, cuts[1]) == shop.files[1:]
+    assert choose_files(shop.files, None, cuts[1]) == shop.files[:1]
+
+
+def test_an_archive_is_found_by_the_name_of_its_queue(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    assert find_archive(shop.store, "orders").files == shop.files
+    assert [each.identity.queue for each in list_archives(shop.store)] == ["orders"]
+    with pytest.raises(ArchiveMismatch, match="no archive of queue 'other'"):
+        find_archive(shop.store, "other")
+
+
+def test_an_archive_with_a_hole_is_refused(shop: Shop) -> None:
+    for data in "abc":
+        shop.insert(data)
+    shop.run(max_events=1)
+    shop.store.remove(shop.files[1].path)
+    with pytest.raises(ArchiveMismatch, match="do not join"):
+        find_archive(shop.store, "orders")
+
+
+def test_a_file_that_expires_while_it_is_read_is_an_error(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    files = shop.files
+    shop.store.remove(files[0].path)
+    with pytest.raises(ArchiveDamaged, match="read again"):
+        list(read_events(shop.store, files))
+
+
+def test_a_row_group_is_what_memory_can_hold(shop: Shop) -> None:
+    megabyte = 1024 * 1024
+    for number in range(40):
+        shop.client.insert_event("orders", "large", f"{number:02}" + "x" * megabyte)
+    shop.client.insert_events("orders", [("small", str(number)) for number in range(12_000)])
+    shop.tick()
+    shop.run()
+    assert shop.is_whole()
+    with open_file(shop.store, shop.files[0].path) as file:
+        assert len(shop.files) == 1
+        groups = [file.metadata.row_group(n) for n in range(file.metadata.num_row_groups)]
+    assert max(group.total_byte_size for group in groups) < 24 * megabyte
+    assert max(group.num_rows for group in groups) <= 11_000
+    sizes = [batch.num_rows for batch in read_batches(shop.store, shop.files)]
+    assert (sum(sizes), max(sizes)) == (12_040, 1000)

@@ -1,0 +1,229 @@
+"""Runs of the archive: what is written, where they begin, and what they refuse."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import pgqpy
+from pgqpy.archive import ArchiveMismatch
+from pgqpy.archive.folder import find_archive, read_info
+from pgqpy.archive.read import read_events
+from pgqpy.archive.run import ArchiveOptions, run_archive
+from pgqpy.archive.store import Store
+
+if TYPE_CHECKING:
+    from tests.archive.shop import Shop
+
+AN_HOUR_LATER = """
+    update pgq.tick_recent set tick_time = tick_time + interval '1 hour' where tick_id = %s"""
+
+
+def test_every_event_is_in_one_file_however_large_files_may_be(shop: Shop) -> None:
+    for number in range(6):
+        shop.insert(f"a{number}", f"b{number}", f"c{number}")
+    assert shop.run(max_events=1) == (6, 18)
+    assert shop.is_whole()
+    shop.insert("later")
+    assert shop.run() == (1, 1)
+    assert shop.is_whole()
+    assert len(shop.archived()) == 19
+
+
+def test_a_first_run_begins_with_the_oldest_event_that_is_there(shop: Shop) -> None:
+    shop.insert("before anybody thought of an archive")
+    shop.run()
+    assert shop.archived() == ["before anybody thought of an archive"]
+    info = read_info(shop.store, shop.files[0].path)
+    assert info.start.tick == info.ticks[0].tick == shop.files[0].from_tick
+    assert info.end == info.ticks[-1]
+    assert info.events == 1
+
+
+def test_nothing_new_writes_nothing(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    assert shop.run() == (0, 0)
+    for _ in range(3):
+        shop.tick()
+        assert shop.run() == (0, 0)
+    shop.insert("b")
+    assert shop.run() == (1, 1)
+    assert shop.is_whole()
+
+
+def test_an_hour_without_events_gives_an_empty_file(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.tick()
+    later = (
+        "update pgq.tick_recent set tick_time = tick_time + interval '1 hour' where tick_id = %s"
+    )
+    shop.client.connection.execute(later, [shop.last_tick])
+    assert shop.run() == (1, 0)
+    assert shop.is_whole()
+    assert shop.position == shop.last_tick
+
+
+def test_ids_of_events_that_were_rolled_back_do_not_stop_it(shop: Shop) -> None:
+    for _ in range(3):
+        with shop.client.connection.transaction(force_rollback=True):
+            shop.client.insert_events("orders", [("t", "d")] * 50)
+        shop.tick()
+    shop.insert("a")
+    assert shop.run(max_events=10)[1] == 1
+    assert shop.is_whole()
+
+
+def test_files_and_folders_are_the_owners_alone(shop: Shop) -> None:
+    shop.insert("secret")
+    shop.run()
+    for path in Path(shop.location).rglob("*"):
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+
+def test_rotation_waits_for_the_archive(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.insert("b")
+    shop.client.connection.execute("update pgq.queue set queue_rotation_period = '0'")
+    for _ in range(5):
+        shop.client.connection.execute("select pgq.maint_rotate_tables_step1('orders')")
+        shop.client.connection.execute("select pgq.maint_rotate_tables_step2()")
+        shop.tick()
+    shop.run()
+    assert shop.archived() == ["a", "b"]
+
+
+def test_two_runs_at_once_are_refused(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    lock = """select pg_advisory_lock(7366514, sub_id) from pgq.subscription"""
+    with pgqpy.connect(shop.dsn) as other:
+        other.connection.execute(lock)
+        with pytest.raises(pgqpy.ConsumerRunning):
+            shop.run()
+    assert shop.run() == (0, 0)
+
+
+def test_a_consumer_of_batches_is_not_taken_for_an_archive(shop: Shop) -> None:
+    shop.client.register_consumer("orders", "archive")
+    shop.insert("a")
+    with pytest.raises(ArchiveMismatch, match="reads batches"):
+        shop.run()
+    assert shop.files == []
+
+
+def test_an_unregistered_consumer_goes_on_where_the_files_end(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.client.unregister_consumer("orders", "archive")
+    shop.insert("b")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b"]
+
+
+def test_a_consumer_that_was_moved_on_leaves_no_hole(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.insert("b")
+    shop.client.register_consumer_at("orders", "archive", shop.last_tick)
+    shop.insert("c")
+    with pytest.raises(ArchiveMismatch, match="the events in between are in no file"):
+        shop.run()
+    shop.client.unregister_consumer("orders", "archive")
+    shop.run()
+    assert shop.is_whole()
+
+
+def test_a_consumer_that_was_moved_back_does_not_double_events(shop: Shop) -> None:
+    shop.insert("a")
+    shop.insert("b")
+    shop.run(max_events=1)
+    shop.client.register_consumer_at("orders", "archive", shop.files[0].from_tick)
+    shop.insert("c")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "c"]
+
+
+def test_a_queue_that_was_created_again_does_not_follow_the_old_one(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.client.drop_queue("orders", force=True)
+    shop.client.create_queue("orders")
+    with pytest.raises(ArchiveMismatch, match="dropped and created again"):
+        shop.run()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("update pgq.queue set queue_created = now()", "created"),
+        ("update pgq.queue set queue_system_id = 7", "another server or database"),
+    ],
+)
+def test_an_archive_of_another_database_is_refused(shop: Shop, change: str, words: str) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.client.connection.execute(change.encode())
+    with pytest.raises(ArchiveMismatch, match=words):
+        shop.run()
+    assert shop.archived() == ["a"]
+
+
+def test_a_server_that_replaces_another_is_adopted_when_told_so(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.client.connection.execute("update pgq.queue set queue_system_id = 7")
+    assert shop.run(adopt=True) == (0, 0)
+
+
+def test_another_consumer_does_not_write_into_the_archive(shop: Shop) -> None:
+    shop.insert("a")
+    shop.run()
+    with pytest.raises(ArchiveMismatch, match="consumer 'archive' writes it"):
+        shop.run(consumer="other")
+
+
+def test_several_queues_share_a_location(shop: Shop) -> None:
+    shop.client.create_queue("bills")
+    shop.insert("a")
+    shop.client.insert_event("bills", "t", "b")
+    shop.tick("bills")
+    shop.run()
+    run_archive(ArchiveOptions("bills"), shop.store, shop.dsn, shop.said.append)
+    assert shop.archived() == ["a"]
+    bills = find_archive(shop.store, "bills")
+    assert [event.data for event in read_events(shop.store, bills.files)] == ["b"]
+
+
+def test_a_missing_queue_is_named(shop: Shop) -> None:
+    shop.client.drop_queue("orders", force=True)
+    with pytest.raises(pgqpy.QueueNotFound, match="orders"):
+        shop.run()
+
+
+@pytest.mark.parametrize(
+    ("location", "error"),
+    [("nosuch://x", pgqpy.InvalidArgument), ("dropbox://x", pgqpy.MissingExtra)],
+)
+def test_a_location_that_cannot_be_used_is_refused(location: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        Store(location)
+
+
+def test_other_file_systems_hold_an_archive_too(shop: Shop) -> None:
+    shop.location = "memory://archive"
+    for data in "abc":
+        shop.insert(data)
+    assert shop.run(max_events=1) == (3, 3)
+    assert shop.is_whole()
+    assert [name for name, _, _ in shop.store.list("1") if name.endswith(".tmp")] == []
+    shop.store.remove(shop.files[-1].path)
+    with pytest.raises(ArchiveMismatch):
+        shop.run()
