@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pgqpy
 from benchmarks.bench import one_value
 from benchmarks.cases.latency import QUEUE
-from benchmarks.events import data
-from benchmarks.figures import Figure, interleave, percentile, ratios, verify
+from benchmarks.figures import percentile, ratios, verify
 from benchmarks.load.arrive import CONSUMER
 from benchmarks.load.children import child, module
+from benchmarks.load.features import (
+    INSERTS,
+    LIST,
+    LIST_INSERTS,
+    PLAIN,
+    insert_costs,
+    read_costs,
+)
 from benchmarks.load.latency import collect, verify_once
 from benchmarks.report import Section, Table, at_most, paragraphs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from benchmarks.bench import Bench
     from benchmarks.load.arrivals import Arrival
     from benchmarks.report import Cell
 
-    Insert = Callable[[pgqpy.Client, int], object]
-
 TITLE = "Features of an event, and events that are due at a time"
 
-HOUR = 3600.0  # seconds
 OTHER = "other"
 RATE = 1000  # due events a second
 LEAD = 3.0  # seconds between the insert of events and the time when the first one is due
 PATIENCE = 60.0  # seconds
-PLAIN = "plain"
-# One event in one transaction. To add a feature, add a line.
-INSERTS: dict[str, Insert] = {
-    PLAIN: lambda client, number: client.insert_event(QUEUE, "t", data(number)),
-    "delayed": lambda client, number: client.insert_event(QUEUE, "t", data(number), delay=HOUR),
-    "with a new key": lambda client, number: client.insert_event(
-        QUEUE, "t", data(number), dedup_key=f"{time.monotonic_ns()} {number}", dedup_for=HOUR
-    ),
-    "with a key that is taken": lambda client, number: client.insert_event(
-        QUEUE, "t", data(number), dedup_key="taken", dedup_for=HOUR
-    ),
-}
 # Each event is due a moment after the one before; the text says when, by the clock of consumers.
 DUE = """
     select count(pgq.insert_event_at(%s, to_timestamp(%s) + number * interval '1 second' / %s,
@@ -55,7 +44,8 @@ FLOOD = """
         array_fill('t'::text, array[%s]), array_fill('0 0 flood'::text, array[%s]))
 """
 NOTES = """
-The insert is one event in one transaction, synchronous_commit off. Lateness is from the due time to
+synchronous_commit is off where events are inserted. A handler does nothing; each batch has 1,000
+events. As many delayed events wait as are read, more each round. Lateness is from the due time to
 where the consumer's handler begins, by a ticker and a consumer with their default settings. In the
 flood, {flood:,} events of a queue are due at one moment; lateness is that of {other} due events a
 second in another queue, over the same seconds.
@@ -64,8 +54,14 @@ second in another queue, over the same seconds.
 
 def run(bench: Bench) -> Section:
     """Measure what an insert costs, how late delayed events come, and what a flood does."""
-    events = bench.pick(smoke=200, default=20_000, long=100_000)
-    costs = insert_costs(bench, events)
+    events = bench.pick(smoke=1000, default=20_000, long=100_000)
+    tables = {
+        f"Insert {events:,} events, one a transaction": insert_costs(bench, INSERTS, events, 1),
+        f"Insert {events:,} events, {LIST:,} a transaction": insert_costs(
+            bench, LIST_INSERTS, events, LIST
+        ),
+        f"Read {events * 2:,} events": read_costs(bench, events * 2),
+    }
     seconds = bench.pick(smoke=1, default=15, long=60)
     flood = bench.pick(smoke=1000, default=100_000, long=100_000)
     few = RATE // 10
@@ -79,11 +75,14 @@ def run(bench: Bench) -> Section:
         "features",
         TITLE,
         [
-            Table(
-                f"Insert of {events:,} events",
-                ["", "an event", "to plain"],
-                [[name, each, ratios(each, costs[PLAIN])] for name, each in costs.items()],
-                "µs",
+            *(
+                Table(
+                    title,
+                    ["", "an event", "to plain"],
+                    [[name, each, ratios(each, costs[PLAIN])] for name, each in costs.items()],
+                    "µs",
+                )
+                for title, costs in tables.items()
             ),
             Table(
                 "Lateness",
@@ -98,23 +97,6 @@ def run(bench: Bench) -> Section:
         ],
         notes=paragraphs(NOTES.format(flood=flood, other=few)),
     )
-
-
-def insert_costs(bench: Bench, events: int) -> dict[str, Figure]:
-    """Return the microseconds of an insert, by feature."""
-    dsn = bench.dsn_with(bench.pgqpy_database("features"), sync=False)
-    with pgqpy.connect(dsn) as client:
-        client.create_queue(QUEUE)
-    contestants = {name: partial(_insert, dsn, one, events) for name, one in INSERTS.items()}
-    return interleave(contestants, bench.rounds, bench.say)
-
-
-def _insert(dsn: str, insert: Insert, events: int) -> float:
-    with pgqpy.connect(dsn) as client:
-        began = time.monotonic()
-        for number in range(events):
-            insert(client, number)
-        return (time.monotonic() - began) / events * 1e6
 
 
 def lateness(bench: Bench, rate: int, seconds: int, *, flood: int = 0) -> list[float]:
