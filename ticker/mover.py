@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from pgqpy import Client
-    from pgqpy.calls.delayed import DelayedMoves
+    from pgqpy.records import DelayedMoves
     from pgqpy.ticker.session import Database
 
 PACE = 0.01  # seconds between two rounds, at least: a round costs a millisecond or two

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls import payload
 from pgqpy.calls._call import Call, queue_call, records, value
 from pgqpy.errors import InvalidArgument
+from pgqpy.records import DelayedCount, DelayedEvent, DelayedMoves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,40 +17,6 @@ if TYPE_CHECKING:
     from pgqpy.calls.arrays import Piece
     from pgqpy.calls.json_values import Default
     from pgqpy.calls.payload import Payload
-
-
-class DelayedEvent(NamedTuple):
-    """An event that waits: when it is due, and when and by which transaction it was inserted."""
-
-    ev_deliver_at: datetime
-    ev_id: int
-    ev_time: datetime
-    ev_txid: int
-    ev_type: str | None
-    ev_data: str | None
-    ev_extra1: str | None
-    ev_extra2: str | None
-    ev_extra3: str | None
-    ev_extra4: str | None
-
-
-class DelayedCount(NamedTuple):
-    """How many delayed events a queue has, and for how long the first one has been due.
-
-    `overdue` is None if nothing is due. It is a fraction of a second while a ticker runs.
-    """
-
-    queue_name: str
-    delayed_events: int
-    overdue: timedelta | None
-
-
-class DelayedMoves(NamedTuple):
-    """The result of `move_delayed_events`: events moved, and how long until the next are due."""
-
-    moved: int
-    next_delayed: timedelta | None
-    next_retry: timedelta | None
 
 
 def due_time(

@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
 from pgqpy.calls.failure import ascii_text
-from pgqpy.records import Batch, Event, Failure
+from pgqpy.records import Batch, Event, Failure, ParkedKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import timedelta
 
 MOST_TAKEN = 1000  # events of a batch of take_parked
-
-
-class ParkedKey(NamedTuple):
-    """A parked key: its first event, why that failed, and how many events wait with it.
-
-    `park_error` is None if the event waited for others that are done, and is next.
-    """
-
-    park_key: str
-    events: int
-    park_since: datetime
-    park_after: datetime
-    park_error: str | None
-    park_reason: str | None
-    ev_id: int
-    ev_time: datetime
-    ev_retry: int | None
-    ev_type: str | None
-    ev_data: str | None
-    ev_extra1: str | None
-    ev_extra2: str | None
-    ev_extra3: str | None
-    ev_extra4: str | None
 
 
 def event_park(

@@ -27,6 +27,7 @@ from pgqpy.records.state import (
     TickStage,
     WorkerInfo,
 )
+from pgqpy.records.waiting import DelayedCount, DelayedEvent, DelayedMoves, ParkedKey
 
 __all__ = [
     "Batch",
@@ -37,11 +38,15 @@ __all__ = [
     "CronEntry",
     "DeadEvent",
     "DeadEventCount",
+    "DelayedCount",
+    "DelayedEvent",
+    "DelayedMoves",
     "Event",
     "Failure",
     "InsertedOnce",
     "Lanes",
     "MaintOperation",
+    "ParkedKey",
     "Part",
     "QueueInfo",
     "QueueMetrics",

@@ -14,8 +14,8 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.calls.delayed import DelayedMoves
 from pgqpy.errors import ConnectionFailed
+from pgqpy.records import DelayedMoves
 from pgqpy.ticker import logs
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report

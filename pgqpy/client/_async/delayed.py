@@ -10,7 +10,7 @@ from pgqpy.client._async.base import AsyncBase
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pgqpy.calls.delayed import DelayedCount, DelayedEvent, DelayedMoves
+    from pgqpy.records import DelayedCount, DelayedEvent, DelayedMoves
 
 
 class AsyncDelayedEvents(AsyncBase):

@@ -10,7 +10,7 @@ from pgqpy.client._async.base import AsyncBase
 if TYPE_CHECKING:
     from collections import abc
 
-    from pgqpy.calls.parked import ParkedKey
+    from pgqpy.records import ParkedKey
 
 
 class AsyncParkedEvents(AsyncBase):

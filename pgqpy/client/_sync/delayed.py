@@ -10,7 +10,7 @@ from pgqpy.client._sync.base import Base
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pgqpy.calls.delayed import DelayedCount, DelayedEvent, DelayedMoves
+    from pgqpy.records import DelayedCount, DelayedEvent, DelayedMoves
 
 
 class DelayedEvents(Base):
