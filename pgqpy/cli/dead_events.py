@@ -9,7 +9,7 @@ import click
 
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
-from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import show_row, show_rows
 from pgqpy.texts import escaped
 
@@ -72,13 +72,7 @@ def _filters(now: datetime, wanted: dict[str, Any]) -> Filters:
 
 @click.command()
 @filter_options
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0, max=1_000_000),
-    default=100,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option(100)
 @click.option("--group", is_flag=True, help="Count them by type and error instead.")
 @json_option
 @connected

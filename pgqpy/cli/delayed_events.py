@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from pgqpy.cli import complete
-from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import show_rows
 
 COLUMNS = {
@@ -19,13 +19,7 @@ COLUMNS = {
 
 @click.command()
 @click.argument("queue", shell_complete=complete.queues)
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0, max=1_000_000),
-    default=100,
-    show_default=True,
-    help="Show at most this many.",
-)
+@limit_option(100)
 @json_option
 @connected
 def delayed(target: Target, queue: str, *, limit: int, as_json: bool) -> None:

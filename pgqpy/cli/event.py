@@ -17,7 +17,7 @@ from pgqpy.cli.event_follow import Following
 from pgqpy.cli.event_load import load_events
 from pgqpy.cli.event_peek import Wanted, newest, oldest
 from pgqpy.cli.moments import parse_moment, parse_time, parse_timedelta, to_time
-from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
 from pgqpy.cli.parked_events import parked
 
@@ -49,15 +49,6 @@ def filtered(command: Command) -> Command:
         )
     what = "It is of this type, or has this prefix, such as 'order.*'; may be repeated."
     return click.option("--type", "types", multiple=True, metavar="TYPE", help=what)(with_wanted)  # type: ignore[return-value]  # click adds options only
-
-
-limit_option = click.option(
-    "--limit",
-    type=click.IntRange(min=0, max=1_000_000),
-    default=10,
-    show_default=True,
-    help="Show at most this many.",
-)
 
 
 @click.group()
@@ -155,7 +146,7 @@ def load(
 @click.option("--until", callback=parse_moment, metavar="TIME", help="Its time is earlier.")
 @click.option("--tick", "after", type=int, metavar="TICK", help="It came after this tick.")
 @filtered
-@limit_option
+@limit_option(10)
 @json_option
 @connected
 def peek(
@@ -187,7 +178,7 @@ def peek(
 @click.argument("queue", shell_complete=complete.queues)
 @click.option("-f", "--follow", is_flag=True, help="Show new events too, until Ctrl-C.")
 @filtered
-@limit_option
+@limit_option(10)
 @json_option
 @connected
 def tail(

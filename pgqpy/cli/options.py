@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Command = TypeVar("Command", bound=Callable[..., Any])
 
 LOCK_TIMEOUT = "3s"
+MOST_ROWS = 1_000_000  # that one command shows
 
 
 @dataclass
@@ -67,6 +68,17 @@ def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
         expose_value=False,
         callback=_remember_dsn,
         help="The database: URI or key=value string.  [env: PGQPY_DSN, else libpq's PG*]",
+    )
+
+
+def limit_option(default: int, what: str = "") -> Callable[[Command], Command]:
+    """Add ``--limit``: how many rows to show at most. `what` names them in the help."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=0, max=MOST_ROWS),
+        default=default,
+        show_default=True,
+        help=f"Show at most this many{' ' * bool(what)}{what}.",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.cli import complete, queries
-from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import show_rows
 
 if TYPE_CHECKING:
@@ -33,13 +33,7 @@ COLUMNS = {
 @click.option("--retry", is_flag=True, help="Retry the failed events now; print their number.")
 @click.option("--delete", is_flag=True, help="Delete the failed events; print their number.")
 @click.option("--all", "everything", is_flag=True, help="With --retry: those of all keys.")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0, max=1_000_000),
-    default=100,
-    show_default=True,
-    help="Show at most this many keys.",
-)
+@limit_option(100, "keys")
 @json_option
 @connected
 def parked(
