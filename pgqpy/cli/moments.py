@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, overload
 
 import click
 
-from pgqpy.texts import UNITS
-
 if TYPE_CHECKING:
     Moment = datetime | timedelta
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(d|h|min|s)", re.ASCII)
-SECONDS = {unit: seconds for seconds, unit in UNITS}
+# PostgreSQL reads each of these texts as the same interval, so settings of queues accept them too.
+UNIT = "weeks?|w|days?|d|hours?|h|minutes?|min|seconds?|s"
+PART = re.compile(rf"(\d+(?:\.\d+)?) ?({UNIT}) ?", re.ASCII)
+DURATION = re.compile(rf"(?:{PART.pattern})+", re.ASCII)
+SECONDS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}  # by the unit's first letter
 WRITE = "write 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago"
 
 
@@ -33,9 +34,13 @@ def parse_timedelta(
 
 
 def _from_duration(text: str) -> timedelta | None:
-    """Return None for a text of another form; OverflowError if it is too long."""
-    found = DURATION.fullmatch(text.strip())
-    return timedelta(seconds=float(found[1]) * SECONDS[found[2]]) if found else None
+    """Return the length of ``2h`` or ``1 day 12 hours``; None if the text has another form.
+
+    Raises OverflowError if it is too long.
+    """
+    if not DURATION.fullmatch(text := text.strip()):
+        return None
+    return timedelta(seconds=sum(float(n) * SECONDS[unit[0]] for n, unit in PART.findall(text)))
 
 
 def parse_time(_ctx: click.Context, _param: click.Parameter, value: str | None) -> datetime | None:

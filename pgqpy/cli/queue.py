@@ -144,7 +144,8 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
     """Change settings of a queue, all in one transaction.
 
     Settings: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
-    rotation_period, retention, disable_insert, per_tx_limit, ntables, extra_maint.
+    rotation_period, retention, disable_insert, per_tx_limit, ntables, extra_maint. A length of time
+    is written 2h or '2 hours'.
 
     Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
     """
