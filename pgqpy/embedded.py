@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import grp
 import os
 import pwd
 import secrets
@@ -27,6 +29,7 @@ StopMode = Literal["smart", "fast", "immediate"]
 
 START_TIMEOUT = 60  # seconds
 SYSTEM_USER = "embedded_postgres"  # PostgreSQL refuses to run as root
+FIRST_USE = "/run/pgqpy.lock"
 CONFIGURATION = "postgresql.conf"
 APPEND_SCRIPT = 'file=$1; shift; printf %s "$@" >> "$file"'
 
@@ -196,14 +199,34 @@ def _system_user() -> str | None:
     """Return the user that runs PostgreSQL; None for the current one, who may not be root."""
     if os.geteuid() != 0:
         return None
-    try:
-        pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        # Another process may do this at the same time; the user must exist afterwards.
-        command = ["useradd", "--system", "--user-group", "--no-create-home", SYSTEM_USER]
-        subprocess.run(command, check=False, capture_output=True)
-        pwd.getpwnam(SYSTEM_USER)
+    make_system_user(SYSTEM_USER)
     return SYSTEM_USER
+
+
+def make_system_user(name: str) -> None:
+    """Make a user of the system, with a group of the same name, unless both exist. Needs root.
+
+    useradd writes the user first and the group later. A process that began to use the user in
+    between would fail, and so would a second useradd. So one process at a time looks and writes.
+    """
+    if _has_user_and_group(name):
+        return
+    with open(FIRST_USE, "a", opener=_open_own) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _has_user_and_group(name):
+            return
+        command = ["useradd", "--system", "--user-group", "--no-create-home", name]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if not _has_user_and_group(name):
+            msg = f"root cannot run PostgreSQL, and useradd made no user {name}: {done.stderr}"
+            raise RuntimeError(msg.strip())
+
+
+def _has_user_and_group(name: str) -> bool:
+    try:
+        return bool(pwd.getpwnam(name) and grp.getgrnam(name))
+    except KeyError:
+        return False
 
 
 def _make_file(user: str | None, path: Path, text: str) -> None:
@@ -221,6 +244,10 @@ def _give_to(user: str | None, path: Path | int) -> None:
 
 def _open_no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _open_own(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)  # whoever can open a file can lock it
 
 
 def _reachable(programs: Path, directory: Path, user: str | None) -> Path:
