@@ -123,6 +123,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/maint_retry_events.sql
 \ir functions/info/get_tick_at.sql
 \ir functions/internal/maint/retained_tick.sql
+\ir functions/internal/maint/is_rotation_due.sql
 \ir functions/internal/maint/late_delayed.sql
 \ir functions/maint/move_delayed_events.sql
 \ir functions/maint/maint_delayed_events.sql

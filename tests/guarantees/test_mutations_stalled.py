@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 MUTATIONS = {
+    "wait for the clock": Mutation(
+        "is_rotation_due",
+        "or q.queue_switch_time > clock_timestamp()",
+        "",
+        stalled.test_rotation_of_a_clock_that_was_ahead_makes_no_consumer_wait,
+    ),
     "count detached consumers": Mutation(
         "slowest_tick",
         "and sub_detached is null",

@@ -15,6 +15,8 @@ from tests.guarantees.mutations import Mutation, expect_failure
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+STAY = partial(retention.test_events_stay_for_the_retention_and_not_for_ever, consumers=("c",))
+WAITS = retention.test_rotation_waits_until_the_events_are_old_enough
 MUTATIONS = {
     "go to the last earlier tick": Mutation(
         "get_tick_at",
@@ -117,7 +119,7 @@ MUTATIONS = {
         "maint_rotate_tables_step1",
         "least(pgq.slowest_tick(q.queue_id), v_retained)",
         "pgq.slowest_tick(q.queue_id)",
-        retention.test_rotation_waits_until_the_events_are_old_enough,
+        partial(WAITS, clock="0"),
     ),
     "overlook a retention that is new": Mutation(
         "maint_rotate_tables_step1",
@@ -127,9 +129,21 @@ MUTATIONS = {
     ),
     "keep everything for ever": Mutation(
         "retained_tick",
-        "pgq.get_tick_at(q.queue_name, now() - q.queue_retention)",
-        "null",
-        partial(retention.test_events_stay_for_the_retention_and_not_for_ever, consumers=("c",)),
+        "and tick_time <= c_bound",
+        "and false",
+        partial(STAY, ahead=False),
+    ),
+    "wait for the clock": Mutation(
+        "retained_tick",
+        "and tick_time <= clock_timestamp()",
+        "",
+        partial(STAY, ahead=True),
+    ),
+    "take young events for old ones": Mutation(
+        "retained_tick",
+        "and tick_id < coalesce(v_younger, 9223372036854775807)",
+        "",
+        partial(WAITS, clock="-1 day"),
     ),
 }
 

@@ -20,6 +20,10 @@ LATER = """
     with switched as (
         update pgq.queue set queue_switch_time = queue_switch_time - %(by)s::interval)
     update pgq.tick set tick_time = tick_time - %(by)s::interval"""
+# The clock was so far ahead, or behind, at the last tick.
+CLOCK = """
+    update pgq.tick set tick_time = tick_time + %s::interval
+     where tick_id = (select max(tick_id) from pgq.tick) returning 1"""
 HELD = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
     create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql as $$ begin
@@ -32,15 +36,18 @@ def later(db: Database, by: str) -> None:
     db.main.connection.execute(LATER, {"by": by})
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["", "clock was ahead"])
 @pytest.mark.parametrize("consumers", [("c",), ()])
 def test_events_stay_for_the_retention_and_not_for_ever(
-    db: Database, consumers: tuple[str, ...]
+    db: Database, consumers: tuple[str, ...], *, ahead: bool
 ) -> None:
     db.queue(retention="1 hour")
     if not consumers:
         db.main.one("select pgq.unregister_consumer('q', 'c')")
     for number, data in enumerate("abcd"):
         ticked(db.main, data)
+        if ahead and data == "a":
+            db.main.one(CLOCK, "1 day")
         if consumers:
             db.main.drain()
         later(db, "35 minutes")
@@ -52,11 +59,13 @@ def test_events_stay_for_the_retention_and_not_for_ever(
     assert db.main.drain() == ["d"], "c is older than an hour"
 
 
-def test_rotation_waits_until_the_events_are_old_enough(db: Database) -> None:
+@pytest.mark.parametrize("clock", ["0", "-1 day"], ids=["", "clock was behind"])
+def test_rotation_waits_until_the_events_are_old_enough(db: Database, clock: str) -> None:
     db.queue(retention="1 hour")
     for turn, (retention, passed) in enumerate((("1 h", "31 min"), ("3 h", "91 min")), 1):
         db.main.one(SET, retention)
         ticked(db.main, "ab"[turn - 1])
+        db.main.one(CLOCK, clock)
         db.main.drain()
         later(db, passed)
         assert db.main.rotate() == turn

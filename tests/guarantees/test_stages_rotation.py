@@ -85,13 +85,23 @@ def _forget(db: Database) -> None:
     assert db.main.one(MAINT) == 0
 
 
+def _open_ahead(db: Database) -> None:
+    db.main.run("update pgq.stage set stage_time = now() + interval '25 hours'")
+    assert db.main.one(MAINT) == 0
+
+
 def _commit_another(db: Database) -> None:
     commit_stage(db.main, stage(db.main, "of the attempt that was taken"))
     assert db.main.one(MAINT) == 0
     assert db.main.deliver() == ["of the attempt that was taken"]
 
 
-GIVE_UP = {"drop": _drop, "a day passes": _forget, "another is committed": _commit_another}
+GIVE_UP = {
+    "drop": _drop,
+    "a day passes": _forget,
+    "the clock was ahead": _open_ahead,
+    "another is committed": _commit_another,
+}
 
 
 @pytest.mark.parametrize("give_up", GIVE_UP.values(), ids=GIVE_UP.keys())

@@ -15,6 +15,8 @@ from tests.guarantees.workers import workers
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
+INFO = "select consumer_name from pgq.get_stalled_info('q')"
+
 
 def test_stalled_consumer_is_detached_and_goes_on_if_nothing_is_gone(db: Database) -> None:
     db.queue(consumers=("c", "other"))
@@ -35,6 +37,14 @@ def test_stalled_consumer_is_detached_and_goes_on_if_nothing_is_gone(db: Databas
     assert db.main.finish(batch) == 1
     assert db.main.drain() == ["b"]
     assert db.main.rotate() == 0
+
+
+def test_rotation_of_a_clock_that_was_ahead_makes_no_consumer_wait(db: Database) -> None:
+    db.queue(consumers=("c", "other"))
+    stall(db)
+    db.main.run("update pgq.queue set queue_switch_time = now() + interval '1 day'")
+    assert db.main.all(INFO) == [("c",)]
+    assert detach(db) == 1
 
 
 def test_what_is_gone_is_told_and_the_consumer_goes_on_from_the_earliest_tick(

@@ -43,8 +43,9 @@ as $$
             select case when r.sub_detached is null then pgq.event_bytes(q) end as bytes) b
      where (i_queue_name is null or q.queue_name = i_queue_name)
        and case when r.sub_detached is not null then true
-                when q.queue_switch_time + q.queue_rotates_after < now()
-                    and n.tick_time + q.queue_rotation_period < clock_timestamp()
+                when pgq.is_rotation_due(q)
+                    and (n.tick_time + q.queue_rotation_period < clock_timestamp()
+                        or n.tick_time > clock_timestamp())  -- the clock was ahead
                 then pgq.keeps_table(q, p.last_tick)
                 else false end
      order by 1, 2

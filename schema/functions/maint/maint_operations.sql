@@ -6,10 +6,8 @@ create or replace function pgq.maint_operations(out func_name text, out func_arg
 returns setof record language sql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
     with due as (
-        select queue_name from pgq.queue
-         where queue_switch_step2 is not null
-           and (queue_switch_time + queue_rotates_after < now()
-                or queue_switch_time > clock_timestamp()))
+        select queue_name from pgq.queue q
+         where queue_switch_step2 is not null and pgq.is_rotation_due(q))
     select 'pgq.maint_stalled', null
      where exists (select from pgq.registration where sub_stalls = 'detach')
     union all

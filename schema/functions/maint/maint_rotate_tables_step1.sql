@@ -42,9 +42,7 @@ begin
     select * into q from pgq.queue where queue_name = i_queue_name;
     if not found then
         perform pgq.raise_queue_not_found(i_queue_name);
-    elsif q.queue_switch_step2 is null
-            or q.queue_switch_time + q.queue_rotates_after >= now()
-            and q.queue_switch_time <= clock_timestamp() then
+    elsif q.queue_switch_step2 is null or not pgq.is_rotation_due(q) then
         return 0;
     elsif txid_current() < q.queue_switch_step1 then
         raise exception 'queue % maint failure: step1=%, current=%', i_queue_name,

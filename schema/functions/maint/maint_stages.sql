@@ -1,11 +1,11 @@
 -- Cleans up after stages and their writers.
 --
 -- It drops a stage that waits in vain: the ledger has its epoch or a later one, or its writer
--- opened no stage of that epoch for a day. It deletes a stage's row when no event table holds an
--- event of so old a transaction, and every tick that is left sees the transaction that released it.
--- It deletes a writer's row in the ledger a day after its commit if the writer writes once, else
--- after 90 days without a commit. A writer that returned after that with a committed epoch would
--- commit it again.
+-- opened no stage of that epoch for a day. (Of a clock that was more than a day ahead no day is
+-- awaited.) It deletes a stage's row when no event table holds an event of so old a transaction,
+-- and every tick that is left sees the transaction that released it. It deletes a writer's row
+-- in the ledger a day after its commit if the writer writes once, else after 90 days without a
+-- commit. A writer that returned after that with a committed epoch would commit it again.
 --
 -- The locks come in drop_queue's order: event tables, then stages. One statement finds and deletes
 -- rows, because a stage may be committed at any time. Rows that a commit holds are skipped: the
@@ -48,7 +48,8 @@ begin
                             select from pgq.stage y
                              where y.stage_queue = s.stage_queue and y.stage_writer = s.stage_writer
                                and y.stage_epoch is not distinct from s.stage_epoch
-                               and y.stage_time > now() - interval '1 day')
+                               and y.stage_time > now() - interval '1 day'
+                               and y.stage_time < now() + interval '1 day')  -- clock was ahead
                         or exists (
                             select from pgq.ledger
                              where ledger_queue = stage_queue and ledger_writer = stage_writer

@@ -27,8 +27,8 @@ begin
         perform pgq.raise_wrong_isolation('maint_stalled');
     end if;
     for q in
-        select * from pgq.queue
-         where queue_switch_time + queue_rotates_after < now() and exists (
+        select * from pgq.queue due
+         where pgq.is_rotation_due(due) and exists (
                 select from pgq.registration
                  where sub_queue = queue_id and sub_stalls = 'detach' and sub_detached is null)
          order by queue_id

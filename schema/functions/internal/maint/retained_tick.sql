@@ -1,16 +1,31 @@
 -- The tick up to which a queue's events are older than its retention. A rotation treats it as the
 -- position of one more consumer.
+--
+-- It lies before the first tick that is younger, whatever a clock that was stepped back called the
+-- ticks after that one. A tick in the future has no age: the clock was ahead. So it is not taken,
+-- and those after it decide whether it is passed.
 -- Returns: the first tick that can be read from, if none is as old; null without a retention.
--- Raises: 40001 as get_tick_at.
--- Writes: as get_tick_at.
+-- Writes: nothing.
 create or replace function pgq.retained_tick(q pgq.queue)
 returns bigint language plpgsql set enable_seqscan = off set enable_bitmapscan = off
 set enable_sort = off as $$
+declare
+    c_bound constant timestamptz := now() - q.queue_retention;
+    v_younger bigint;
 begin
     if q.queue_retention is null then
         return null;
     end if;
-    return coalesce(pgq.get_tick_at(q.queue_name, now() - q.queue_retention), (
+    select tick_id into v_younger
+      from pgq.tick
+     where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
+       and tick_time > c_bound and tick_time <= clock_timestamp()
+     order by tick_id limit 1;
+    return coalesce((
+        select tick_id from pgq.tick
+         where tick_queue = q.queue_id and tick_id >= q.queue_low_tick
+           and tick_id < coalesce(v_younger, 9223372036854775807) and tick_time <= c_bound
+         order by tick_id desc limit 1), (
         select min(tick_id) from pgq.tick
          where tick_queue = q.queue_id and tick_id >= q.queue_low_tick));
 end $$;

@@ -6,7 +6,7 @@ create or replace function pgq.keeps_table(q pgq.queue, i_tick bigint)
 returns boolean language plpgsql set lock_timeout = '100ms' as $$
 begin
     return q.queue_switch_step2 is not null
-       and q.queue_switch_time + q.queue_rotates_after < now()
+       and pgq.is_rotation_due(q)
        and not pgq.tick_sees_table(
            q.queue_id, i_tick, (q.queue_cur_table + 1) % q.queue_ntables);
 exception when lock_not_available or undefined_table then
