@@ -237,6 +237,16 @@ def test_later_seek_brings_nothing_back_that_an_earlier_one_dropped(
     assert db.main.drain() == ["a", "b"]
 
 
+def test_copies_that_every_tick_sees_are_forgotten(db: Database) -> None:
+    db.queue()
+    for _ in range(9):
+        *_, last = ticked(db.main, "a")
+        db.main.one(SEEK, last, False)
+        db.main.rotate()
+    kept = "select cardinality(sub_dropped) from pgq.registration"
+    assert db.main.one(kept) <= db.main.one("select queue_ntables + 1 from pgq.queue")
+
+
 def test_repair_forgets_what_a_seek_dropped(db: Database) -> None:
     db.queue()
     place, _ = ticked(db.main, "ab")

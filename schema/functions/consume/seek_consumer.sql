@@ -105,11 +105,14 @@ begin
     delete from pgq.retry_queue where ev_owner = p.sub_id and ev_id > v_above;
     get diagnostics v_deleted = row_count;
     dropped := dropped + v_deleted;
-    update pgq.registration  -- what an earlier seek dropped above v_above is dropped by this one
+    -- What an earlier seek dropped above v_above is dropped by this one. Copies that every tick
+    -- sees are never read.
+    update pgq.registration
        set (sub_dropped, sub_dropped_above) = (
             select array_agg(dropped), array_agg(above)
               from (select * from unnest(sub_dropped, sub_dropped_above) d (dropped, above)
-                     where above < v_above
+                     where above < v_above and txid_snapshot_xmax(dropped)
+                           > txid_snapshot_xmin(v_first.tick_snapshot)
                     union all
                     select pgq.exclude_own_xid(txid_current_snapshot()), v_above) kept)
      where sub_id = p.sub_id;
