@@ -92,7 +92,7 @@ def check(transactions: list[Transaction], deliveries: list[Delivery]) -> Findin
     _check_chain(batches, findings)
     place = _check_deliveries(batches, findings)
     check_events(transactions, place, findings)
-    _check_order(transactions, place, findings)
+    check_order(transactions, place, findings)
     return findings
 
 
@@ -147,9 +147,7 @@ def check_events(
     findings.phantom += [data for data in place if data not in known]
 
 
-def _check_order(
-    transactions: list[Transaction], place: dict[str, int], findings: Findings
-) -> None:
+def check_order(transactions: list[Transaction], place: dict[str, int], findings: Findings) -> None:
     """Who had committed before another began must not be in a later batch (G4)."""
     steps: list[tuple[float, int, str, int]] = []
     for transaction in transactions:

@@ -1,0 +1,122 @@
+"""The processes of the storm: `python storm_load.py produce|lanes|effects DSN LOG`.
+
+`produce` inserts in every way, `lanes` parks events that fail, `effects` is the transactional
+consumer of workload.py. What they write down: see history.py, history_workers.py and storm.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from pgqpy.consumers import Consumer
+from tests.consumers.harness import private
+from tests.guarantees.workload import Effects, Log, Producer
+
+if TYPE_CHECKING:
+    from pgqpy import Event
+    from tests.guarantees.sessions import Session
+
+BETWEEN = 0.03  # seconds between two transactions of a producer, or more
+KEYS = 4  # of each producer
+SHARED_KEYS = 200  # of insert_event_once, of all producers
+MAX_RETRIES = 2
+MARK = "insert into marker (kind, data, ev_id, dedup_key, is_new) "
+PLAIN = (
+    MARK + "select 'plain', %s, pgq.insert_event('q', 't', %s, %s, null, null, null), null, true"
+)
+DELAYED = MARK + (
+    "select 'delayed', %s, pgq.insert_event_at('q', clock_timestamp() + %s * interval '1 s', 't',"
+    " %s, %s), null, true"
+)
+ONCE = MARK + (
+    "select 'once', %s, ev_id, %s, is_new from pgq.insert_event_once('q', %s, '1 hour', 't', %s)"
+)
+COPIED = MARK + "values ('copied', %s, null, null, true)"
+
+
+def fails_once(data: str) -> bool:
+    """Whether the consumer with lanes fails with the event at its first delivery."""
+    return crc32(data.encode()) % 10 == 0
+
+
+def always_fails(data: str) -> bool:
+    """Whether it fails each time, until the event is dead."""
+    return crc32(data.encode()) % 40 == 1
+
+
+class Mixed(Producer):
+    """Inserts at once, with a delay, once for a key, and by COPY."""
+
+    def _transaction(self, **kinds: Any) -> None:
+        super()._transaction(**kinds)
+        time.sleep(BETWEEN)
+
+    def _write(self, session: Session, keep: list[str], drop: list[str]) -> None:
+        session.begin(self.choose.choice(("read committed", "repeatable read")))
+        if drop:
+            session.run("savepoint one")
+            for data in drop:
+                session.insert(data)
+            session.run("rollback to one")
+        if self.choose.random() < 0.2:
+            session.copy(self.table, *keep)
+            for data in keep:
+                session.connection.execute(COPIED, [data])
+            return
+        for data in keep:
+            key = f"{os.getpid()}-{self.number % KEYS}"
+            chance = self.choose.random()
+            if chance < 0.2:
+                delay = self.choose.uniform(-0.1, 1.5)
+                session.connection.execute(DELAYED, [data, delay, data, key])
+            elif chance < 0.4:
+                once = f"once {self.choose.randrange(SHARED_KEYS)}"
+                session.connection.execute(ONCE, [data, once, once, data])
+            else:
+                session.connection.execute(PLAIN, [data, data, key])
+
+
+class Lanes(Consumer):
+    """One run of the consumer with lanes; it parks what fails."""
+
+    queue, name, lanes, key = "q", "lanes", 4, "extra1"
+    on_error = "park"
+    max_retries = MAX_RETRIES
+    retry_base = 0.02  # seconds
+    poll_interval = 0.2  # seconds
+    dead_interval = 5.0  # seconds
+    part_size = 20
+    max_attempts = 1_000_000  # whoever kills from outside, does not mean an event
+    log: Log
+
+    def process_event(self, event: Event) -> None:
+        """Write the event down; raise if it is its turn to fail."""
+        data, retry = event.data or "", event.retry or 0
+        raised = always_fails(data) or (retry == 0 and fails_once(data))
+        self.log.write(
+            at=time.monotonic(),
+            who=f"{os.getpid()}.0",
+            batch=private(self, "loop").held.id,
+            data=data,
+            retry=retry,
+            raised=raised,
+        )
+        if raised:
+            raise ValueError(data)
+
+
+def main(role: str, dsn: str, path: str) -> None:
+    """Run one of the processes until it is killed."""
+    if role == "produce":
+        Mixed(dsn, Log(path)).run()
+    consumer = Lanes(dsn) if role == "lanes" else Effects(dsn)
+    consumer.log = Log(path)
+    consumer.run()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,239 @@
+"""Every feature in use at once, while processes and the server are killed: G1 to G9 hold.
+
+The seed decides what happens in which order; set PGQPY_STORM_SEED to see a story again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pgqpy.install import install
+from tests.guarantees.history import read_transactions
+from tests.guarantees.history_workers import Fault, read_handled
+from tests.guarantees.sessions import Database
+from tests.guarantees.storm_judge import Judge
+from tests.guarantees.storm_threads import SETUP, Operator, Reading, Sleeper, Turns, Worker
+from tests.guarantees.test_faults_kill import ROOT
+from tests.support.crash import ask, kill_backend, kill_server
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgqpy.testing import EmbeddedServer
+    from tests.support.processes import PythonProcess
+
+LOAD = str(Path(__file__).with_name("storm_load.py"))
+CONSUMERS = ("effects", "seeker", "sleeper")
+PROCESSES = ("produce 1", "produce 2", "lanes 1", "lanes 2", "effects 1")
+DAEMONS = ("ticker 1", "ticker 2")
+ENV = {"PGQPY_MAINT_PERIOD": "0.3", "PGQPY_RETRY_PERIOD": "0.1"}
+ENV |= {"PGQPY_POLL_INTERVAL": "0.02", "PGQPY_TICK_INTERVAL": "0.03"}
+QUEUE = {"rotation_period": "500 milliseconds", "retention": "3 seconds"}
+POLICY = "select pgq.set_stall_policy('q', 'sleeper', 'detach', '1 second')"
+ENTRIES, MISSED = 5, 20  # cron entries, and how many times of each are due at the beginning
+ADD_CRON = """
+    select pgq.add_cron('e' || n, 'q', 't', 'cron ' || n, '* * * * *', i_missed => 'all')
+      from generate_series(1, %s) n"""
+PLAN_CRON = "update pgq.cron set cron_next = date_trunc('minute', now()) - %s * interval '1 min'"
+STEP = 25  # events that are handled between two faults
+RECOVERY = 60  # seconds
+AT_REST = """
+    select (select count(*) from pgq.retry_queue), (select count(*) from pgq.parked),
+           (select count(*) from pgq.delayed_event),
+           (select count(*) from pgq.current_position where pos_batch is not null),
+           (select count(*) from pgq.registration where sub_detached is not null),
+           (select count(*) from pg_locks
+             where relation = 'pgq.event_1_id_seq'::regclass and mode = 'RowExclusiveLock'),
+           (select count(*) from pgq.event_1
+             where not txid_visible_in_snapshot(ev_txid, (
+                    select tick_snapshot from pgq.tick
+                     where tick_id = (select least(min(pos_last_tick), (
+                            select max(tick) from reading)) from pgq.current_position))))
+"""
+
+
+class Storm:
+    """All that runs, and the faults that have happened."""
+
+    def __init__(
+        self,
+        server: EmbeddedServer,
+        spawn: Callable[..., PythonProcess],
+        folder: Path,
+        chance: random.Random,
+    ) -> None:
+        """Make the queue, and start them all."""
+        self.server, self.dsn, self.spawn, self.folder = server, server.dsn(), spawn, folder
+        self.chance = chance
+        self.faults: list[Fault] = []
+        self.ended: list[PythonProcess] = []
+        self._prepare()
+        self.processes = {name: self._start(name) for name in (*PROCESSES, *DAEMONS)}
+
+    def _prepare(self) -> None:
+        with closing(Database(self.dsn)) as db:
+            install(db.main.connection)
+            db.queue(consumers=CONSUMERS, **QUEUE)
+            db.main.run(SETUP)
+            db.main.one("select pgq.register_consumer('q', 'lanes')")
+            db.main.one("select pgq.set_lanes('q', 'lanes', 4, 'extra1')")
+            db.main.one(POLICY)
+            db.main.all(ADD_CRON, ENTRIES)
+            db.main.connection.execute(PLAN_CRON.encode(), [MISSED])
+
+    def _start(self, name: str) -> PythonProcess:
+        role = name.partition(" ")[0]
+        if role == "ticker":
+            return self.spawn("-m", "pgqpy", "ticker", "run", "--dsn", self.dsn, env=ENV)
+        log = self.folder / f"{name} {time.monotonic_ns()}"
+        log.touch()
+        return self.spawn(LOAD, role, self.dsn, str(log), env={"PYTHONPATH": ROOT})
+
+    def logs(self, role: str) -> list[Path]:
+        """Return what the processes of a role have written."""
+        return [path for path in self.folder.iterdir() if path.name.startswith(role)]
+
+    def revive(self) -> None:
+        """Start those again that ended because the server was away, or their predecessor lives."""
+        for name, process in list(self.processes.items()):
+            if process.popen.poll() is not None:
+                output = process.output()
+                assert "runs already" in output or "ConnectionFailed" in output, output
+                self.processes[name] = self._start(name)
+
+    def query(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask the server, whatever happens to it."""
+        return ask(self.dsn, query, timeout=RECOVERY)
+
+    def progress(self) -> None:
+        """Wait until events of all kinds have gone on."""
+
+        def counts() -> tuple[int, ...]:
+            self.revive()
+            lines = sum(path.read_bytes().count(b"\n") for path in self.logs("lanes"))
+            ((effects, seen, read),) = self.query(
+                "select (select count(*) from effect), (select count(*) from seen where consumer"
+                " = 'seeker'), (select count(*) from known)"
+            )
+            return lines, effects, seen * STEP, read
+
+        before = counts()
+        eventually(
+            lambda: all(now >= old + STEP for now, old in zip(counts(), before, strict=True)),
+            RECOVERY,
+        )
+
+    def kill(self, name: str) -> None:
+        """Kill a process, and start another one."""
+        process = self.processes[name]
+        self.faults.append(Fault("kill", f"{process.pid}.", time.monotonic()))
+        process.kill()
+        self.processes[name] = self._start(name)
+
+    def crash(self) -> None:
+        """Kill the server, or one of its processes, or stop it at once."""
+        begun = time.monotonic()
+        kind = self.chance.choice(("kill", "backend", "stop"))
+        if kind == "backend":
+            pids = self.query(
+                "select pid from pg_stat_activity where pid <> pg_backend_pid()"
+                " and backend_type = 'client backend'"
+            )
+            kill_backend(self.chance.choice(pids)[0])
+            self.query("select 1")
+        else:
+            (kill_server if kind == "kill" else _stop)(self.server)
+            self.server.start()
+        self.faults.append(Fault("crash", "", begun, time.monotonic()))
+
+    def rage(self) -> None:
+        """Let each fault happen, in any order."""
+        plan = [*PROCESSES, *DAEMONS, "crash", "crash"]
+        self.chance.shuffle(plan)
+        for name in plan:
+            if name == "crash":
+                self.crash()
+            else:
+                self.kill(name)
+            self.progress()
+
+    def come_to_rest(self, operator: Worker, sleeper: Sleeper) -> None:
+        """Stop those who insert and cancel, and wait until everything was handled."""
+        operator.stop.set()
+        for name in ("produce 1", "produce 2"):
+            self.processes.pop(name).kill()
+        sleeper.sleeps = False
+
+        def rests() -> bool:
+            self.revive()
+            rows = self.query(AT_REST)
+            return not any(rows[0])
+
+        eventually(rests, RECOVERY)
+
+
+def _stop(server: EmbeddedServer) -> None:
+    server.stop("immediate")
+
+
+@pytest.fixture
+def seed() -> int:
+    """Choose the seed of the story."""
+    seed = int(os.environ.get("PGQPY_STORM_SEED", "0")) or random.SystemRandom().randrange(1 << 32)
+    print(f"PGQPY_STORM_SEED={seed}")  # noqa: T201  # pytest shows it of a test that fails
+    return seed
+
+
+@pytest.mark.slow
+def test_all_guarantees_hold_while_every_feature_is_used_and_anything_is_killed(
+    own_server: EmbeddedServer,
+    spawn: Callable[..., PythonProcess],
+    tmp_path: Path,
+    seed: int,
+) -> None:
+    chance = random.Random(seed)
+    storm = Storm(own_server, spawn, tmp_path, chance)
+    stop, quiet = Event(), Event()
+    dsn = storm.dsn
+    reading = Reading(dsn, random.Random(chance.random()), stop)
+    sleeper = Sleeper(dsn, random.Random(chance.random()), stop)
+    seeker = Turns(dsn, random.Random(chance.random()), stop)
+    operator = Operator(dsn, random.Random(chance.random()), quiet)
+    with ThreadPoolExecutor(4) as pool:
+        work = [pool.submit(each.run) for each in (reading, sleeper, seeker, operator)]
+        try:
+            storm.progress()
+            storm.rage()
+            eventually(lambda: sleeper.woken > 0 or any(each.done() for each in work), RECOVERY)
+            storm.come_to_rest(operator, sleeper)
+        finally:
+            stop.set()
+            quiet.set()
+        for each in work:
+            each.result(timeout=RECOVERY)
+    with closing(Database(dsn)) as db:
+        reading.read_again(db.main)
+        judge = Judge(db.main)
+        transactions = [each for path in storm.logs("produce") for each in read_transactions(path)]
+        judge.queue(transactions)
+        judge.effects()
+        judge.chain("seeker")
+        judge.chain("sleeper")
+        logs = [read_handled(path) for path in storm.logs("lanes")]
+        judge.lanes(logs, storm.faults, operator.hidden)
+        judge.dedup_keys()
+        judge.cron(ENTRIES, MISSED)
+        assert db.main.one("select queue_low_tick > 1 from pgq.queue"), "it rotated"
+        assert reading.repeated > 20
+        told = {row[0] for row in db.main.all("select distinct state from told")}
+        assert told >= {"cancelled", "delivered"}
