@@ -161,18 +161,17 @@ def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
 
 
 RETENTION = """
-    select queue_name, queue_retention as retention,
-        pg_size_pretty((select sum(pg_total_relation_size(inhrelid)) from pg_inherits
-            where inhparent = queue_data_pfx::regclass)) as size
-    from pgq.queue where queue_retention is not null order by 1
+    select q.queue_name, q.queue_retention as retention, pg_size_pretty(m.total_bytes) as size
+    from pgq.queue q cross join lateral pgq.get_queue_metrics(q.queue_name) m
+    where q.queue_retention is not null order by 1
 """
 
 
 def judge_retention(rows: list[Row]) -> Iterator[Finding]:
     """Tell how much a retention keeps."""
     for row in rows:
-        queue = row["queue_name"]
-        what = f"queue {queue} keeps its events for {duration(row['retention'])}: {row['size']}"
+        queue, size = row["queue_name"], row["size"] or "an unknown size"
+        what = f"queue {queue} keeps its events for {duration(row['retention'])}: {size}"
         yield Finding("ok", "retention", what, f"pgqpy queue set {queue} retention=… changes that")
 
 
