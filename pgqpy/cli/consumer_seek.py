@@ -6,17 +6,36 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 from psycopg.errors import LockNotAvailable
+from psycopg.rows import dict_row
 
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
-from pgqpy.cli.options import Target, connected
+from pgqpy.cli.options import Target, connected, on_terminal
 from pgqpy.cli.output import as_text
+from pgqpy.texts import duration
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pgqpy import Client
     from pgqpy.cli.moments import Moment
+    from pgqpy.records import ConsumerInfo
 
     Place = Literal["beginning", "end"] | int | Moment
 
+# Ids tell about how many events. The consumer's own tick is gone if it was detached for long.
+SKIPPED = """
+    select first.tick_id as from_tick, last.tick_id as to_tick,
+        last.tick_event_seq - first.tick_event_seq as events,
+        case when isfinite(last.tick_time) then last.tick_time end as to_time,
+        case when isfinite(first.tick_time) then last.tick_time - first.tick_time end as length
+    from pgq.queue q
+    cross join lateral (
+        select * from pgq.tick where tick_queue = q.queue_id and tick_id >= %s
+        order by tick_id limit 1) first
+    join pgq.tick last on last.tick_queue = q.queue_id and last.tick_id = %s
+    where q.queue_name = %s and last.tick_id > first.tick_id
+"""
 ENDS: dict[str, Literal["beginning", "end"]] = {"beginning": "beginning", "end": "end"}
 
 
@@ -33,13 +52,41 @@ def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place
         raise click.BadParameter(text) from None
 
 
+def _ask_to_skip(
+    client: Client, info: ConsumerInfo, place: Literal["beginning", "end"] | int | datetime
+) -> None:
+    """Ask, if the place is behind events that the consumer has not finished."""
+    queue, name = info[:2]
+    if place == "beginning":
+        return
+    if place == "end":
+        tick = queries.queue_info(client, queue).last_tick_id
+    else:
+        tick = place if isinstance(place, int) else client.get_tick_at(queue, place)
+    with client.connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(SKIPPED, [info.last_tick, tick, queue]).fetchone()
+    if row is None or row["events"] <= 0:
+        return
+    skips = (
+        f"skips about {row['events']} event(s) that consumer {name} of queue {queue} has not "
+        f"finished: ticks {row['from_tick']} to {row['to_tick']}"
+    )
+    if row["to_time"] is not None and row["length"] is not None:
+        skips += f", {duration(row['length'])} up to {as_text(row['to_time'])}"
+    if not on_terminal():
+        raise click.ClickException(f"this {skips}; add --yes to skip them")
+    if not click.confirm(f"This {skips}. Skip them?", err=True):
+        raise click.ClickException("the consumer was not moved")
+
+
 @click.command()
 @click.argument("queue", shell_complete=complete.queues)
 @click.argument("name", shell_complete=complete.consumers)
 @click.argument("place", callback=parse_place)
 @click.option("--discard", is_flag=True, help="Drop all its retried and parked events.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if events are skipped.")
 @connected
-def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool) -> None:
+def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, yes: bool) -> None:
     """Move a consumer to PLACE: events come again, or are skipped.
 
     PLACE is beginning, end, a time such as 2026-01-31T14:00, how long ago, such as 2h, or a number:
@@ -50,17 +97,23 @@ def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool) 
     them that wait in the retry queue, or are parked, are dropped there, since they come anyway.
     --discard drops all that waits or is parked.
 
+    If events are skipped that the consumer has not finished, a terminal asks; elsewhere --yes is
+    required.
+
     Example: pgqpy consumer seek orders billing 2h
     """
     with target.client() as client:
-        before = queries.consumer_info(client, queue, name).pending_events
+        info = queries.consumer_info(client, queue, name)
         if not isinstance(place, (str, int)):
             place = to_time(place, queries.server_time(client))
+        if not yes:
+            _ask_to_skip(client, info, place)
         try:
             found = client.seek_consumer(queue, name, place, discard=discard)
         except LockNotAvailable as exc:
             text = f"a transaction is at work for consumer {name} of queue {queue}: try it again"
             raise click.ClickException(text) from exc
+        before = info.pending_events
         after = queries.consumer_info(client, queue, name).pending_events
     message = f"moved {name} on {queue} to tick {found.tick_id} of {as_text(found.tick_time)}"
     if before is not None and after is not None and before != after:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 
+import pytest
+
 import pgqpy
+from pgqpy.cli import consumer_seek
 from tests.cli.support import Connect, Connection, Examine, Run, RunJson, failed_with
 
 
@@ -36,7 +39,7 @@ def test_consumer_goes_to_a_place_and_says_what_comes(
     assert back.stderr.endswith(": about 2 event(s) come again\n")
     assert received(client) == ["1", "2"]
     run("consumer", "seek", "orders", "billing", "beginning")
-    forward = run("consumer", "seek", "orders", "billing", "end")
+    forward = run("consumer", "seek", "orders", "billing", "end", "--yes")
     assert forward.stderr.endswith(": about 3 event(s) are skipped\n")
     assert received(client) == []
     connection.execute("update pgq.tick set tick_time = now() - tick_id * interval '1 hour'")
@@ -47,6 +50,52 @@ def test_consumer_goes_to_a_place_and_says_what_comes(
     assert run("consumer", "seek", "orders", "billing", time).exit_code == 0
 
 
+@pytest.mark.parametrize("place", ["end", "3", "1h"])
+def test_seek_that_skips_events_asks(
+    run: Run,
+    client: pgqpy.Client,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    fill(client)
+    client.seek_consumer("orders", "billing", 1)
+    connection.execute("update pgq.tick set tick_time = now() - interval '1 day' where tick_id < 4")
+    connection.execute("update pgq.tick set tick_time = now() - interval '3 day' where tick_id < 2")
+    seek = ("consumer", "seek", "orders", "billing", place)
+    skipped = {"end": "3 event(s)", "3": "2 event(s)", "1h": "2 event(s)"}[place]
+    last, length = ("4", "3 d") if place == "end" else ("3", "2 d")
+    loss = f"his skips about {skipped} that consumer billing of queue orders has not finished: "
+    loss += f"ticks 1 to {last}, {length} up to 20"
+    assert failed_with(run(*seek), 1, f"error: t{loss}", "add --yes to skip them")
+    monkeypatch.setattr(consumer_seek, "on_terminal", lambda: True)
+    refused = run(*seek, input="n\n")
+    assert f"T{loss}" in refused.stderr
+    assert "Skip them? [y/N]" in refused.stderr
+    assert refused.stderr.endswith("error: the consumer was not moved\n")
+    assert client.get_consumer_info("orders", "billing")[0].last_tick == 1
+    assert run(*seek, input="y\n").exit_code == 0
+    assert client.get_consumer_info("orders", "billing")[0].last_tick == int(last)
+    for harmless in (place, "1", "beginning"):
+        assert run(*seek[:-1], harmless).exit_code == 0
+
+
+def test_seek_asks_for_events_of_an_open_batch(run: Run, client: pgqpy.Client) -> None:
+    fill(client)
+    client.seek_consumer("orders", "billing", 1)
+    assert client.next_batch("orders", "billing")
+    assert failed_with(run("consumer", "seek", "orders", "billing", "2"), 1, "about 1 event(s)")
+
+
+def test_seek_over_ticks_without_events_does_not_ask(run: Run, client: pgqpy.Client) -> None:
+    fill(client)
+    client.set_queue_config("orders", "ticker_idle_period", "0")
+    tick = client.tick_queue("orders")
+    assert tick
+    assert tick.tick_id == 5
+    assert run("consumer", "seek", "orders", "billing", "end").exit_code == 0
+
+
 def test_seek_says_what_it_dropped(run: Run, client: pgqpy.Client) -> None:
     fill(client)
     client.seek_consumer("orders", "billing", 3)
@@ -54,7 +103,7 @@ def test_seek_says_what_it_dropped(run: Run, client: pgqpy.Client) -> None:
     assert batch
     client.batch_retry(batch, 3600)
     client.finish_batch(batch)
-    end = run("consumer", "seek", "orders", "billing", "end", "--discard")
+    end = run("consumer", "seek", "orders", "billing", "end", "--discard", "--yes")
     assert end.stderr.endswith("; dropped 1 that waited or were parked\n")
 
 
@@ -79,7 +128,7 @@ def test_seek_that_meets_a_transaction_at_work_says_so(
     with other.transaction():
         batch = other.next_batch("orders", "billing")
         assert batch
-        result = run("consumer", "seek", "orders", "billing", "end")
+        result = run("consumer", "seek", "orders", "billing", "end", "--yes")
         assert failed_with(result, 1, "a transaction is at work for consumer billing")
 
 
@@ -115,5 +164,6 @@ def test_doctor_and_queue_show_tell_the_same_bytes_of_a_retention(
     assert pretty
     assert f"for 2 d: {pretty[0]};" in examine()[1]["retention"][1]
     holder = connect(autocommit=False)
-    holder.execute("lock table pgq.event_1_0 in access exclusive mode")
+    (table,) = holder.execute("select pgq.current_event_table('orders')").fetchone() or ("",)
+    holder.execute(f"lock table {table} in access exclusive mode".encode())
     assert "for 2 d: an unknown size;" in examine()[1]["retention"][1]
