@@ -48,6 +48,9 @@ def queue_details(client: Client, name: str) -> dict[str, Any]:
     with suppress(NotSupported):  # by the extension pgq
         for found in client.get_queue_metrics(name):
             info |= found._asdict()
+        for counted in client.get_delayed_counts(None):
+            if counted.queue_name == name:
+                info["delayed_events"] = counted.delayed_events
     return info
 
 

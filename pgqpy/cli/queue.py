@@ -116,7 +116,8 @@ def list_(target: Target, *, as_json: bool) -> None:
 def show(target: Target, name: str, *, as_json: bool) -> None:
     """Show one queue: its settings, its ticks, its consumers.
 
-    earliest_tick is the first place that a consumer can be moved to.
+    earliest_tick is the first place that a consumer can be moved to. delayed_events are not yet in
+    the queue.
 
     Example: pgqpy queue show orders
     """

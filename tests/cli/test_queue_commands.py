@@ -103,6 +103,17 @@ def test_show_says_what_the_queue_keeps(run: Run, run_json: RunJson, client: pgq
     assert "estimated_events" in run("queue", "show", "orders").stdout
 
 
+def test_show_counts_the_delayed_events_of_the_queue(
+    run: Run, run_json: RunJson, client: pgqpy.Client
+) -> None:
+    for name in ("orders", "others"):
+        run("queue", "create", name)
+    assert run_json("queue", "show", "orders")["delayed_events"] == 0
+    client.insert_events("orders", [("t", "d")] * 3, delay=3600)
+    client.insert_event("others", "t", "d", delay=3600)
+    assert run_json("queue", "show", "orders")["delayed_events"] == 3
+
+
 def test_names_are_printed_as_they_are(run: Run, run_json: RunJson) -> None:
     name = "[bold]café'; drop --"
     run("queue", "create", "--", name)
