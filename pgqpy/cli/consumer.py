@@ -10,7 +10,7 @@ from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.consumer_lanes import lanes
 from pgqpy.cli.consumer_seek import seek
-from pgqpy.cli.consumer_stalled import reattach, set_policy
+from pgqpy.cli.consumer_stalled import policy_details, reattach, set_policy
 from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
 from pgqpy.cli.output import show_row, show_rows
 
@@ -181,7 +181,7 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
 @json_option
 @connected
 def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
-    """Show one consumer: position, open batch, filter, retry queue, workers, leases, lanes.
+    """Show one consumer: position, open batch, filter, retry queue, policy, workers, lanes.
 
     Of each worker: its batch, since when it has finished nothing of it, which attempt it is, its
     last sign of life, and its session. Another worker may take the batch over when the session has
@@ -194,11 +194,15 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
     worker does. runs counts the processes whose session runs the consumer.
 
+    stall_policy says what happens when rotation waits for the consumer (pgqpy consumer set-policy);
+    detached: since when it gets no events any more.
+
     Example: pgqpy consumer show orders billing
     """
     with target.client() as client:
         info = queries.consumer_info(client, queue, name)
         (row,) = consumer_details.with_details(client, [info])
+        row |= policy_details(client, queue, name)
     show_row(row if as_json else consumer_details.as_text(row), as_json=as_json)
 
 

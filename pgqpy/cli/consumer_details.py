@@ -9,6 +9,7 @@ from psycopg.rows import dict_row
 
 from pgqpy import locks
 from pgqpy.calls.filters import describe_filter
+from pgqpy.cli.consumer_stalled import policy_as_text
 from pgqpy.errors import NotSupported
 from pgqpy.texts import duration
 
@@ -120,10 +121,14 @@ def as_text(row: Row) -> Row:
     kind = "lane" if row["mode"] == "lanes" else "worker"
     texts = {f"{kind} {each['worker']}": _worker_as_text(each) for each in row["workers"]}
     texts |= {_lease_name(each): _lease_as_text(each) for each in row["leases"]}
-    inner = ("workers", "leases", "processes")
+    inner = ("workers", "leases", "processes", "stall_after", "stall_bytes")
     fields = {name: value for name, value in row.items() if name not in inner}
     if row["filter"] is not None:
         fields["filter"] = describe_filter(None, row["filter"])
+    if "stall_policy" in row:
+        limits = (row["stall_after"], row["stall_bytes"])
+        fields["stall_policy"] = policy_as_text(row["stall_policy"], *limits)
+        fields["detached"] = row["detached"] or "no"
     return {**fields, "runs": running(row) or "no", **texts}
 
 

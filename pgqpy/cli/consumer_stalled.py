@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import click
+from psycopg.errors import UndefinedTable
+from psycopg.rows import dict_row
 
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_timedelta
@@ -16,11 +19,21 @@ from pgqpy.texts import duration
 if TYPE_CHECKING:
     from datetime import timedelta
 
+    from pgqpy import Client
     from pgqpy.calls.stalled import Policy
 
 UNITS = {"": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 SIZE = re.compile(r"(\d{1,6}(?:\.\d+)?|\d+) ?(|kB|MB|GB|TB)", re.ASCII)
 LARGEST = 1 << 62  # bytes
+# PGQ's extension has no such table.
+POLICY = """
+    select r.sub_stalls as stall_policy, r.sub_stall_after as stall_after,
+        r.sub_stall_bytes as stall_bytes, r.sub_detached as detached
+    from pgq.registration r
+    join pgq.queue q on q.queue_id = r.sub_queue
+    join pgq.consumer c on c.co_id = r.sub_consumer
+    where q.queue_name = %s and c.co_name = %s
+"""
 
 
 def parse_size(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
@@ -32,6 +45,20 @@ def parse_size(_ctx: click.Context, _param: click.Parameter, value: str | None) 
     if size < LARGEST:
         return int(size)
     raise click.BadParameter(f"{value!r} is no size: write 500MB, 20GB, 1.5TB")
+
+
+def policy_details(client: Client, queue: str, name: str) -> dict[str, Any]:
+    """Return a consumer's policy, and since when it is detached; nothing on PGQ's extension."""
+    with suppress(UndefinedTable), client.connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(POLICY, [queue, name]).fetchone() or {}
+    return {}
+
+
+def policy_as_text(policy: str, after: timedelta | None, size: int | None) -> str:
+    """Describe a policy with its limits."""
+    limits = [f"after {duration(after)}"] if after is not None else []
+    limits += [f"from {size} bytes on"] if size is not None else []
+    return " ".join((policy, *(" or ".join(limits),) * bool(limits)))
 
 
 @click.command("set-policy")
@@ -68,9 +95,7 @@ def set_policy(
     with target.client() as client:
         queries.consumer_info(client, queue, name)
         changed = client.set_stall_policy(queue, name, policy, after=after, size=size)
-    limits = [f"after {duration(after)}"] if after is not None else []
-    limits += [f"from {size} bytes on"] if size is not None else []
-    text = " ".join((policy, *(" or ".join(limits),) * bool(limits)))
+    text = policy_as_text(policy, after, size)
     click.echo(f"{name} on {queue}: {text}{'' if changed else ' already'}", err=True)
 
 

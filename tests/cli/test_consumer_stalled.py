@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ import pgqpy
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.maintenance import maint
 from pgqpy.ticker.metrics import DETACHED, HELD_BYTES, HELD_FOR, TickerMetrics, read_gauges
-from tests.cli.support import Connection, Examine, Run, failed_with
+from tests.cli.support import Connection, Examine, Run, RunJson, failed_with
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +39,12 @@ def fill(client: pgqpy.Client, connection: Connection, count: int = 1) -> None:
     connection.execute(LATER)
 
 
+def _fields(run: Run) -> dict[str, str]:
+    """Return what consumer show tells of reports, by field."""
+    lines = run("consumer", "show", *NAMES).stdout.splitlines()
+    return {field: text.strip() for field, _, text in (line.partition(" ") for line in lines)}
+
+
 @pytest.fixture
 def said(client: pgqpy.Client) -> Callable[[], str]:
     """Return what the ticker's log says now of stalled consumers."""
@@ -54,6 +61,7 @@ def said(client: pgqpy.Client) -> Callable[[], str]:
 
 def test_consumer_is_named_then_detached_and_goes_on(
     run: Run,
+    run_json: RunJson,
     examine: Examine,
     client: pgqpy.Client,
     connection: Connection,
@@ -71,7 +79,10 @@ def test_consumer_is_named_then_detached_and_goes_on(
     assert level == "warn"
     assert "rotation waits for consumer reports of queue orders, which is" in text
 
+    assert _fields(run)["stall_policy"] == "warn"
     assert run("consumer", "set-policy", *NAMES, "detach", "--after", "1d").exit_code == 0
+    assert _fields(run)["stall_policy"] == "detach after 1 d"
+    assert _fields(run)["detached"] == "no"
     assert client.get_stalled_info()[0].exceeded
     assert maint(client).failures == []
     assert "consumer detached" in said()
@@ -79,6 +90,15 @@ def test_consumer_is_named_then_detached_and_goes_on(
     assert read_gauges(client)[HELD_BYTES] == {}
     exit_code, found = examine()
     assert (exit_code, found["stalled"][0]) == (1, "fail")
+    shown = run_json("consumer", "show", *NAMES)
+    assert (shown["stall_policy"], shown["stall_after"], shown["stall_bytes"]) == (
+        "detach",
+        86400,
+        None,
+    )
+    since = client.get_stalled_info()[0].detached
+    assert datetime.fromisoformat(shown["detached"]) == since
+    assert _fields(run)["detached"].startswith("20")
     assert "position" not in found
     with pytest.raises(pgqpy.ConsumerDetached) as caught:
         client.next_batch(*NAMES)
@@ -100,6 +120,7 @@ def test_policy_tells_from_its_limits_on(
     fill(client, connection, 3)
     text = run("consumer", "set-policy", *NAMES, "warn", "--after", "99d", "--size", "1TB").stderr
     assert text == "reports on orders: warn after 99 d or from 1099511627776 bytes on\n"
+    assert _fields(run)["stall_policy"] == "warn after 99 d or from 1099511627776 bytes on"
     assert said() == ""
     run("consumer", "set-policy", *NAMES, "warn", "--size", "1kB")
     assert "rotation waits" in said()
