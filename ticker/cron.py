@@ -18,6 +18,7 @@ from pgqpy.ticker.maintenance import GONE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import datetime
+    from uuid import UUID
 
     from pgqpy import Client
     from pgqpy.records import CronEntry
@@ -45,6 +46,8 @@ class Cron:
     def __init__(self) -> None:
         self._look_at = 0.0  # monotonic seconds
         self._failing = Backoff()
+        # By name and version: to find that no day fits a schedule takes a quarter of a second.
+        self._unreadable: dict[tuple[str, UUID], InvalidArgument] = {}
 
     def fire(self, client: Client, *, stopping: Callable[[], bool] = lambda: False) -> Fired:
         """Fire the entries that are due, each time in a transaction of its own.
@@ -65,6 +68,9 @@ class Cron:
             if entry.next_due is not None and entry.next_due > entry.read_at:
                 wait = min(wait, (entry.next_due - entry.read_at).total_seconds())
                 continue
+            if error := self._unreadable.get((entry.name, entry.version)):
+                done.failures.append((entry, error, 1))
+                continue
             wait = 0.0
             if not self._failing.pausing(entry.queue, now):
                 self._try(client, entry, done, stopping)
@@ -81,6 +87,7 @@ class Cron:
                 if stopping():
                     break
         except InvalidArgument as exc:
+            self._unreadable[entry.name, entry.version] = exc
             done.failures.append((entry, exc, 1))
         except (psycopg.Error, PgqError) as exc:
             if client.connection.closed:

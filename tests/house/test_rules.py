@@ -84,6 +84,7 @@ def test_no_test_sleeps() -> None:
     may = {
         "tests/support/waiting.py",  # the one place where tests wait
         "tests/guarantees/workload.py",  # a program that tests run: a producer with a rate
+        "tests/guarantees/storm_load.py",  # another one
         "tests/guarantees/swarm.py",  # as that one: handlers that take their time
         "tests/spark/harness_producer.py",  # as those
     }

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 from pgqpy import InvalidArgument
+from pgqpy.schedule import schedule
 from pgqpy.ticker import cron, logs
 from pgqpy.ticker.cron import Cron
 from pgqpy.ticker.health import Health
@@ -111,6 +112,22 @@ def test_entry_that_fails_stops_no_other(client, queue):
     assert (first.name, sqlstate(refused)) == ("a", "PQ006")
     assert second.name == "b"
     assert isinstance(unreadable, InvalidArgument)
+
+
+def test_schedule_that_no_day_fits_is_read_once(client, queue):
+    client.create_queue("disabled")
+    client.set_queue_config("disabled", "disable_insert", True)
+    add(client, "looked at each time", minutes_ago(1), queue="disabled")
+    add(client, "never", None)
+    client.connection.execute(
+        "update pgq.cron set cron_schedule = '0 0 31 2,4 *' where cron_name = 'never'"
+    )
+    duty, before = Cron(), schedule.cache_info().misses
+    for _ in range(3):
+        assert "never" in {entry.name for entry, _, _ in duty.fire(client).failures}
+    assert schedule.cache_info().misses - before <= 2
+    add(client, "never", minutes_ago(1))
+    assert [entry.name for entry, _ in duty.fire(client).events] == ["never"]
 
 
 def test_locked_queue_does_not_hold_up_the_entries_of_others(client, queue, connect):
