@@ -41,6 +41,8 @@ class Log:
 class Producer:
     """Transactions of all kinds, one after the other, on a connection that may break."""
 
+    between = BETWEEN
+
     def __init__(self, dsn: str, log: Log) -> None:
         """Connect when it is time."""
         self.dsn, self.log = dsn, log
@@ -57,7 +59,7 @@ class Producer:
                 drop=[self._name() for _ in range(self.choose.choice((0, 0, 0, 1)))],
                 commit=self.choose.random() < 0.9,
             )
-            time.sleep(BETWEEN)
+            time.sleep(self.between)
 
     def _name(self) -> str:
         self.number += 1
