@@ -102,6 +102,10 @@ class Following:
             self.shown, self.part = last, None
             return last.tick_id
         left = event_peek.find_tick(client, self.queue, shown)
+        if left is not None and left.tick_id == shown and left != self.shown:
+            # As above, with as many ticks since; or repair_queue, whose snapshots are new.
+            self._tell(f"tick {shown} is another one than before, events may be missing", left)
+            self.shown, self.part = left, None
         if left is not None:
             return left.tick_id
         first = event_peek.find_first(client, self.queue)

@@ -149,3 +149,15 @@ def test_tail_goes_on_where_a_server_without_the_last_ticks_is(
     client.tick_queue("orders")
     assert [event.data for event in following._new(client)] == ["new"]
     assert "does not exist any more" in capsys.readouterr().err
+
+
+def test_tail_says_that_a_server_has_other_ticks_with_the_same_numbers(
+    client: pgqpy.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(client, 1)
+    last = event_peek.find_last(client, "orders")
+    following = Following("orders", last._replace(snapshot="9000:9000:"), event_peek.ALL)
+    client.insert_event("orders", "t", "new")
+    client.tick_queue("orders")
+    assert [event.data for event in following._new(client)] == ["new"]
+    assert f"tick {last.tick_id} is another one" in capsys.readouterr().err
