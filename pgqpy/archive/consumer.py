@@ -88,6 +88,16 @@ class ArchiveConsumer(NamedTuple):
                 ) from error
             self.mark(tick)
 
+    def refuse_batches(self, position: Position) -> None:
+        """Raise ArchiveMismatch if it is a consumer of batches: its events are not ours to take."""
+        if position.batch is not None or position.pins is None:
+            raise ArchiveMismatch(
+                f"consumer {self.name!r} of queue {self.queue!r} reads batches, it is no "
+                "archive's: give the archive a name of its own (--consumer), or unregister this "
+                "consumer first",
+                queue=self.queue,
+            )
+
     def mark(self, tick: int) -> None:
         """Let the server know that it reads ranges of ticks."""
         self.client.advance_subscription(self.queue, self.name, tick, tick)

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 VERSION = 1
 KEY = b"pgqpy"  # of our part of the footer
+LEFT = re.compile(r"\d+-\d+-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}\.tmp", re.ASCII)
 NAME = re.compile(r"(\d+)-(\d+)-([0-9a-f]{8})\.parquet", re.ASCII)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -41,6 +42,14 @@ class Identity(NamedTuple):
     cluster: int | None  # identifier of the cluster; None: hidden by the server
     database: int  # oid
     consumer: str
+
+    def is_same_queue(self, other: Identity) -> bool:
+        """Say whether it is the same queue and consumer, on whatever server."""
+        return (self.queue_id, self.created, self.consumer) == (
+            other.queue_id,
+            other.created,
+            other.consumer,
+        )
 
 
 class Cut(NamedTuple):

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
-from pgqpy.archive.file_format import COLUMNS, FileInfo, from_footer, parse_name
-from pgqpy.archive.store import TEMPORARY, Store
+from pgqpy.archive.file_format import COLUMNS, LEFT, FileInfo, from_footer, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pgqpy.archive.file_format import ArchiveFile, Identity
+    from pgqpy.archive.store import Store
 
 
 class QueueArchive(NamedTuple):
@@ -42,7 +42,7 @@ def list_files(store: Store, queue_id: int) -> list[ArchiveFile]:
 def left_files(store: Store, queue_id: int) -> list[str]:
     """Return the paths of what runs that died have left: files that are not complete."""
     names = (name for name, _, is_folder in store.list(str(queue_id)) if not is_folder)
-    return [f"{queue_id}/{name}" for name in names if name.endswith(TEMPORARY)]
+    return [f"{queue_id}/{name}" for name in names if LEFT.fullmatch(name)]
 
 
 def list_queue_ids(store: Store) -> list[int]:

@@ -89,12 +89,8 @@ def check_place(
     for seam in find_seams(files):
         raise _mismatch(own, seam, "pgqpy archive verify says more")
     position = consumer.position()
-    if position.batch is not None or (position.pins is None and not files):
-        raise ArchiveMismatch(
-            f"consumer {own.consumer!r} of queue {own.queue!r} reads batches, it is no archive's: "
-            "give the archive a name of its own (--consumer), or unregister this consumer first",
-            queue=own.queue,
-        )
+    if position.batch is not None or not files:
+        consumer.refuse_batches(position)
     before = [each for each in files if each.to_tick <= position.tick]
     beyond = files[len(before) :]
     if before:

@@ -19,7 +19,6 @@ from pgqpy.errors import InvalidArgument, MissingExtra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TEMPORARY = ".tmp"  # end of the names of files that are being written
 CHUNK = 1024 * 1024  # bytes
 # Object stores show a file when all of it is there. Their rename is a copy.
 PUT_IS_ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"})
@@ -58,10 +57,13 @@ class Store:
             return []
         except NotADirectoryError as error:
             raise InvalidArgument(f"{path} is no folder", parameter="location") from error
+        listed = [(each["name"], each["size"] or 0, each["type"] == "directory") for each in found]
+        if any(name == path and size for name, size, _ in listed):
+            raise InvalidArgument(f"{path} is no folder", parameter="location")
         return [
-            (each["name"].rstrip("/").rpartition("/")[2], each["size"] or 0, is_folder)
-            for each in found
-            if (is_folder := each["type"] == "directory") or each["name"].rstrip("/") != path
+            (name.rstrip("/").rpartition("/")[2], size, is_folder)
+            for name, size, is_folder in listed
+            if name.rstrip("/") != path  # object stores may have a marker of the folder itself
         ]
 
     def open(self, path: str) -> Any:
@@ -137,7 +139,7 @@ class Store:
 
 
 def _temporary(path: str) -> str:
-    return f"{path}.{secrets.token_hex(4)}{TEMPORARY}"
+    return f"{path}.{secrets.token_hex(4)}.tmp"
 
 
 def _make_folder(folder: Path) -> None:

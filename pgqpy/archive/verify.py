@@ -33,8 +33,8 @@ def verify(store: Store, queue_id: int) -> Iterator[str]:
             before = None
             continue
         if before is not None:
-            if before.identity != info.identity:
-                yield f"{each.path} comes from another server, database, queue or consumer"
+            if not info.identity.is_same_queue(before.identity):
+                yield f"{each.path} is that of another queue, or of another consumer"
             if before.end.tick == info.start.tick and before.end.time != info.start.time:
                 yield f"{each.path} belongs to another history than the file before it"
         before = info

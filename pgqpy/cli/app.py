@@ -38,6 +38,7 @@ COMMANDS = {
     "consumer": "Register, inspect or run consumers.",
     "event": "Insert, load or inspect events; manage dead events.",
     "cron": "Insert events by the clock: add, list, pause or remove cron entries.",
+    "archive": "Keep events in files or a table for longer than the queue does.",
     "pipeline": "Stream a queue's events to files, with Spark.",
     "ticker": "Run the daemon that ticks, retries and rotates, or show its status.",
 }

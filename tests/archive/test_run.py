@@ -218,7 +218,7 @@ def test_a_location_that_cannot_be_used_is_refused(location: str, error: type[Ex
 
 
 def test_other_file_systems_hold_an_archive_too(shop: Shop) -> None:
-    shop.location = "memory://archive"
+    shop.location = f"memory://{shop.client.connection.info.dbname}"
     for data in "abc":
         shop.insert(data)
     assert shop.run(max_events=1) == (3, 3)

@@ -56,6 +56,10 @@ def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, be
 
 
 ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
+    "archive expire": "memory://hostile --older-than 1d --yes",
+    "archive list": "memory://hostile",
+    "archive run": "--queue orders --to memory://hostile",
+    "archive verify": "memory://hostile",
     "consumer register": "orders other",
     "consumer reattach": "orders billing",
     "consumer set-policy": "orders billing detach --after 2d",
@@ -104,6 +108,15 @@ def test_no_command_calls_a_function_of_another_schema(
             result = run(*command.split(), *ARGUMENTS.get(command, "").split())
             assert result.exit_code != 2, result.output
             assert calls(connection) == before, result.output
+
+
+@pytest.mark.usefixtures("_event")
+def test_an_archive_in_a_table(run: Run, connection: Connection) -> None:
+    before = calls(connection)
+    for _ in range(2):
+        done = run("archive", "run", "--queue", "orders", "--to", "table:kept", "--consumer", "k")
+        assert done.exit_code == 0, done.output
+    assert calls(connection) == before
 
 
 @pytest.mark.usefixtures("_event")

@@ -1,0 +1,199 @@
+"""An archive in a table of the queue's own database: rows and position in one transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from pgqpy import tick_ranges
+from pgqpy.archive.consumer import ArchiveConsumer
+from pgqpy.archive.errors import ArchiveMismatch
+from pgqpy.archive.file_format import Cut
+from pgqpy.calls.read import COLUMNS
+from pgqpy.consumers._sync.lock import RunningLock
+from pgqpy.consumers._sync.session import Session
+from pgqpy.consumers.waiting import Wakeup
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from typing_extensions import LiteralString
+
+    from pgqpy.archive.file_format import Identity
+    from pgqpy.archive.run import ArchiveOptions
+
+PREFIX = "table:"
+CREATE = sql.SQL("""
+    create table {} (
+        queue_id int not null, to_tick bigint not null,
+        ev_id bigint not null, ev_time timestamptz not null, ev_txid bigint not null, ev_retry int,
+        ev_type text, ev_data text,
+        ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)""")
+INDEX = sql.SQL("create index on {} (queue_id, to_tick)")
+EXISTS: LiteralString = """
+    select exists (
+            select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+             where n.nspname = %s and c.relname = %s)"""
+# Of the table and its partitions, what must not take the rows. A crash empties unlogged tables, and
+# a foreign one commits by itself: the position would be beyond the rows. Triggers run with the
+# rights of who inserts, so the owner has to be one of those that client.schema_owner trusts.
+UNFIT: LiteralString = """
+    select c.oid::regclass::text, r.rolname,
+           not (c.relkind in ('r', 'p') and c.relpersistence = 'p') as not_kept
+      from pg_class t
+      join pg_namespace n on n.oid = t.relnamespace
+      join pg_database d on d.datname = current_database()
+     cross join lateral (
+            select t.oid union select relid from pg_partition_tree(t.oid)) tree (oid)
+      join pg_class c on c.oid = tree.oid
+      join pg_roles r on r.oid = c.relowner
+     where n.nspname = %s and t.relname = %s
+       and (not (c.relkind in ('r', 'p') and c.relpersistence = 'p')
+            or r.oid <> d.datdba and r.rolname <> current_user
+                and not pg_has_role(r.oid, session_user, 'member'))
+     order by not_kept desc limit 1"""
+LOCK = sql.SQL("lock table {} in row exclusive mode")
+LAST = sql.SQL("select max(to_tick) from {} where queue_id = {}")
+INSERT = sql.SQL("""
+    insert into {table} (queue_id, to_tick, {columns})
+    select {queue_id}, {to_tick}, {columns} from ({query}) event order by ev_id, ev_txid""")
+
+
+class TableName(NamedTuple):
+    """A table, by its names as the catalogue has them."""
+
+    schema: str
+    table: str
+
+    @property
+    def quoted(self) -> sql.Identifier:
+        """Return it for a statement."""
+        return sql.Identifier(*self)
+
+
+def parse_table(place: str) -> TableName:
+    """Return the table of `table:NAME` or `table:SCHEMA.NAME`; without a schema, it is public."""
+    schema, dot, table = place.removeprefix(PREFIX).rpartition(".")
+    if not table or (dot and not schema):
+        raise InvalidArgument(
+            f"{place!r} names no table: write table:orders_archive or table:SCHEMA.NAME",
+            parameter="to",
+        )
+    return TableName(schema or "public", table)
+
+
+def run_table(
+    options: ArchiveOptions, table: TableName, dsn: str, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Archive what is there up to the last tick; return how many ranges and events.
+
+    The table is made if it is missing. Raises as `run_archive`, and ArchiveMismatch if the table
+    cannot keep the rows, or belongs to a role that this one need not trust.
+    """
+    session = Session.open(dsn, f"pgqpy archive {options.queue}")
+    try:
+        session.client.runner.require_pgqpy("advance_subscription")
+        return _Run(options, table, session, say).run()
+    finally:
+        session.close()
+
+
+class _Run:
+    def __init__(
+        self,
+        options: ArchiveOptions,
+        table: TableName,
+        session: Session,
+        say: Callable[[str], None],
+    ) -> None:
+        self.options = options
+        self.table = table
+        self.session = session
+        self.say = say
+        self.client = session.client
+        self.consumer = ArchiveConsumer(self.client, options.queue, options.consumer)
+
+    def run(self) -> tuple[int, int]:
+        own = self.consumer.identify()
+        self._create()
+        last = self._last(own)
+        if self.consumer.find_position() is None:
+            self.consumer.register(None if last is None else Cut(last, own.created))
+        RunningLock(own.queue, own.consumer).take(self.session, Wakeup())
+        self._check(own)
+        target = tick_ranges.find_queue(self.client, own.queue).last_tick
+        ranges = events = 0
+        while (inserted := self._next_range(own, target)) is not None:
+            ranges, events = ranges + bool(inserted), events + inserted
+        return ranges, events
+
+    def _create(self) -> None:
+        with self.client.transaction():
+            ((exists,),) = self.client.connection.execute(EXISTS, self.table).fetchall()
+            if not exists:
+                self.client.connection.execute(CREATE.format(self.table.quoted))
+                self.client.connection.execute(INDEX.format(self.table.quoted))
+                self.say(f"created table {'.'.join(self.table)}")
+
+    def _check(self, own: Identity) -> None:
+        position = self.consumer.position()
+        self.consumer.refuse_batches(position)
+        last = self._last(own)
+        if last is not None and last > position.tick:
+            raise ArchiveMismatch(
+                f"consumer {own.consumer!r} of queue {own.queue!r} is at tick {position.tick}, and "
+                f"the table has its events up to tick {last}: it was moved back. Delete the rows "
+                f"with to_tick > {position.tick} and this queue_id ({own.queue_id}), or unregister "
+                "the consumer: then it is registered where the rows end",
+                queue=own.queue,
+            )
+        self.consumer.mark(position.tick)
+
+    def _last(self, own: Identity) -> int | None:
+        """Return the tick up to which the table has the queue's events, as far as rows tell."""
+        with self.client.transaction():
+            self._lock()
+            query = LAST.format(self.table.quoted, own.queue_id)
+            ((last,),) = self.client.connection.execute(query).fetchall()
+        return None if last is None else int(last)
+
+    def _next_range(self, own: Identity, target: int) -> int | None:
+        """Insert the events of one range and move the consumer, both or none; None at the end."""
+        with self.client.transaction():
+            self.client.connection.execute("set transaction isolation level read committed")
+            found = self.consumer.find_range(target, self.options.max_events)
+            if found is None:
+                return None
+            self._lock()
+            query = sql.SQL(self.client.tick_event_sql(own.queue, *found))
+            self.client.connection.execute("set local enable_seqscan = off; set local jit = off")
+            insert = INSERT.format(
+                table=self.table.quoted,
+                columns=sql.SQL(COLUMNS),
+                queue_id=own.queue_id,
+                to_tick=found[1],
+                query=query,
+            )
+            events = self.client.connection.execute(insert).rowcount
+            self.consumer.advance(*found)
+        if events:
+            self.say(f"ticks {found[0]} to {found[1]}: {events:,} event(s)")
+        return events
+
+    def _lock(self) -> None:
+        """Keep the table as it is until the transaction ends, and check that it is fit."""
+        self.client.connection.execute(LOCK.format(self.table.quoted))
+        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
+            unfit = cursor.execute(UNFIT, self.table).fetchone()
+        if unfit is None:
+            return
+        name, owner, not_kept = unfit
+        why = (
+            "is not an ordinary logged table: rows could be lost, and their position not"
+            if not_kept
+            else f"belongs to role {owner}, whose triggers would run with your rights"
+        )
+        raise ArchiveMismatch(f"{name} {why}: name another table", queue=self.options.queue)

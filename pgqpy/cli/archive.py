@@ -1,0 +1,230 @@
+"""``pgqpy archive``: keep the events of a queue in files or a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy.archive import check_packages
+from pgqpy.cli import complete
+from pgqpy.cli.moments import parse_timedelta
+from pgqpy.cli.options import Target, connected, json_option, on_terminal
+from pgqpy.cli.output import as_text, show_rows
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import timedelta
+
+    from pgqpy.archive.folder import QueueArchive
+    from pgqpy.archive.store import Store
+
+QUEUES = {
+    "queue": "queue",
+    "files": "files",
+    "bytes": "bytes",
+    "from tick": "from_tick",
+    "to tick": "to_tick",
+    "from": "from_time",
+    "to": "to_time",
+}
+FILES = {
+    "file": "path",
+    "events": "events",
+    "bytes": "bytes",
+    "from tick": "from_tick",
+    "to tick": "to_tick",
+    "from": "from_time",
+    "to": "to_time",
+}
+
+location_argument = click.argument("location")
+queue_option = click.option("--queue", help="This queue only.")
+
+
+@click.group()
+def archive() -> None:
+    """Keep events for longer than the queue does: in Parquet files, or in a table."""
+
+
+@archive.command()
+@click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
+@click.option(
+    "--to", "to", required=True, metavar="WHERE", help="A folder, a URL, or table:SCHEMA.NAME."
+)
+@click.option("--consumer", default="archive", show_default=True, help="Name of the subscription.")
+@click.option(
+    "--max-events",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Events in a file, approximately.",
+)
+@click.option("--adopt", is_flag=True, help="The server replaces the one that wrote the files.")
+@connected
+def run(target: Target, *, to: str, **options: Any) -> None:
+    """Archive the events of a queue up to its last tick, then end.
+
+    The first run registers a consumer at the oldest event that is there; from then on the queue
+    keeps events until they are archived. Let a timer run the command as often as you want files. It
+    may be killed at any time: the next run goes on where it was.
+
+    Example: pgqpy archive run --queue orders --to s3://bucket/events
+    """
+    check_packages()
+    from pgqpy.archive.run import ArchiveOptions, run_archive
+    from pgqpy.archive.store import Store
+    from pgqpy.archive.table import PREFIX, parse_table, run_table
+
+    wanted, in_table = ArchiveOptions(**options), to.startswith(PREFIX)
+    try:
+        place = parse_table(to) if in_table else Store(to)
+    except InvalidArgument as exc:
+        raise click.BadParameter(str(exc), param_hint="--to") from exc
+    if isinstance(place, Store):
+        count, events = run_archive(wanted, place, target.dsn, _say)
+    else:
+        count, events = run_table(wanted, place, target.dsn, _say)
+    what = "range(s)" if in_table else "file(s)"
+    _say(f"archived {events:,} event(s) of {wanted.queue} in {count} {what}")
+
+
+@archive.command("list")
+@location_argument
+@queue_option
+@click.option("--files", "by_file", is_flag=True, help="Show each file. It reads all footers.")
+@json_option
+def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> None:
+    """List the queues in an archive, with what there is of each.
+
+    Example: pgqpy archive list s3://bucket/events --queue orders --files
+    """
+    store = _open(location)
+    from pgqpy.archive.folder import read_info
+
+    rows: list[dict[str, Any]] = []
+    for found in _chosen(store, queue):
+        if by_file:
+            for file in found.files:
+                info = read_info(store, file.path)
+                times = {"from_time": info.start.time, "to_time": info.end.time}
+                row = {"queue": found.identity.queue, "events": info.events, "bytes": file.size}
+                rows.append({**row, **file._asdict(), **times})
+        else:
+            rows.append(_summary(store, found))
+    show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
+
+
+@archive.command()
+@location_argument
+@queue_option
+def verify(location: str, *, queue: str | None) -> int:
+    """Read all files, and say what is damaged or missing; exit code 1 if something is.
+
+    Files must join end to start, be as they were written, and come from one queue.
+
+    Example: pgqpy archive verify /var/archive --queue orders
+    """
+    store, count, problems = _open(location), 0, 0
+    from pgqpy.archive import verify as checks
+    from pgqpy.archive.folder import find_identity, list_files, list_queue_ids
+
+    for queue_id in list_queue_ids(store):
+        files = list_files(store, queue_id)
+        identity = find_identity(store, files)
+        if queue is not None and (identity is None or identity.queue != queue):
+            continue
+        count += len(files)
+        for problem in checks.verify(store, queue_id):
+            problems += 1
+            click.echo(problem)
+        for left in checks.find_left(store, queue_id):
+            _say(left)
+    if queue is not None and not count:
+        _find(store, queue)
+    _say(f"{count} file(s) read: {problems or 'no'} problem(s)")
+    return 1 if problems else 0
+
+
+@archive.command()
+@location_argument
+@click.option(
+    "--older-than", required=True, metavar="TIME", callback=parse_timedelta, help="Such as 90d."
+)
+@queue_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool) -> None:
+    """Remove the files whose events are all older than this.
+
+    The newest file of a queue stays, whatever its age: the next run goes on from there.
+
+    Example: pgqpy archive expire s3://bucket/events --older-than 90d
+    """
+    store = _open(location)
+    from pgqpy.archive.expire import find_expired, remove
+    from pgqpy.archive.folder import read_info
+
+    for found in _chosen(store, queue):
+        files = find_expired(store, found.identity.queue_id, older_than)
+        if not files:
+            _say(f"{found.identity.queue}: nothing is older than {as_text(older_than)}")
+            continue
+        since = as_text(read_info(store, files[0].path).start.time)
+        until = as_text(read_info(store, files[-1].path).end.time)
+        size = sum(file.size for file in files)
+        what = f"{len(files)} file(s) of {found.identity.queue}, {size:,} bytes, {since} to {until}"
+        if not yes:
+            if not on_terminal():
+                raise click.ClickException(f"this removes {what}; add --yes to remove them")
+            if not click.confirm(f"Remove {what}?", err=True):
+                raise click.ClickException("nothing was removed")
+        remove(store, files)
+        _say(f"removed {what}")
+
+
+def _open(location: str) -> Store:
+    check_packages()
+    from pgqpy.archive.store import Store
+    from pgqpy.archive.table import PREFIX
+
+    if location.startswith(PREFIX):
+        raise click.UsageError("a table is listed, checked and shortened by SQL: name a folder")
+    try:
+        return Store(location)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
+
+
+def _find(store: Store, queue: str) -> QueueArchive:
+    from pgqpy.archive.folder import find_archive
+
+    return find_archive(store, queue)
+
+
+def _chosen(store: Store, queue: str | None) -> Iterator[QueueArchive]:
+    from pgqpy.archive.folder import list_archives
+
+    if queue is None:
+        yield from list_archives(store)
+    else:
+        yield _find(store, queue)
+
+
+def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:
+    from pgqpy.archive.folder import read_info
+
+    first = read_info(store, found.files[0].path)
+    return {
+        **found.identity._asdict(),
+        "files": len(found.files),
+        "bytes": sum(file.size for file in found.files),
+        "from_tick": first.start.tick,
+        "to_tick": found.newest.end.tick,
+        "from_time": first.start.time,
+        "to_time": found.newest.end.time,
+    }
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,162 @@
+"""A run may be killed at any step: the next one leaves files that equal the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.archive import gated
+from tests.support.gates import wait_until_blocked
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+
+    from tests.archive.shop import Shop
+    from tests.support.processes import PythonProcess
+
+    Connect = Callable[..., psycopg.Connection[Any]]
+    Spawn = Callable[..., PythonProcess]
+
+SESSION = "select pid from pg_stat_activity where application_name = 'pgqpy archive orders'"
+WAITS = """
+    select pid from pg_locks where locktype = 'advisory' and objid = %s and not granted
+       and database = (select oid from pg_database where datname = current_database())"""
+COMPACT = "select pgq.compact_ticks()"
+PINS = "select pos_pins from pgq.current_position where pos_pins <> '{}'"
+CODE = """
+import sys
+from pgqpy.cli import main
+_, dsn, location = sys.argv
+to = ["--queue", "orders", "--to", location, "--max-events", "1"]
+main(["--dsn", dsn, "archive", "run", *to])
+"""
+FILE, LEFT = ".parquet", ".tmp"
+
+
+def start(shop: Shop, spawn: Spawn) -> PythonProcess:
+    return spawn(gated.__file__, shop.dsn, f"gated://{shop.location}")
+
+
+def names(shop: Shop) -> list[str]:
+    return [path.suffix for path in Path(shop.location).rglob("*") if path.is_file()]
+
+
+def session(connection: psycopg.Connection[Any]) -> int:
+    return eventually(lambda: connection.execute(SESSION).fetchall())[0][0]
+
+
+@pytest.mark.parametrize(
+    ("step", "left"),
+    [("copy", []), ("rename", [LEFT]), ("renamed", [FILE]), ("read back", [FILE])],
+)
+def test_files_equal_the_tables_after_a_kill(
+    shop: Shop, connect: Connect, spawn: Spawn, step: str, left: list[str]
+) -> None:
+    shop.insert("a", "b")
+    keeper = connect()
+    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS[step]])
+    run = start(shop, spawn)
+    eventually(lambda: keeper.execute(WAITS, [gated.STEPS[step]]).fetchall())
+    run.kill()
+    keeper.execute("select pg_advisory_unlock_all()")
+    assert names(shop) == left
+    assert connect().execute(PINS).fetchall() != []
+    shop.insert("c")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "c"]
+    assert set(names(shop)) == {FILE}
+
+
+def test_a_kill_after_the_pin_keeps_the_range(shop: Shop, connect: Connect, spawn: Spawn) -> None:
+    shop.insert("a", "b")
+    shop.run()
+    shop.insert("c")
+    keeper, other = connect(autocommit=False), connect()
+    keeper.execute("lock table pgq.event_1 in access exclusive mode")
+    run = start(shop, spawn)
+    wait_until_blocked(other, session(other))
+    run.kill()
+    keeper.rollback()
+    (pins,) = other.execute(PINS).fetchone() or (None,)
+    assert pins == [shop.last_tick]
+    shop.insert("d")
+    shop.run(max_events=10_000)
+    assert shop.is_whole()
+    assert [file.to_tick for file in shop.files][1:] == [pins[0], shop.last_tick]
+
+
+def test_a_kill_before_the_consumer_moves_writes_nothing_again(
+    shop: Shop, connect: Connect, spawn: Spawn
+) -> None:
+    shop.insert("a", "b")
+    keeper, mover = connect(), connect(autocommit=False)
+    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["read back"]])
+    run = start(shop, spawn)
+    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["read back"]]).fetchall())
+    mover.execute("select from pgq.registration for update")
+    keeper.execute("select pg_advisory_unlock_all()")
+    wait_until_blocked(keeper, session(keeper))
+    run.kill()
+    mover.rollback()
+    (path,) = Path(shop.location).rglob("*.parquet")
+    written = path.stat().st_mtime_ns
+    assert shop.run() == (0, 0)
+    assert path.stat().st_mtime_ns == written
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b"]
+
+
+def test_a_run_that_lost_its_session_writes_nothing_more(
+    shop: Shop, connect: Connect, spawn: Spawn
+) -> None:
+    shop.insert("a")
+    keeper = connect()
+    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["copy"]])
+    run = start(shop, spawn)
+    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["copy"]]).fetchall())
+    keeper.execute(f"select pg_terminate_backend(pid) from ({SESSION}) s")
+    shop.insert("b")
+    shop.run()
+    before = shop.files
+    keeper.execute("select pg_advisory_unlock_all()")
+    assert run.wait() == 1
+    assert shop.files == before
+    shop.run()
+    assert shop.is_whole()
+
+
+def test_kills_at_any_moment(shop: Shop, spawn: Spawn) -> None:
+    for number in range(48):
+        shop.insert(f"{number} first", f"{number} second")
+        if number % 8 == 7:
+            run = spawn("-c", CODE, shop.dsn, shop.location)
+            run.wait_for_output("event(s)")
+            run.kill()
+    shop.run(max_events=1)
+    assert shop.is_whole()
+    assert len(shop.archived()) == 96
+
+
+def test_compaction_leaves_the_ticks_of_a_range_that_is_stored(
+    shop: Shop, connect: Connect, spawn: Spawn
+) -> None:
+    shop.insert("a")
+    shop.run()
+    shop.insert("b")
+    keeper = connect()
+    keeper.execute("select pg_advisory_lock(%s)", [gated.STEPS["rename"]])
+    run = start(shop, spawn)
+    eventually(lambda: keeper.execute(WAITS, [gated.STEPS["rename"]]).fetchall())
+    shop.tick()
+    same_second = "update pgq.tick_recent set tick_time = '2030-01-01 00:00:00'"
+    keeper.execute(same_second)
+    eventually(lambda: keeper.execute(COMPACT).fetchone() == (True,))
+    keeper.execute("select pg_advisory_unlock_all()")
+    assert run.wait() == 0, run.output()
+    assert shop.position == shop.files[-1].to_tick

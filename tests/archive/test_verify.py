@@ -1,0 +1,125 @@
+"""Damage is found: by verify, by reading, and right after storing."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pyarrow.parquet as pq
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from pgqpy.archive import ArchiveDamaged
+from pgqpy.archive.read import read_events
+from pgqpy.archive.verify import find_left, verify
+
+if TYPE_CHECKING:
+    from tests.archive.shop import Shop
+
+
+def problems(shop: Shop) -> list[str]:
+    return list(verify(shop.store, 1))
+
+
+def archive_three(shop: Shop) -> list[Path]:
+    """Make three files, and return their paths."""
+    for data in ("a" * 100, "b" * 100, "c" * 100):
+        shop.insert(data)
+    shop.run(max_events=1)
+    return [Path(shop.location) / file.path for file in shop.files]
+
+
+def test_a_sound_archive_has_no_problems(shop: Shop) -> None:
+    archive_three(shop)
+    assert problems(shop) == []
+
+
+def test_a_missing_file_is_a_hole(shop: Shop) -> None:
+    three = archive_three(shop)
+    three[1].unlink()
+    (found,) = problems(shop)
+    assert "do not join: events from tick" in found
+    assert "are in no file" in found
+
+
+def test_a_truncated_file_is_found(shop: Shop) -> None:
+    three = archive_three(shop)
+    three[1].write_bytes(three[1].read_bytes()[:-100])
+    (found,) = problems(shop)
+    assert found.startswith(f"1/{three[1].name} cannot be read")
+
+
+def test_changed_bytes_of_events_are_found(shop: Shop) -> None:
+    three = archive_three(shop)
+    whole = three[1].read_bytes()
+    with pq.ParquetFile(three[1]) as file:
+        group = file.metadata.row_group(0)
+        column = group.column(file.schema_arrow.get_field_index("ev_data"))
+    end = column.data_page_offset + column.total_compressed_size
+    place = random.Random(1).randrange(end - 40, end - 10)
+    three[1].write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    (found,) = problems(shop)
+    assert found.startswith(f"1/{three[1].name} cannot be read")
+    with pytest.raises(ArchiveDamaged):
+        list(read_events(shop.store, shop.files))
+
+
+def test_a_file_under_the_name_of_another_is_found(shop: Shop) -> None:
+    three = archive_three(shop)
+    shutil.copy(three[0], three[1])
+    assert any("is not the file of this name" in found for found in problems(shop))
+
+
+def test_a_file_twice_is_found(shop: Shop) -> None:
+    three = archive_three(shop)
+    name = three[1].name
+    shutil.copy(three[1], three[1].with_name(f"{name[:-16]}00000000.parquet"))
+    assert any("are in both" in found for found in problems(shop))
+
+
+def test_what_a_dead_run_left_is_told_and_no_problem(shop: Shop) -> None:
+    three = archive_three(shop)
+    left = three[0].with_name(f"{three[0].name}.0123abcd.tmp")
+    left.write_bytes(b"PAR1")
+    assert problems(shop) == []
+    assert len(find_left(shop.store, 1)) == 1
+    other = three[0].with_name("notes.tmp")
+    other.write_text("somebody's own file")
+    shop.run()
+    assert not left.exists()
+    assert other.exists()
+
+
+class ForgetfulFileSystem(MemoryFileSystem):  # type: ignore[misc]  # it ships no types
+    """A store that loses a byte of what it is given."""
+
+    protocol = "forgetful"
+    store: dict[str, Any] = {}  # noqa: RUF012  # as the class that it is made from
+    pseudo_dirs = [""]  # noqa: RUF012  # as the class that it is made from
+
+    def mv(self, path1: str, path2: str, *args: Any, **kwargs: Any) -> None:
+        data = self.cat_file(path1)
+        self.rm_file(path1)
+        self.pipe_file(path2, data[:-1])
+
+
+fsspec.register_implementation("forgetful", ForgetfulFileSystem, clobber=True)
+
+
+def test_the_consumer_stays_if_the_store_did_not_keep_the_file(shop: Shop) -> None:
+    name = shop.client.connection.info.dbname
+    shop.location = f"forgetful://{name}"
+    shop.insert("a")
+    before = shop.client.get_tick_info("orders")[0].tick_id
+    with pytest.raises(ArchiveDamaged, match="not stored as it was written"):
+        shop.run()
+    assert shop.position == before
+    with pytest.raises(ArchiveDamaged, match="not stored as it was written"):
+        shop.run()
+    assert any("written again" in said for said in shop.said)
+    shop.location = f"memory://{name}"
+    shop.run()
+    assert shop.is_whole()

@@ -1,0 +1,171 @@
+"""pgqpy archive: what the commands print, ask and refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.support import failed_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pgqpy
+    from tests.cli.support import Connection, Run, RunJson, Spawn
+
+LATER = "update pgq.tick set tick_time = tick_time - interval '40 days'"
+
+
+@pytest.fixture
+def folder(client: pgqpy.Client, tmp_path: Path) -> str:
+    """A place for an archive, and a queue with three events to archive."""
+    client.create_queue("orders")
+    for number in range(3):
+        insert(client, f"event {number}")
+    return str(tmp_path / "archive")
+
+
+def insert(client: pgqpy.Client, data: str) -> None:
+    client.insert_event("orders", "placed", data)
+    client.connection.execute("select pgq.force_tick('orders')")
+    client.connection.execute("select pgq.ticker('orders')")
+
+
+@pytest.fixture
+def archived(run: Run, folder: str) -> str:
+    """An archive of three files."""
+    done = run("archive", "run", "--queue", "orders", "--to", folder, "--max-events", "1")
+    assert done.exit_code == 0, done.stderr
+    return folder
+
+
+def test_a_run_says_what_it_wrote(run: Run, folder: str) -> None:
+    done = run("archive", "run", "--queue", "orders", "--to", folder)
+    *files, last = done.stderr.splitlines()
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert all(line.endswith("event(s)") for line in files)
+    assert last == f"archived 3 event(s) of orders in {len(files)} file(s)"
+    again = run("archive", "run", "--queue", "orders", "--to", folder)
+    assert again.stderr == "archived 0 event(s) of orders in 0 file(s)\n"
+
+
+def test_a_table_can_be_the_archive(run: Run, folder: str, connection: Connection) -> None:
+    connection.execute("drop table if exists public.kept")
+    done = run("archive", "run", "--queue", "orders", "--to", "table:kept")
+    assert "created table public.kept" in done.stderr
+    assert connection.execute("select count(*) from kept").fetchone() == (3,)
+    for command in ("list", "verify", "expire --older-than 1d"):
+        words = ["archive", *command.split(), "table:kept"]
+        assert failed_with(run(*words), 2, "by SQL")
+    connection.execute("drop table public.kept")
+
+
+def test_the_list_shows_queues_or_files(run: Run, run_json: RunJson, archived: str) -> None:
+    (row,) = run_json("archive", "list", archived)
+    assert (row["queue"], row["files"], row["consumer"]) == ("orders", 3, "archive")
+    files = run_json("archive", "list", archived, "--files", "--queue", "orders")
+    assert [file["events"] for file in files] == [1, 1, 1]
+    assert sum(file["bytes"] for file in files) == row["bytes"]
+    assert (files[0]["from_time"], files[-1]["to_time"]) == (row["from_time"], row["to_time"])
+    shown = run("archive", "list", archived).stdout.splitlines()
+    assert shown[0].split()[:3] == ["queue", "files", "bytes"]
+    assert shown[1].startswith("orders  3")
+
+
+def test_verify_names_what_is_wrong(run: Run, archived: str) -> None:
+    assert run("archive", "verify", archived).stderr == "3 file(s) read: no problem(s)\n"
+    _, second, third = sorted(Path(archived).rglob("*.parquet"))
+    third.write_bytes(third.read_bytes()[:-1])
+    second.unlink()
+    done = run("archive", "verify", archived, "--queue", "orders")
+    assert done.exit_code == 1
+    assert [line.partition(".parquet ")[2][:15] for line in done.stdout.splitlines()] == [
+        "and 1/" + third.name[:9],
+        "cannot be read:",
+    ]
+
+
+def test_expire_removes_old_files_but_the_newest(
+    run: Run, folder: str, connection: Connection, client: pgqpy.Client
+) -> None:
+    connection.execute(LATER)
+    to = ["--queue", "orders", "--to", folder]
+    run("archive", "run", *to, "--max-events", "1")
+    assert failed_with(run("archive", "expire", folder, "--older-than", "30d"), 1, "--yes")
+    done = run("archive", "expire", folder, "--older-than", "50d", "--yes")
+    assert "nothing is older than" in done.stderr
+    done = run("archive", "expire", folder, "--older-than", "30d", "--yes")
+    assert done.stderr.startswith("removed 2 file(s) of orders, ")
+    (newest,) = Path(folder).rglob("*.parquet")
+    insert(client, "later")
+    assert run("archive", "run", *to).exit_code == 0
+    assert len(list(Path(folder).rglob("*.parquet"))) == 2
+    assert newest.exists()
+    assert run("archive", "verify", folder).exit_code == 0
+
+
+def test_expire_asks_on_a_terminal(
+    run: Run, folder: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection.execute(LATER)
+    run("archive", "run", "--queue", "orders", "--to", folder, "--max-events", "1")
+    monkeypatch.setattr("pgqpy.cli.archive.on_terminal", lambda: True)
+    expire = ["archive", "expire", folder, "--older-than", "30d"]
+    assert run(*expire, input="n\n").exit_code == 1
+    assert len(list(Path(folder).rglob("*.parquet"))) == 3
+    assert run(*expire, input="y\n").exit_code == 0
+    assert len(list(Path(folder).rglob("*.parquet"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("run --queue nope --to {}", 1, "no queue 'nope'"),
+        ("run --queue orders --to nosuch://bucket", 2, "nosuch"),
+        ("run --queue orders --to table:", 2, "names no table"),
+        ("run --queue orders --to dropbox://bucket", 1, "dropbox"),
+        ("list {} --queue nope", 1, "no archive of queue 'nope'"),
+        ("verify {} --queue nope", 1, "no archive of queue 'nope'"),
+        ("expire {} --queue nope --older-than 1d", 1, "no archive of queue 'nope'"),
+        ("expire {} --older-than yesterday", 2, "no length of time"),
+        ("list {}/1/{{}}", 0, ""),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    run: Run, archived: str, words: str, code: int, told: str
+) -> None:
+    done = run("archive", *(word.format(archived) for word in words.split()))
+    assert done.exit_code == code, done.stderr
+    if code:
+        assert failed_with(done, code, told)
+
+
+def test_a_file_is_no_location(run: Run, archived: str) -> None:
+    (first, *_) = Path(archived).rglob("*.parquet")
+    assert failed_with(run("archive", "list", str(first)), 1, "is no folder")
+
+
+def test_a_folder_that_cannot_be_read_is_told(run: Run, spawn: Spawn) -> None:
+    assert json.loads(run("archive", "list", "/nonexistent/archive", "--json").stdout) == []
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "fsspec", "numpy"])
+def test_without_the_extra_one_line_says_how_to_install_it(
+    run: Run, package: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find: Callable[[str], object] = pgqpy_packages().find_spec
+    monkeypatch.setattr(
+        pgqpy_packages(), "find_spec", lambda name: None if name == package else find(name)
+    )
+    for command in ("run --queue orders --to", "list", "verify", "expire --older-than 1d"):
+        done = run("archive", *command.split(), folder)
+        assert failed_with(done, 1, f"{package} is needed: pip install 'pgqpy[archive]'")
+
+
+def pgqpy_packages():
+    from pgqpy.archive import packages
+
+    return packages
