@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
         up_to: and not after this one.
         since: the events with this time or a later one.
         until: and an earlier one than this.
-        types: of one of these types.
+        types: of one of these types; one that ends with * is a prefix.
         extras: with one of these values in an extra, as {"extra1": ["eu"]}.
     """
 
@@ -65,15 +65,23 @@ def read_batches(
     files: Sequence[ArchiveFile],
     wanted: Wanted = ALL,
     columns: Sequence[str] = tuple(COLUMNS.names),
+    share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the wanted events of files as Arrow batches with these of the columns of `COLUMNS`.
 
     The order is that of the files, and by id within a file. Raises ArchiveDamaged.
+
+    Args:
+        store: where the files are.
+        files: in their order; those without wanted events are left out.
+        wanted: which events.
+        columns: their names.
+        share: number n of m: the row groups n, n + m, … of each file, for readers side by side.
     """
     for each in choose_files(files, wanted.after, wanted.up_to):
         with open_file(store, each.path) as file:
             info_of(file, each.path)
-            yield from _read_file(file, each.path, wanted, columns)
+            yield from _read_file(file, each.path, wanted, columns, share)
 
 
 def read_events(
@@ -96,11 +104,15 @@ def _bounded(times: pa.Array) -> pa.Array:
 
 
 def _read_file(
-    file: pq.ParquetFile, path: str, wanted: Wanted, columns: Sequence[str]
+    file: pq.ParquetFile,
+    path: str,
+    wanted: Wanted,
+    columns: Sequence[str],
+    share: tuple[int, int],
 ) -> Iterator[pa.RecordBatch]:
     groups = [
         number
-        for number in range(file.metadata.num_row_groups)
+        for number in range(share[0], file.metadata.num_row_groups, share[1])
         if _may_hold(file.metadata.row_group(number), wanted)
     ]
     try:
@@ -149,7 +161,15 @@ def _select(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
             batch = batch.filter(compare(batch[name], pa.scalar(value, kind)))
     texts = {"type": wanted.types, **(wanted.extras or {})}
     for name, values in texts.items():
-        if values is not None:
-            chosen = pa.array(list(values), pa.string())
-            batch = batch.filter(pc.is_in(batch[f"ev_{name}"], chosen))
+        if values is not None and not (name == "type" and "*" in values):
+            batch = batch.filter(_is_one_of(batch[f"ev_{name}"], values, prefixes=name == "type"))
     return batch
+
+
+def _is_one_of(texts: pa.Array, values: Collection[str], *, prefixes: bool) -> pa.Array:
+    """Say which texts are one of these, or begin with one that ends with *; a null does not."""
+    found = pc.is_in(texts, pa.array(list(values), pa.string()))
+    for value in values:
+        if prefixes and value.endswith("*"):
+            found = pc.or_(found, pc.fill_null(pc.starts_with(texts, value[:-1]), fill_value=False))
+    return found

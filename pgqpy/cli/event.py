@@ -145,6 +145,7 @@ def load(
 @click.option("--since", callback=parse_moment, metavar="TIME", help="Its time is this or later.")
 @click.option("--until", callback=parse_moment, metavar="TIME", help="Its time is earlier.")
 @click.option("--tick", "after", type=int, metavar="TICK", help="It came after this tick.")
+@click.option("--archive", metavar="LOCATION", help="Read this archive of the queue first.")
 @filtered
 @limit_option(10)
 @json_option
@@ -156,6 +157,7 @@ def peek(
     since: Moment | None,
     until: Moment | None,
     after: int | None,
+    archive: str | None,
     wanted: Wanted,
     limit: int,
     as_json: bool,
@@ -163,14 +165,21 @@ def peek(
     """Show the oldest events of a queue, without consuming them.
 
     TIME is 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago. An event is shown
-    once a later tick exists. Retried copies are left out.
+    once a later tick exists. Retried copies are left out. With --archive, the events of an archive
+    come first, and those of the queue go on where it ends: each event once.
 
     Example: pgqpy event peek orders --since 2h --type 'order.*' --extra1 eu
     """
     with target.client() as client:
         now = queries.server_time(client)
         wanted = wanted._replace(since=to_time(since, now), until=to_time(until, now))
-        rows = [found._asdict() for found in oldest(client, queue, limit, wanted, after)]
+        if archive is None:
+            found = oldest(client, queue, limit, wanted, after)
+        else:
+            from pgqpy.cli import event_archive
+
+            found = event_archive.oldest(client, queue, archive, limit, wanted, after)
+        rows = [each._asdict() for each in found]
     show_rows(rows, EVENTS, as_json=as_json)
 
 

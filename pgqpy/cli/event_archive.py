@@ -1,0 +1,122 @@
+"""Events of an archive and of its queue, for ``pgqpy event peek --archive``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy import archive, tick_ranges
+from pgqpy.cli import event_peek, queries
+from pgqpy.cli.output import as_text
+from pgqpy.errors import RangeExpired, TickNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from pgqpy import Client, Event
+    from pgqpy.archive.seam import JoinedArchive
+    from pgqpy.cli.event_peek import Wanted
+
+
+def oldest(
+    client: Client, queue: str, location: str, limit: int, wanted: Wanted, after: int | None = None
+) -> list[Event]:
+    """Return the oldest wanted events, at most `limit`: those of the archive, then the queue's.
+
+    No transaction is open while files are read. If rotation takes the next events meanwhile, the
+    archive has them, and goes on.
+    """
+    archive.check_packages()
+    start, seam, found = after, -1, list["Event"]()
+    while True:
+        joined = _join(client, queue, location, wanted)
+        if start is None:
+            start = _start(client, queue, joined, wanted.since)
+        if joined.first <= start < joined.seam:
+            found += islice(_archived(client, joined, start, wanted), limit - len(found))
+            start = joined.seam
+        missing = limit - len(found)
+        if found and missing == 0:
+            return found
+        try:
+            return found + _from_queue(client, queue, joined, missing, wanted, start)
+        except (RangeExpired, TickNotFound):
+            if joined.seam <= seam:
+                raise
+            seam = joined.seam
+
+
+def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedArchive:
+    """Find the seam. The server checks the types, and that this role may read events."""
+    from pgqpy.archive.seam import join_archive
+    from pgqpy.archive.store import Store
+
+    with tick_ranges.locked_queue(client, queue) as found:
+        event_peek.select_events(client, queue, found.last_tick, found.last_tick, wanted)
+        return join_archive(client, Store(location), found)
+
+
+def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | None) -> int:
+    """Return the tick after which all wanted events come that are still there."""
+    if since is None:
+        return min(joined.first, joined.first_live)
+    found = client.get_tick_at(queue, since)
+    return _archived_start(joined, since) if found is None else found
+
+
+def _archived_start(joined: JoinedArchive, since: datetime) -> int:
+    """Return the tick before the first file that ends later: those before it have no such event."""
+    from pgqpy.archive.folder import read_info
+
+    start = joined.seam
+    for file in reversed(joined.files):
+        if read_info(joined.store, file.path).end.time <= since:
+            return start
+        start = file.from_tick
+    begun = read_info(joined.store, joined.files[0].path).start.time
+    if begun > since:
+        click.echo(f"the archive holds events from {as_text(begun)} on", err=True)
+    return start
+
+
+def _from_queue(
+    client: Client, queue: str, joined: JoinedArchive, limit: int, wanted: Wanted, start: int
+) -> list[Event]:
+    if joined.is_gap and joined.seam <= start < joined.first_live:
+        raise joined.lacks(queue)
+    try:
+        return event_peek.oldest(client, queue, limit, wanted, start)
+    except RangeExpired as error:
+        if start >= joined.first:
+            raise
+        raise RangeExpired(
+            f"the archive of queue {queue!r} begins at tick {joined.first}: what came after tick "
+            f"{start} has expired",
+            queue=queue,
+            tick_id=start,
+            first_tick=joined.first,
+        ) from error
+
+
+def _archived(client: Client, joined: JoinedArchive, start: int, wanted: Wanted) -> Iterator[Event]:
+    """Yield archived events, with times in the zone of the session, as the queue's are."""
+    from pgqpy.archive import read
+
+    asked = read.Wanted(
+        after=start,
+        up_to=joined.seam,
+        since=wanted.since,
+        until=wanted.until,
+        types=wanted.types or None,
+        extras=wanted.extras or None,
+    )
+    zone = queries.server_time(client).tzinfo
+    for event in read.read_events(joined.store, joined.files, asked):
+        time = event.time
+        with suppress(OverflowError):  # Python's first and last time stand for all others
+            time = time.astimezone(zone)
+        yield event._replace(time=time)
