@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from psycopg import sql
@@ -16,6 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from pgqpy import tick_ranges
+from pgqpy.archive import check_packages
 from pgqpy.errors import InvalidArgument
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.source.bounds import resolve_bound
@@ -23,13 +25,14 @@ from pgqpy.spark.source.partitions import EventPartition, plan_partitions
 from pgqpy.spark.source.read_task import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
 
     from pgqpy.client import Client
+    from pgqpy.spark.source.archived import ArchivePartition
     from pgqpy.spark.source.options import Bound, ReadOptions
     from pgqpy.tick_ranges import Queue
 
@@ -59,32 +62,57 @@ class BatchReader(DataSourceReader):
         options = self.options
         connection = connect_planner(options.database, options.queue)
         with connection as client, tick_ranges.locked_queue(client, options.queue) as queue:
-            start, end = self._range(client, queue)
-            wanted = (options.min_partitions, self.conditions, options.types)
-            return plan_partitions(client, queue, start, end, self.schema, *wanted)
+            if options.archive is None:
+                loss = options.fail_on_data_loss
+                resolve = partial(resolve_bound, client, queue, fail_on_data_loss=loss)
+                return self._plan(client, queue, *self._range(resolve))
+            return self._plan_joined(client, queue, options.archive)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, in an executor."""
-        if not isinstance(partition, EventPartition):
+        if isinstance(partition, EventPartition):
+            loss = self.options.fail_on_data_loss
+            return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
+        if self.options.archive is None:
             return iter(())  # Spark adds a partition where partitions() returned none
-        loss = self.options.fail_on_data_loss
-        return read(self.options.database, partition, self.schema, fail_on_data_loss=loss)
+        from pgqpy.spark.source import archived  # noqa: PLC0415  # it needs fsspec
 
-    def _range(self, client: Client, queue: Queue) -> tuple[int, int]:
-        start = self._tick(client, queue, self.options.start)
-        end = self._tick(client, queue, self.options.end)
+        return archived.read_archive(partition, self.schema)
+
+    def _plan(self, client: Client, queue: Queue, start: int, end: int) -> list[EventPartition]:
+        wanted = (self.options.min_partitions, self.conditions, self.options.types)
+        return plan_partitions(client, queue, start, end, self.schema, *wanted)
+
+    def _plan_joined(
+        self, client: Client, queue: Queue, location: str
+    ) -> Sequence[EventPartition | ArchivePartition]:
+        """Plan the archive's files up to the seam, and the queue's events after it."""
+        check_packages()
+        from pgqpy.spark.source import archived  # noqa: PLC0415  # it needs fsspec
+
+        options, loss = self.options, self.options.fail_on_data_loss
+        joined = archived.find_joined(client, queue, location, options.types)
+        start, end = self._range(
+            partial(archived.resolve_bound, client, queue, joined, fail_on_data_loss=loss)
+        )
+        if start < joined.first:  # expired in the archive, and still in the queue
+            return self._plan(client, queue, start, end)
+        wanted = (options.min_partitions, options.types)
+        files = archived.plan_archive(location, joined, start, min(end, joined.seam), *wanted)
+        first = archived.first_of_queue(queue, joined, start, end, fail_on_data_loss=loss)
+        return [*files, *(self._plan(client, queue, first, end) if first < end else [])]
+
+    def _range(self, resolve: Callable[[Bound], int]) -> tuple[int, int]:
+        bounds = [bound for bound in (self.options.start, self.options.end) if bound]
+        start, end = map(resolve, bounds)  # batch_options sets both
         if start <= end:
             return start, end
-        names = [bound.option for bound in (self.options.start, self.options.end) if bound]
+        names = [bound.option for bound in bounds]
         raise InvalidArgument(
             f"{' and '.join(filter(None, names))}: the range would end at tick {end}, before it "
             f"starts at tick {start}: exchange them",
             parameter=names[-1],
         )
-
-    def _tick(self, client: Client, queue: Queue, bound: Bound | None) -> int:
-        assert bound is not None  # noqa: S101  # batch_options sets both
-        return resolve_bound(client, queue, bound, fail_on_data_loss=self.options.fail_on_data_loss)
 
 
 class FilteringReader(BatchReader):
@@ -96,12 +124,15 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """Keep the filters that SQL evaluates exactly as Spark does; return the others."""
+        """Keep the filters that SQL evaluates exactly as Spark does; return the others.
+
+        Of an archive no server selects, so Spark evaluates all filters again.
+        """
         for each in filters:
             condition = condition_of(each)
-            if condition is None:
+            if condition is None or self.options.archive is not None:
                 yield each
-            else:
+            if condition is not None:
                 self.conditions.append(condition)
 
 

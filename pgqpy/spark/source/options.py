@@ -23,6 +23,7 @@ NAMES = (
     "service",
     "queue",
     "consumer",
+    "archive",
     "types",
     "startingOffsets",
     "startingTick",
@@ -71,6 +72,7 @@ class ReadOptions(NamedTuple):
     min_partitions: int | None
     fail_on_data_loss: bool
     push_down_filters: bool
+    archive: str | None
 
 
 def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
@@ -89,6 +91,7 @@ def read_options(spark_options: Mapping[str, str]) -> ReadOptions:
         min_partitions=_count(options, "minPartitions", most=MAX_PARTITIONS),
         fail_on_data_loss=bool_option(options, "failOnDataLoss", default=True),
         push_down_filters=bool_option(options, "pushDownFilters", default=False),
+        archive=options.get("archive"),
     )
 
 
@@ -103,6 +106,8 @@ def stream_options(spark_options: Mapping[str, str]) -> ReadOptions:
         )
     if options.end is not None:
         raise _only(options.end.option, "a stream has no end, trigger(availableNow=True) stops it")
+    if options.archive is not None:
+        raise _only("archive", "a stream begins at a tick that the queue has")
     if options.push_down_filters:
         raise _only("pushDownFilters", "Spark pushes no filters into streams")
     return options._replace(start=options.start or Bound("subscription"))
