@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pgqpy.consumers.handler_times import HandlerTimes
+
+NUMBERS = ("batches", "events", "retries", "dead")
 
 
 @dataclass
@@ -14,6 +20,7 @@ class ConsumerTotals:
     events: int = 0
     retries: int = 0
     dead: int = 0
+    times: HandlerTimes | None = field(default=None, repr=False, compare=False)  # if exposed
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgqpy.calls import Call
     from pgqpy.consumers._async.failures import AsyncFailures
     from pgqpy.consumers._async.session import AsyncSession
+    from pgqpy.consumers.handler_times import InsertTimes
     from pgqpy.records import Batch
 
 FETCH_POLL_INTERVAL = 0.01  # seconds
@@ -44,6 +45,7 @@ class AsyncOpenBatch:
         self._closed = False
         self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
+        self.inserted: InsertTimes | None = None  # if they are wanted
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
@@ -99,6 +101,8 @@ class AsyncOpenBatch:
         Close it if you stop early.
         """
         self.begun, self.size = True, 0
+        if self.inserted is not None:
+            self.inserted.clear()
         async with aclosing(self._lists()) as lists:
             async for events in lists:
                 self.note(events)
@@ -110,6 +114,8 @@ class AsyncOpenBatch:
     def note(self, events: list[Event]) -> None:
         """Note that these events were read."""
         self.size += len(events)
+        if self.inserted is not None:
+            self.inserted.add(events)
         if self.info.parked and self._part is None:
             self._parked_ids += [event.id for event in events]
 

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from pgqpy.calls import consume, filters
 from pgqpy.consumers import unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
+from pgqpy.consumers._async.event_handler import event_handler
 from pgqpy.consumers._async.failures import AsyncFailures
 from pgqpy.consumers._async.lane_lock import AsyncLaneLock
 from pgqpy.consumers._async.parking import AsyncParking
 from pgqpy.consumers._async.ticker_check import AsyncTickerCheck
 from pgqpy.consumers._async.worker_lock import AsyncWorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
+from pgqpy.consumers.handler_times import timing_batch
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.parts import UNREAD, list_size
@@ -81,7 +83,7 @@ class AsyncLoop:
         self._failed_batches = 0  # in a row
         self.suspended = False  # when the turn was passed on last
         if self.by_event:
-            handler = consumer.process_event if self.watch is None else self._watched
+            handler = event_handler(consumer, self.watch, self.counts.times)
             self.process_event = self.parking.with_key(handler)
 
     @property
@@ -90,11 +92,6 @@ class AsyncLoop:
         if self.event is not None:
             return f"event {self.event.id}"
         return None if self._batch is None else f"batch {self._batch.id}"
-
-    async def _watched(self, event: Event, *more: Any) -> Any:
-        """Call process_event while the watch looks at it."""
-        with watching(self.watch, f"the handler of event {event.id}"):
-            return await self.consumer.process_event(event, *more)
 
     async def open_next(
         self, *before: Call[Any], after: Call[None] | None = None
@@ -228,7 +225,8 @@ class AsyncLoop:
         """Call process_batch; False if it stopped reading because of `stop`."""
         self._batch = batch.info
         try:
-            with watching(self.watch, f"the handler of batch {batch.info.id}"), self.pace:
+            what = f"the handler of batch {batch.info.id}"
+            with watching(self.watch, what), self.pace, timing_batch(self.counts.times, batch):
                 check_result(await self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.handlers import HandlerFailed
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import SETTINGS, handler_name
-from pgqpy.consumers.status import ConsumerTotals
+from pgqpy.consumers.status import NUMBERS, ConsumerTotals
 from pgqpy.consumers.together import run_together
 from pgqpy.consumers.turns import Turns
 
@@ -91,8 +91,7 @@ class Sources:
     def counts(self) -> ConsumerTotals:
         """Return the sums of the sources' totals."""
         totals = [source.counts() for source in self.each]
-        names = [field.name for field in fields(ConsumerTotals)]
-        return ConsumerTotals(*(sum(getattr(each, name) for each in totals) for name in names))
+        return ConsumerTotals(*(sum(getattr(each, name) for each in totals) for name in NUMBERS))
 
     def outage(self) -> Outage | None:
         """Return the outage of the first source that has one."""
