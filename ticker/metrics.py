@@ -1,4 +1,4 @@
-"""The daemon's metrics for Prometheus, and the duty that reads queue and consumer lag."""
+"""The daemon's metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,167 +15,13 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily
 
+from pgqpy.ticker.gauges import GAUGES
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import timedelta
+    from collections.abc import Iterator
 
-    from pgqpy import Client
-    from pgqpy.records import CronEntry, QueueMetrics
+    from pgqpy.ticker.gauges import Reading
     from pgqpy.ticker.health import Health
-
-    # The values of one metric of GAUGES, by its labels after the database.
-    Reading = Mapping[str, Mapping[tuple[str, ...], float]]
-
-TICKER_LAG = "pgq_ticker_lag_seconds"
-NEW_EVENTS = "pgq_new_events"
-KEPT_EVENTS = "pgq_kept_events"
-QUEUE_BYTES = "pgq_queue_bytes"
-OLDEST_EVENT = "pgq_oldest_event_seconds"
-NEWEST_EVENT = "pgq_newest_event_seconds"
-CONSUMER_LAG = "pgq_consumer_lag_seconds"
-CONSUMER_LAST_SEEN = "pgq_consumer_last_seen_seconds"
-PENDING_EVENTS = "pgq_pending_events"
-RETRY_EVENTS = "pgq_retry_events"
-DEAD_EVENTS = "pgq_dead_events"
-PARKED_EVENTS = "pgq_parked_events"
-PARKED_KEYS = "pgq_parked_keys"
-PARKED_FOR = "pgq_parked_seconds"
-DELAYED_EVENTS = "pgq_delayed_events"
-DELAYED_OVERDUE = "pgq_delayed_overdue_seconds"
-NOTIFY_QUEUE = "pgq_notify_queue_usage"
-CAREFUL_WORKERS = "pgq_careful_workers"
-LIVE_WORKERS = "pgq_live_workers"
-DEAD_WORKERS = "pgq_dead_workers"
-OPEN_BATCHES = "pgq_open_batches"
-OLDEST_BATCH = "pgq_oldest_batch_seconds"
-LEASED_MESSAGES = "pgq_leased_messages"
-LAPSED_MESSAGES = "pgq_lapsed_messages"
-CRON_LATE = "pgq_cron_late_seconds"
-HELD_BYTES = "pgq_consumer_held_bytes"
-HELD_FOR = "pgq_consumer_held_seconds"
-DETACHED = "pgq_consumer_detached"
-
-# Metrics that the duty `gauges` reads: text, and labels after the database.
-GAUGES = {
-    TICKER_LAG: ("Age of the queue's last tick.", "queue"),
-    NEW_EVENTS: ("Events since the last tick.", "queue"),
-    KEPT_EVENTS: ("Events that consumers may be moved back to, an estimate.", "queue"),
-    QUEUE_BYTES: ("The queue's tables on disk, with indexes.", "queue"),
-    OLDEST_EVENT: ("Age of the oldest kept event.", "queue"),
-    NEWEST_EVENT: ("Age of the newest event.", "queue"),
-    DELAYED_EVENTS: ("Delayed events that wait, counted up to 10,000.", "queue"),
-    DELAYED_OVERDUE: ("For how long the first delayed event has been due.", "queue"),
-    NOTIFY_QUEUE: ("Used part of the server's NOTIFY queue, 0 to 1.",),
-    CONSUMER_LAG: ("Age of the last finished tick.", "queue", "consumer"),
-    CONSUMER_LAST_SEEN: ("Since its last batch.", "queue", "consumer"),
-    PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
-    RETRY_EVENTS: ("Events in the retry queue, counted up to 10,000.", "queue", "consumer"),
-    DEAD_EVENTS: ("Dead events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_EVENTS: ("Parked events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_KEYS: ("Keys of the parked events, counted up to 10,000.", "queue", "consumer"),
-    PARKED_FOR: ("The longest time that a key is parked.", "queue", "consumer"),
-    HELD_BYTES: ("The queue's tables, while rotation waits for it.", "queue", "consumer"),
-    HELD_FOR: ("How far behind, while rotation waits for it.", "queue", "consumer"),
-    DETACHED: ("1: too far behind; rotation does not wait for it.", "queue", "consumer"),
-    CRON_LATE: ("Since the time that was due and has not fired.", "queue", "name"),
-    CAREFUL_WORKERS: ("In careful mode: a run had an unclean end.", "queue", "consumer"),
-    # Of shared consumers, and of those with lanes:
-    LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
-    DEAD_WORKERS: ("Dead, and nobody has taken the batch over.", "queue", "consumer"),
-    OPEN_BATCHES: ("Batches of workers and leases of receivers.", "queue", "consumer"),
-    OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
-    LEASED_MESSAGES: ("Messages that receivers have.", "queue", "consumer"),
-    LAPSED_MESSAGES: ("Messages whose lease has ended, for the next one.", "queue", "consumer"),
-}
-OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
-    KEPT_EVENTS: lambda queue: queue.estimated_events,
-    QUEUE_BYTES: lambda queue: queue.total_bytes,
-    OLDEST_EVENT: lambda queue: _age(queue.oldest_event_age),
-    NEWEST_EVENT: lambda queue: _age(queue.newest_event_age),
-}
-OF_SHARED = (  # in the order of WORKERS
-    LIVE_WORKERS,
-    DEAD_WORKERS,
-    OPEN_BATCHES,
-    OLDEST_BATCH,
-    LEASED_MESSAGES,
-    LAPSED_MESSAGES,
-)
-# A lane counts as a worker while it has a batch.
-# Leases of receive, and ranges that are free, are of no worker: their holder is 'receive' or null.
-# A subconsumer that no process uses keeps its careful mode for the next one: it does not count.
-WORKERS = """
-    select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
-        count(*) filter (where part_size is not null
-            and (worker is null or alive or current_batch is not null)) as careful,
-        count(*) filter (where worker is not null and alive
-            and holder is distinct from 'receive') as live,
-        count(*) filter (where not alive and holder <> 'receive') as dead,
-        count(current_batch) as open,
-        coalesce(extract(epoch from max(last_move) filter (where current_batch is not null)), 0)
-            ::float8 as oldest,
-        coalesce(sum(messages) filter (where alive and holder = 'receive'), 0) as leased,
-        coalesce(sum(messages) filter (where not alive), 0) as lapsed
-    from pgq.get_worker_info() group by 1, 2, 3
-"""
-
-
-def read_gauges(client: Client) -> Reading:
-    """Read the lag of every queue and every subscription."""
-    queues = client.get_queue_info()
-    kept = client.get_queue_metrics()
-    delayed = client.get_delayed_counts()
-    counts = {row[:2]: row for row in client.get_consumer_counts()}
-    # Without counts it is a worker of a shared consumer, or was registered in between.
-    consumers = {info[:2]: info for info in client.get_consumer_info() if info[:2] in counts}
-    stalled = client.get_stalled_info()
-    usage = client.connection.execute("select pg_notification_queue_usage()").fetchone()
-    workers = client.connection.execute(WORKERS).fetchall()
-    return {
-        TICKER_LAG: {(info.queue_name,): seconds(info.ticker_lag) for info in queues},
-        NEW_EVENTS: {(info.queue_name,): info.ev_new or 0 for info in queues},
-        # None: the queue has no event, or a table is locked.
-        **{
-            name: {(row.queue_name,): value for row in kept if (value := read(row)) is not None}
-            for name, read in OF_QUEUES.items()
-        },
-        DELAYED_EVENTS: {(row.queue_name,): row.delayed_events for row in delayed},
-        DELAYED_OVERDUE: {(row.queue_name,): seconds(row.overdue) for row in delayed},
-        NOTIFY_QUEUE: {(): usage[0] if usage else 0.0},
-        CONSUMER_LAG: {names: seconds(info.lag) for names, info in consumers.items()},
-        CONSUMER_LAST_SEEN: {names: seconds(info.last_seen) for names, info in consumers.items()},
-        PENDING_EVENTS: {names: info.pending_events or 0 for names, info in consumers.items()},
-        RETRY_EVENTS: {names: counts[names].retry_events for names in consumers},
-        DEAD_EVENTS: {names: counts[names].dead_events for names in consumers},
-        PARKED_EVENTS: {names: counts[names].parked_events for names in consumers},
-        PARKED_KEYS: {names: counts[names].parked_keys for names in consumers},
-        PARKED_FOR: {names: seconds(counts[names].parked_for) for names in consumers},
-        HELD_BYTES: {each[:2]: each.held_bytes for each in stalled if each.held_bytes is not None},
-        HELD_FOR: {each[:2]: seconds(each.held_for) for each in stalled if each.held_for},
-        DETACHED: {each[:2]: 1 for each in stalled if each.detached},
-        CRON_LATE: {(entry.queue, entry.name): late(entry) for entry in client.get_cron_info()},
-        CAREFUL_WORKERS: {row[:2]: row[3] for row in workers},
-        **{
-            name: {row[:2]: row[place] for row in workers if row[2]}
-            for place, name in enumerate(OF_SHARED, 4)
-        },
-    }
-
-
-def _age(interval: timedelta | None) -> float | None:
-    return None if interval is None else interval.total_seconds()
-
-
-def seconds(interval: timedelta | None) -> float:
-    """Return an interval in seconds; 0 for None, a queue or consumer without a tick."""
-    return interval.total_seconds() if interval is not None else 0.0
-
-
-def late(entry: CronEntry) -> float:
-    """Return how many seconds a cron entry is late."""
-    if entry.paused_since or not entry.next_due:
-        return 0.0
-    return max(0.0, seconds(entry.read_at - entry.next_due))
 
 
 class TickerMetrics:

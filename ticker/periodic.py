@@ -18,8 +18,8 @@ from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client, table_locks
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
+from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 from pgqpy.ticker.maintenance import maint
-from pgqpy.ticker.metrics import NOTIFY_QUEUE, TICKER_LAG, read_gauges
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -170,17 +170,18 @@ def duties_of(database: Database) -> list[Duty]:
         report.fired(entries.fire(client, stopping=stopping))
 
     cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
+    gauges = partial(_read_gauges, database, SizesReader())
     return [
         *cron,
         Duty("maint", maintain, settings.maint_period, database),
-        Duty("gauges", partial(_read_gauges, database), settings.gauge_period, database),
+        Duty("gauges", gauges, settings.gauge_period, database),
     ]
 
 
-def _read_gauges(database: Database, client: Client) -> None:
+def _read_gauges(database: Database, sizes: SizesReader, client: Client) -> None:
     report = database.report
     counted = report.counted  # first: a queue created meanwhile is not in the reading
-    reading = read_gauges(client)
+    reading = read_gauges(client, sizes)
     report.metrics.readings[report.database] = reading
     report.drop(counted - {queue for (queue,) in reading[TICKER_LAG]})
     report.notify_queue(reading[NOTIFY_QUEUE][()])

@@ -17,7 +17,6 @@ from pgqpy.embedded import wheel_programs
 from pgqpy.spark.sink import options as sink_options
 from pgqpy.spark.source import options as source_options
 from pgqpy.sqlstates import BY_SQLSTATE
-from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.settings import TickerSettings
 from tests.docs.markdown import Block, blocks, codes, rows, text
 from tests.docs.transcript import Shell
@@ -188,13 +187,6 @@ def advisory_locks(source: str) -> set[tuple[int, int | None]]:
     """Return both keys of each lock that is named; None stands for a second key of any number."""
     found = re.findall(r"\b(73665\d\d), (?!73665)([^\s,)]+)", source)
     return {(int(first), int(key) if key.isdigit() else None) for first, key in found}
-
-
-def test_the_metrics_are_all_described() -> None:
-    described = {name for cells in rows(OPERATIONS, "metric") for name in codes(cells[0])}
-    exist = {family.name for family in TickerMetrics().registry.collect()}
-    ours = {name for name in exist if name.startswith("pgq_")}
-    assert {name.removesuffix("_total") for name in described} == ours
 
 
 def test_the_sql_page_works(dsn: str) -> None:

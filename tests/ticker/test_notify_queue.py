@@ -76,7 +76,7 @@ def test_daemon_ticks_and_warns_while_the_notify_queue_is_full(
     said = daemon.wait_for("NOTIFY queue full, ticks not announced")
     assert "transaction" in said["remedy"]
     assert not daemon.said("queue failing")
-    eventually(lambda: "pgq_notify_queue_usage{" in daemon.metrics())
+    eventually(lambda: "pgq_notify_queue_usage_ratio{" in daemon.metrics())
     notified(listener)
     session.close()
     daemon.wait_for("ticks are announced again")

@@ -1,15 +1,32 @@
-"""The gauges of what queues keep."""
+"""The gauges of queues: what they keep, rotation, pauses, transactions that hold xmin back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.ticker.metrics import KEPT_EVENTS, NEWEST_EVENT, OLDEST_EVENT, QUEUE_BYTES, read_gauges
+from pgqpy.ticker import gauges
+from pgqpy.ticker.gauges import (
+    KEPT_EVENTS,
+    NEWEST_EVENT,
+    OLDEST_EVENT,
+    OLDEST_TRANSACTION,
+    QUEUE_BYTES,
+    QUEUE_PAUSED,
+    ROTATION_AGE,
+    ROTATION_OVERDUE,
+    SizesReader,
+    read_gauges,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import psycopg
+    import pytest
 
     from pgqpy import Client
+
+SWITCHED = "update pgq.queue set queue_switch_time = now() + %s::interval"
 
 
 def test_gauges_show_what_queues_keep(
@@ -27,3 +44,59 @@ def test_gauges_show_what_queues_keep(
     reading = read_gauges(client)
     assert reading[OLDEST_EVENT][(queue,)] >= 3600
     assert reading[QUEUE_BYTES][(queue,)] == client.get_queue_metrics(queue)[0].total_bytes
+
+
+def test_sizes_that_took_long_to_read_stay_until_it_is_worth_it(
+    client: Client, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = SizesReader()
+    client.insert_event(queue, "t", "1")
+    monkeypatch.setattr(gauges, "SIZES_PAUSE", 1e9)
+    assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
+    client.insert_event(queue, "t", "2")
+    client.create_queue("other")
+    assert read_gauges(client, sizes)[KEPT_EVENTS] == {(queue,): 1}
+    client.drop_queue(queue, force=True)
+    assert read_gauges(client, sizes)[KEPT_EVENTS] == {}
+    monkeypatch.setattr(gauges, "SIZES_PAUSE", 0)
+    assert read_gauges(client, SizesReader())[KEPT_EVENTS] == {("other",): 0}
+
+
+def test_a_rotation_is_overdue_from_its_period_on_and_while_a_retention_lets_it(
+    client: Client, connection: psycopg.Connection[Any], queue: str
+) -> None:
+    client.set_queue_config(queue, "rotation_period", "2 hours")
+    connection.execute(SWITCHED, ["-3 hours"])
+    reading = read_gauges(client)
+    assert 3 * 3600 <= reading[ROTATION_AGE][(queue,)] < 4 * 3600
+    assert 3600 <= reading[ROTATION_OVERDUE][(queue,)] < 2 * 3600
+    client.set_queue_config(queue, "retention", "1 day")
+    assert read_gauges(client)[ROTATION_OVERDUE] == {(queue,): 0}
+    connection.execute(SWITCHED, ["1 hour"])  # the clock was stepped back
+    reading = read_gauges(client)
+    assert reading[ROTATION_AGE] == reading[ROTATION_OVERDUE] == {(queue,): 0}
+    client.set_queue_config(queue, "external_ticker", True)
+    reading = read_gauges(client)
+    assert reading[ROTATION_AGE] == reading[ROTATION_OVERDUE] == {}
+
+
+def test_a_paused_queue_shows_as_such(client: Client, queue: str) -> None:
+    assert read_gauges(client)[QUEUE_PAUSED] == {(queue,): 0}
+    client.set_queue_config(queue, "ticker_paused", True)
+    assert read_gauges(client)[QUEUE_PAUSED] == {(queue,): 1}
+
+
+def test_the_oldest_transaction_is_shown_to_who_may_see_it(
+    client: Client,
+    connection: psycopg.Connection[Any],
+    connect: Callable[..., psycopg.Connection[Any]],
+) -> None:
+    holder = connect()
+    holder.execute("begin")
+    holder.execute("select pg_current_xact_id()")
+    age = "select extract(epoch from clock_timestamp() - xact_start) from pg_stat_activity"
+    pid = holder.info.backend_pid
+    ((least,),) = connection.execute(f"{age} where pid = %s", [pid]).fetchall()
+    assert read_gauges(client)[OLDEST_TRANSACTION][()] >= least > 0
+    client.connection.execute("set role pgq_ticker")
+    assert read_gauges(client)[OLDEST_TRANSACTION] == {}

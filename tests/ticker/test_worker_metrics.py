@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import generate_latest
 
-from pgqpy.ticker.metrics import (
+from pgqpy.ticker.gauges import (
     CAREFUL_WORKERS,
     CONSUMER_LAG,
     DEAD_WORKERS,
@@ -17,9 +17,9 @@ from pgqpy.ticker.metrics import (
     OLDEST_BATCH,
     OPEN_BATCHES,
     PENDING_EVENTS,
-    TickerMetrics,
     read_gauges,
 )
+from pgqpy.ticker.metrics import TickerMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,13 +59,13 @@ def test_workers_are_counted_by_what_the_server_knows_of_them(
     run("update pgq.position set pos_until = now() where pos_holder = 'run of ended'")
     run("update pgq.position set pos_moved = pos_moved - interval '1 min'")
     reading = read_gauges(client)
-    shown = {name: reading[name] for name in OF_SHARED}
+    shown = {name: reading[name] for name in (*OF_SHARED, OPEN_BATCHES, OLDEST_BATCH)}
     oldest = shown.pop(OLDEST_BATCH)[queue, "mails"]
     assert 60 <= oldest < 3600
     assert shown == {
         LIVE_WORKERS: {(queue, "mails"): 3},
         DEAD_WORKERS: {(queue, "mails"): 2},
-        OPEN_BATCHES: {(queue, "mails"): 4},
+        OPEN_BATCHES: {(queue, "billing"): 0, (queue, "mails"): 4},
         LEASED_MESSAGES: {(queue, "mails"): 0},
         LAPSED_MESSAGES: {(queue, "mails"): 0},
     }
@@ -104,7 +104,7 @@ def test_messages_are_counted_until_they_are_finished(client: pgqpy.Client, queu
     assert [reading[name][names] for name in of_messages] == [0, 2, 2, 0, 0]
 
 
-def test_plain_consumers_have_a_metric_of_careful_mode_only(
+def test_plain_consumers_have_their_batch_and_careful_mode_only(
     client: pgqpy.Client, queue: str
 ) -> None:
     client.register_consumer(queue, "audit")
@@ -112,8 +112,13 @@ def test_plain_consumers_have_a_metric_of_careful_mode_only(
     client.next_batch(queue, "billing")
     for run in ("first", "second"):
         client.connection.execute("select pgq.begin_run(%s, 'billing', %s)", [queue, run])
+    old = "update pgq.position set pos_moved = pos_moved - interval '1 min'"
+    client.connection.execute(old)
     reading = read_gauges(client)
     assert reading[CAREFUL_WORKERS] == {(queue, "audit"): 0, (queue, "billing"): 1}
+    assert reading[OPEN_BATCHES] == {(queue, "audit"): 0, (queue, "billing"): 1}
+    assert reading[OLDEST_BATCH][queue, "audit"] == 0
+    assert 60 <= reading[OLDEST_BATCH][queue, "billing"] < 3600
     assert {name: reading[name] for name in OF_SHARED} == {name: {} for name in OF_SHARED}
     metrics = TickerMetrics()
     metrics.readings["shop"] = reading
