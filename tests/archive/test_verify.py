@@ -106,7 +106,27 @@ class ForgetfulFileSystem(MemoryFileSystem):  # type: ignore[misc]  # it ships n
         self.pipe_file(path2, data[:-1])
 
 
+class ObjectStore(MemoryFileSystem):  # type: ignore[misc]  # it ships no types
+    """A store whose rename is no rename, by a name of one that stores a file at once."""
+
+    protocol = "oss"
+    store: dict[str, Any] = {}  # noqa: RUF012  # as the class that it is made from
+    pseudo_dirs = [""]  # noqa: RUF012  # as the class that it is made from
+
+    def mv(self, *_: Any, **__: Any) -> None:
+        pytest.fail("an object store copies what it should rename")
+
+
 fsspec.register_implementation("forgetful", ForgetfulFileSystem, clobber=True)
+fsspec.register_implementation("oss", ObjectStore, clobber=True)
+
+
+def test_an_object_store_gets_each_file_under_its_name(shop: Shop) -> None:
+    shop.location = f"oss://{shop.client.connection.info.dbname}/a"
+    for data in "abc":
+        shop.insert(data)
+    assert shop.run(max_events=1) == (3, 3)
+    assert shop.is_whole()
 
 
 def test_the_consumer_stays_if_the_store_did_not_keep_the_file(shop: Shop) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PAGES = [
+    "docs/archive.md",
     "docs/cancel.md",
     "docs/coming-from.md",
     "docs/cron.md",
