@@ -1,7 +1,7 @@
 """The processes of the storm: `python storm_load.py produce|lanes|effects DSN LOG`.
 
-`produce` inserts in every way, `lanes` parks events that fail, `effects` is the transactional
-consumer of workload.py. What they write down: see history.py, history_workers.py and storm.py.
+`produce` inserts in every way, `lanes` parks events that fail, `effects` retries them and is
+transactional. What they write down: see history.py, history_workers.py and storm_threads.py.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from pgqpy.consumers import Consumer
@@ -17,6 +17,8 @@ from tests.consumers.harness import private
 from tests.guarantees.workload import Effects, Log, Producer
 
 if TYPE_CHECKING:
+    import psycopg
+
     from pgqpy import Event
     from tests.guarantees.sessions import Session
 
@@ -106,11 +108,23 @@ class Lanes(Consumer):
             raise ValueError(data)
 
 
+class Retrying(Effects):
+    """The transactional consumer; it retries what fails."""
+
+    retry_base = 0.3  # seconds: some are cancelled meanwhile
+
+    def process_event(self, event: Event, connection: psycopg.Connection[Any]) -> None:
+        """Have the effect; raise if it is the event's turn to fail."""
+        super().process_event(event, connection)
+        if event.retry is None and fails_once(event.data or ""):
+            raise ValueError(event.data)
+
+
 def main(role: str, dsn: str, path: str) -> None:
     """Run one of the processes until it is killed."""
     if role == "produce":
         Mixed(dsn, Log(path)).run()
-    consumer = Lanes(dsn) if role == "lanes" else Effects(dsn)
+    consumer = Lanes(dsn) if role == "lanes" else Retrying(dsn)
     consumer.log = Log(path)
     consumer.run()
 

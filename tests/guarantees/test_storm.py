@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
@@ -76,7 +76,7 @@ class Storm:
         self.server, self.dsn, self.spawn, self.folder = server, server.dsn(), spawn, folder
         self.chance = chance
         self.faults: list[Fault] = []
-        self.ended: list[PythonProcess] = []
+        self.threads: list[Future[None]] = []
         self._prepare()
         self.processes = {name: self._start(name) for name in (*PROCESSES, *DAEMONS)}
 
@@ -104,7 +104,13 @@ class Storm:
         return [path for path in self.folder.iterdir() if path.name.startswith(role)]
 
     def revive(self) -> None:
-        """Start those again that ended because the server was away, or their predecessor lives."""
+        """Start those again that ended because the server was away, or their predecessor lives.
+
+        Raises the error of a thread that has ended.
+        """
+        for thread in self.threads:
+            if thread.done():
+                thread.result()
         for name, process in list(self.processes.items()):
             if process.popen.poll() is not None:
                 output = process.output()
@@ -119,7 +125,6 @@ class Storm:
         """Wait until events of all kinds have gone on."""
 
         def counts() -> tuple[int, ...]:
-            self.revive()
             lines = sum(path.read_bytes().count(b"\n") for path in self.logs("lanes"))
             ((effects, seen, read),) = self.query(
                 "select (select count(*) from effect), (select count(*) from seen where consumer"
@@ -128,10 +133,18 @@ class Storm:
             return lines, effects, seen * STEP, read
 
         before = counts()
-        eventually(
-            lambda: all(now >= old + STEP for now, old in zip(counts(), before, strict=True)),
-            RECOVERY,
+        self.wait_for(
+            lambda: all(now >= old + STEP for now, old in zip(counts(), before, strict=True))
         )
+
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        """Wait, and start again whatever ends meanwhile."""
+
+        def look() -> bool:
+            self.revive()
+            return done()
+
+        eventually(look, RECOVERY)
 
     def kill(self, name: str) -> None:
         """Kill a process, and start another one."""
@@ -170,16 +183,11 @@ class Storm:
     def come_to_rest(self, operator: Worker, sleeper: Sleeper) -> None:
         """Stop those who insert and cancel, and wait until everything was handled."""
         operator.stop.set()
+        self.threads.pop().result(timeout=RECOVERY)
         for name in ("produce 1", "produce 2"):
             self.processes.pop(name).kill()
         sleeper.sleeps = False
-
-        def rests() -> bool:
-            self.revive()
-            rows = self.query(AT_REST)
-            return not any(rows[0])
-
-        eventually(rests, RECOVERY)
+        self.wait_for(lambda: not any(self.query(AT_REST)[0]))
 
 
 def _stop(server: EmbeddedServer) -> None:
@@ -210,16 +218,17 @@ def test_all_guarantees_hold_while_every_feature_is_used_and_anything_is_killed(
     seeker = Turns(dsn, random.Random(chance.random()), stop)
     operator = Operator(dsn, random.Random(chance.random()), quiet)
     with ThreadPoolExecutor(4) as pool:
-        work = [pool.submit(each.run) for each in (reading, sleeper, seeker, operator)]
+        threads = (reading, sleeper, seeker, operator)
+        storm.threads += [pool.submit(each.run) for each in threads]
         try:
             storm.progress()
             storm.rage()
-            eventually(lambda: sleeper.woken > 0 or any(each.done() for each in work), RECOVERY)
+            storm.wait_for(lambda: sleeper.woken > 0)
             storm.come_to_rest(operator, sleeper)
         finally:
             stop.set()
             quiet.set()
-        for each in work:
+        for each in storm.threads:
             each.result(timeout=RECOVERY)
     with closing(Database(dsn)) as db:
         reading.read_again(db.main)
