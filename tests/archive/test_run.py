@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from psycopg.conninfo import make_conninfo
+from psycopg.errors import InsufficientPrivilege
 
 import pgqpy
 from pgqpy.archive import ArchiveMismatch
+from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.folder import find_archive, read_info
 from pgqpy.archive.read import read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
@@ -200,6 +203,30 @@ def test_several_queues_share_a_location(shop: Shop) -> None:
     assert shop.archived() == ["a"]
     bills = find_archive(shop.store, "bills")
     assert [event.data for event in read_events(shop.store, bills.files)] == ["b"]
+
+
+def test_a_role_that_reads_may_archive(shop: Shop) -> None:
+    shop.insert("a")
+    execute = shop.client.connection.execute
+    execute("create role filer login; grant pgq_reader to filer")
+    try:
+        dsn = make_conninfo(shop.dsn, user="filer")
+        run_archive(ArchiveOptions("orders"), shop.store, dsn, shop.said.append)
+        assert shop.is_whole()
+        shop.insert("b")
+        execute("revoke pgq_reader from filer")
+        with pytest.raises(InsufficientPrivilege):
+            run_archive(ArchiveOptions("orders"), shop.store, dsn, shop.said.append)
+    finally:
+        execute("drop role filer")
+
+
+def test_commits_wait_for_the_disk_whatever_the_role_says(shop: Shop) -> None:
+    execute = shop.client.connection.execute
+    for before, after in (("off", "on"), ("local", "local")):
+        execute(f"set synchronous_commit = {before}")
+        ArchiveConsumer(shop.client, "orders", "archive").never_lose_a_move()
+        assert execute("show synchronous_commit").fetchone() == (after,)
 
 
 def test_a_missing_queue_is_named(shop: Shop) -> None:

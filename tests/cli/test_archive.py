@@ -82,10 +82,9 @@ def test_verify_names_what_is_wrong(run: Run, archived: str) -> None:
     second.unlink()
     done = run("archive", "verify", archived, "--queue", "orders")
     assert done.exit_code == 1
-    assert [line.partition(".parquet ")[2][:15] for line in done.stdout.splitlines()] == [
-        "and 1/" + third.name[:9],
-        "cannot be read:",
-    ]
+    hole, damage = done.stdout.splitlines()
+    assert f"{third.name} do not join" in hole
+    assert f"{third.name} cannot be read" in damage
 
 
 def test_expire_removes_old_files_but_the_newest(
