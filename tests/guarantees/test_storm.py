@@ -109,8 +109,8 @@ class Storm:
         Raises the error of a thread that has ended.
         """
         for thread in self.threads:
-            if thread.done():
-                thread.result()
+            if thread.done() and (error := thread.exception()):
+                raise RuntimeError(error) from error  # `eventually` would go on
         for name, process in list(self.processes.items()):
             if process.popen.poll() is not None:
                 output = process.output()
