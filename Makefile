@@ -18,10 +18,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-prometheus check fix bench smoke compose clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-9s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP)  ## Make .venv and install pgqpy with all it needs (make demo and make test do it by themselves)
 
@@ -45,12 +45,17 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@$(BIN)/python tools/postgres.py
 
 test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
-	@$(PYTEST) -m "not slow" $(COVERAGE) $(TESTS) \
+	@$(PYTEST) -m "not slow and not prometheus" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
 test-slow: $(ARCHIVE)  ## Run the slow tests: Spark killed in every way, on a cluster (a quarter of an hour)
 	@$(BIN)/python -m pytest -m slow -o faulthandler_timeout=900 $(TESTS) && echo "make test-slow: passed" || { echo "make test-slow: FAILED"; exit 1; }
+
+test-prometheus: $(STAMP)  ## Test the alert rules and the Grafana board with Debian's Prometheus
+	@command -v promtool >/dev/null || { echo "promtool is missing: apt-get install prometheus (Debian, Ubuntu)"; exit 1; }
+	@$(BIN)/python -m pytest -m prometheus tests/deploy && echo "make test-prometheus: passed" \
+	  || { echo "make test-prometheus: FAILED"; exit 1; }
 
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || echo "spark archive: not made, Java starts more slowly: see $@.log"
