@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Session
 
 KEYS = 4  # of each producer
-SHARED_KEYS = 200  # of insert_event_once, of all producers
+KEYS_A_SECOND = 8  # of insert_event_once
 MAX_RETRIES = 2
 MARK = "insert into marker (kind, data, ev_id, dedup_key, is_new) "
 PLAIN = (
@@ -73,7 +73,7 @@ class Mixed(Producer):
                 delay = self.choose.uniform(-0.1, 1.5)
                 session.connection.execute(DELAYED, [data, delay, data, key])
             elif chance < 0.4:
-                once = f"once {self.choose.randrange(SHARED_KEYS)}"
+                once = f"once {int(time.monotonic() * KEYS_A_SECOND)}"  # both producers take it
                 session.connection.execute(ONCE, [data, once, once, data])
             else:
                 session.connection.execute(PLAIN, [data, data, key])

@@ -39,6 +39,9 @@ NEXT = "select batch_id, prev_tick_id, cur_tick_id from pgq.next_batch_info('q',
 BATCH = "select ev_id from pgq.get_batch_events(%s) order by 1"
 RANGE = "select ev_id from pgq.get_tick_events('q', %s, %s) order by 1"
 SHARE = "select pgq.tick_event_sql('q', %s, %s)"
+DETACHED = """
+    select is_live from pgq.get_stalled_info()
+     where consumer_name = %s and detached is not null"""
 HIDDEN = "select ev_id from told where consumer = %s and state = 'cancelled'"
 READ = b"""
     with events as (
@@ -168,8 +171,9 @@ class Sleeper(Turns):
     """A consumer that works for some batches, and sleeps until it was detached."""
 
     name = "sleeper"
-    awake, woken, detached = 5, 0, 0
+    awake, woken = 5, 0
     sleeps = True
+    oversleeps = False  # until events are gone
 
     def step(self, session: Session) -> bool:
         """Work while it is awake; go on when it was detached."""
@@ -184,11 +188,8 @@ class Sleeper(Turns):
                 return True
             self.awake -= took
             return took
-        if session.one(
-            "select sub_detached from pgq.registration join pgq.consumer on co_id = sub_consumer"
-            " where co_name = %s",
-            self.name,
-        ):
+        live = session.one(DETACHED, self.name)  # null: not detached
+        if live is False or (live and not self.oversleeps):
             self.wake(session)
         return False
 
@@ -207,6 +208,7 @@ class Sleeper(Turns):
         note_place(session, self.name)
         session.commit()
         self.awake = self.random.randint(3, 8)
+        self.oversleeps = self.random.random() < 0.5
         self.woken += 1
 
 
