@@ -33,6 +33,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/ledger.sql
 \ir tables/stage.sql
 \ir tables/cron.sql
+\ir tables/replay.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
@@ -291,6 +292,10 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/insert_path/free_dedup_keys.sql
 \ir functions/cancel/cancel_event.sql
 \ir functions/cancel/skip_event.sql
+
+-- Archived events: inserted again for one consumer
+\ir functions/archive/begin_replay.sql
+\ir functions/archive/replay_events.sql
 
 -- Stages: the events of many transactions, released together and once
 \ir functions/internal/stages/check_writer.sql

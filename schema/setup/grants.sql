@@ -40,7 +40,7 @@ begin
         ('pgq_admin', '
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
-            pause_cron resume_cron run_cron'),
+            pause_cron resume_cron run_cron begin_replay replay_events'),
         ('', '
             add_lanes add_registration add_skips add_tries build_insert_event build_insert_group
             build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
@@ -93,7 +93,7 @@ begin
         ('installation tick tick_recent consumer registration position', '{public select}'::text[]),
         ('current_position subscription', '{public select}'),
         ('event_template parked skipped_event delayed_event', '{pgq_reader select}'),
-        ('retry_queue dead_event dedup_key ledger stage cron', '{pgq_admin select}'),
+        ('retry_queue dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[

@@ -33,6 +33,7 @@ PLAIN = {
     " it runs with the caller's rights",
     "move_due": "one of two fixed conditions",
     "read_open_events": "the query of batch_event_sql, and a number",
+    "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",
     "skip_ranges": "the query of range_sql",
 }

@@ -2,7 +2,7 @@
 -- the consumer's name if no other subscription uses it. The caller holds the registration, and then
 -- the name, before it calls: the name against a register_consumer on another queue.
 -- Writes: delete pgq.registration, pgq.position, pgq.retry_queue, pgq.dead_event, pgq.parked,
---   pgq.skipped_event, pgq.consumer.
+--   pgq.skipped_event, pgq.replay, pgq.consumer.
 create or replace function pgq.remove_registration(r pgq.registration)
 returns void language plpgsql as $$
 begin
@@ -10,6 +10,7 @@ begin
     delete from pgq.dead_event where ev_owner = r.sub_id;
     delete from pgq.parked where ev_owner = r.sub_id;
     delete from pgq.skipped_event where skip_sub = r.sub_id;
+    delete from pgq.replay where replay_sub = r.sub_id;
     delete from pgq.position where pos_sub = r.sub_id;
     delete from pgq.registration where sub_id = r.sub_id;
     delete from pgq.consumer

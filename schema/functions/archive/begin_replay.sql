@@ -1,0 +1,51 @@
+-- Begins a replay of archived events for one consumer, or finds the one that was begun. A process
+-- that is killed, also after the last commit, calls again with the same words, and goes on where
+-- the replay stands. A consumer has one replay at a time.
+--
+-- Parameters: i_asked: what the replay is, in the caller's words. i_since, i_until: the times of
+--   its events, from the first on, before the second. If i_asked is an age, they are other ones in
+--   a second call: those of the first call count. i_again: begin anew, whatever is there.
+-- Returns: the replay: that of other words, if it is unfinished. The caller compares.
+-- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
+--   have no retried events; PQ020 a subconsumer or a lane.
+-- Writes: key share lock pgq.registration; insert or update pgq.replay.
+create or replace function pgq.begin_replay(
+    i_queue_name text, i_consumer_name text, i_asked text, i_since timestamptz,
+    i_until timestamptz, i_again boolean default false)
+returns pgq.replay language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off as $$
+declare
+    v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
+    p pgq.current_position;
+    r pgq.replay;
+begin
+    if i_asked is null or i_since is null or i_until is null then
+        raise exception 'Invalid NULL value' using errcode = 'PQ009',
+            hint = 'for all events give the times -infinity and infinity';
+    end if;
+    perform from pgq.registration where sub_id = v_sub for key share;
+    select * into p from pgq.current_position where sub_id = v_sub;
+    if not found then  -- unregistered while we waited
+        raise exception 'Not subscriber to queue: %/%', i_queue_name, i_consumer_name
+            using errcode = 'PQ002';
+    elsif p.sub_parent is not null then
+        perform pgq.raise_wrong_mode(
+            i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
+    elsif pgq.reads_by_ticks(p) then
+        raise exception 'the consumer %/% reads ranges of ticks: they have no event twice',
+            i_queue_name, i_consumer_name using errcode = 'PQ017',
+            detail = format('tick_id=%s', p.pos_last_tick),
+            hint = 'such a reader can read the archive itself; name a consumer that takes batches';
+    end if;
+    insert into pgq.replay as old (replay_sub, replay_asked, replay_since, replay_until)
+    values (v_sub, i_asked, i_since, i_until)
+    on conflict (replay_sub) do update
+       set replay_asked = i_asked, replay_since = i_since, replay_until = i_until,
+           replay_tick = 0, replay_group = 0, replay_events = 0, replay_begun = now(),
+           replay_done = null
+     where i_again or old.replay_done is not null and old.replay_asked <> i_asked;
+    select * into r from pgq.replay where replay_sub = v_sub;
+    return r;
+end $$;
+comment on function pgq.begin_replay(text, text, text, timestamptz, timestamptz, boolean)
+    is 'Begins a replay of archived events for a consumer, or finds the one that was begun.';

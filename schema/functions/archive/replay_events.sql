@@ -1,0 +1,91 @@
+-- Inserts archived events again for one consumer: into its retry queue, due now, with their ids and
+-- times, retries counted anew. The ticker moves them behind everything that is in the queue.
+--
+-- The place in the archive moves in the same transaction. So after a crash the caller goes on
+-- behind the last events that were inserted. Of two callers with one replay, the second inserts
+-- nothing.
+--
+-- These are left out:
+-- - Events that the consumer has not had yet: they come anyway. What its last tick sees, it has
+--   had; of lanes and workers the slowest one counts. Each event comes with the first tick that
+--   saw it. A position is a tick that was there when the event was archived, so the comparison of
+--   numbers is exact. The position only moves on while the registration is locked: see
+--   seek_consumer.
+-- - Events that wait in its retry queue, or are parked.
+-- - Events that its filter does not take. The filter of a batch lets all retried events pass.
+-- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
+--   ids tell: their ev_txid are others after a repair.
+--
+-- Parameters: i_tick, i_group: the place where the replay stands. i_next_tick, i_next_group: the
+--   place after these events. i_done: they are the last ones. The elements of the arrays with the
+--   same index belong to one event.
+-- Returns: how many events were inserted; null, and nothing was done, if the replay stands
+--   elsewhere, or there is none.
+-- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; 40001 as check_snapshot, or in
+--   REPEATABLE READ, another session was faster.
+-- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue; as
+--   check_snapshot.
+create or replace function pgq.replay_events(
+    i_queue_name text, i_consumer_name text, i_tick bigint, i_group bigint, i_next_tick bigint,
+    i_next_group bigint, i_done boolean, ev_ids bigint[], ev_times timestamptz[], tick_ids bigint[],
+    ev_types text[], ev_datas text[], ev_extra1s text[], ev_extra2s text[], ev_extra3s text[],
+    ev_extra4s text[])
+returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set jit = off
+set max_parallel_workers_per_gather = 0 as $$
+declare
+    v_events constant int := cardinality(ev_ids);
+    v_sub constant int := pgq.find_subscription(i_queue_name, i_consumer_name);
+    r pgq.registration;
+    v_inserted int := 0;
+begin
+    if array[cardinality(ev_times), cardinality(tick_ids), cardinality(ev_types),
+             cardinality(ev_datas), cardinality(ev_extra1s), cardinality(ev_extra2s),
+             cardinality(ev_extra3s), cardinality(ev_extra4s)]
+            is distinct from array_fill(v_events, array[8]) then
+        raise exception 'the arrays differ in length' using errcode = 'PQ009',
+            hint = 'give one element for each event in each array';
+    end if;
+    select * into r from pgq.registration where sub_id = v_sub for key share;
+    perform pgq.check_snapshot();
+    update pgq.replay
+       set replay_tick = i_next_tick, replay_group = i_next_group,
+           replay_done = case when i_done then now() end
+     where replay_sub = r.sub_id and replay_tick = i_tick and replay_group = i_group
+       and replay_done is null;
+    if not found then
+        return null;
+    end if;
+    if v_events > 0 then
+        execute format($sql$
+            with given as materialized (
+                select * from unnest($1, $2, $3, $4, $5, $6, $7, $8, $9) with ordinality
+                     e (ev_id, ev_time, tick_id, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3,
+                        ev_extra4, number)
+                 order by number)
+            insert into pgq.retry_queue (ev_retry_after, ev_queue, ev_id, ev_time, ev_owner,
+                   ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
+            select case when $10 then clock_timestamp() else 'infinity' end, $11, ev_id, ev_time,
+                   $12, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
+              from given
+             where %s and tick_id <= (
+                    select min(pos_last_tick) from pgq.current_position
+                     where $12 in (sub_id, sub_parent))
+               and not exists (
+                    select from pgq.parked where ev_owner = $12 and parked.ev_id = given.ev_id)
+               and ev_id not in (
+                    select skip_id from pgq.skipped_event where skip_sub in ($12, -$11))
+            on conflict (ev_owner, ev_id) do nothing$sql$,
+            coalesce(pgq.filter_sql(r.sub_filter - 'lane'), 'true'))
+            using ev_ids, ev_times, tick_ids, ev_types, ev_datas, ev_extra1s, ev_extra2s,
+                ev_extra3s, ev_extra4s, r.sub_detached is null, r.sub_queue, r.sub_id;
+        get diagnostics v_inserted = row_count;
+        update pgq.replay set replay_events = replay_events + v_inserted
+         where replay_sub = r.sub_id;
+    end if;
+    return v_inserted;
+end $$;
+comment on function pgq.replay_events(
+    text, text, bigint, bigint, bigint, bigint, boolean, bigint[], timestamptz[], bigint[], text[],
+    text[], text[], text[], text[], text[])
+    is 'Inserts archived events again for one consumer.';

@@ -1,0 +1,114 @@
+"""Mutations of replay: without a mechanism, its test fails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees import test_replay as replay
+from tests.guarantees.mutations import Mutation, expect_failure
+
+if TYPE_CHECKING:
+    from tests.guarantees.sessions import Database
+
+EVENTS, BEGIN = "replay_events", "begin_replay"
+MUTATIONS = {
+    "insert for every consumer": Mutation(
+        EVENTS,
+        "ev_time,\n                   $12, ev_type",
+        "ev_time,\n                   0, ev_type",
+        replay.test_events_come_again_to_one_consumer_behind_its_backlog,
+    ),
+    "insert wherever the replay stands": Mutation(
+        EVENTS,
+        "and replay_tick = i_tick and replay_group = i_group",
+        "",
+        replay.test_place_moves_with_the_events,
+    ),
+    "insert beside another session": Mutation(
+        EVENTS,
+        "and replay_tick = i_tick and replay_group = i_group",
+        "and exists (select from pgq.replay where replay_tick = i_tick)",
+        replay.test_second_of_two_sessions_inserts_nothing,
+    ),
+    "go on behind the end": Mutation(
+        EVENTS,
+        "and replay_done is null",
+        "",
+        replay.test_replay_with_the_same_words_goes_on_and_is_done_once,
+    ),
+    "insert what is yet to come": Mutation(
+        EVENTS,
+        "select min(pos_last_tick)",
+        "select 9223372036854775807 + 0 * min(pos_last_tick)",
+        replay.test_event_that_the_consumer_has_yet_to_get_comes_once,
+    ),
+    "let the fastest lane count": Mutation(
+        EVENTS, "min(pos_last_tick)", "max(pos_last_tick)", replay.test_slowest_lane_counts
+    ),
+    "let the fastest worker count": Mutation(
+        EVENTS, "min(pos_last_tick)", "max(pos_last_tick)", replay.test_slowest_worker_counts
+    ),
+    "let all types pass": Mutation(
+        EVENTS,
+        "coalesce(pgq.filter_sql(r.sub_filter - 'lane'), 'true')",
+        "'true'",
+        replay.test_filter_of_the_consumer_decides,
+    ),
+    "insert parked events": Mutation(
+        EVENTS,
+        "and parked.ev_id = given.ev_id",
+        "and false",
+        replay.test_parked_event_is_not_inserted,
+    ),
+    "insert waiting events": Mutation(
+        EVENTS,
+        "on conflict (ev_owner, ev_id) do nothing",
+        "",
+        replay.test_event_that_waits_already_is_not_inserted,
+    ),
+    "insert cancelled events": Mutation(
+        EVENTS,
+        "skip_sub in ($12, -$11)",
+        "skip_sub = 0",
+        replay.test_cancelled_and_skipped_events_stay_hidden,
+    ),
+    "insert for a detached consumer": Mutation(
+        EVENTS,
+        "r.sub_detached is null",
+        "true",
+        replay.test_detached_consumer_gets_them_when_it_is_attached_again,
+    ),
+    "let a seek go on": Mutation(
+        EVENTS,
+        "where sub_id = v_sub for key share;",
+        "where sub_id = v_sub;",
+        replay.test_seek_back_waits_for_a_replay_and_takes_its_events_once,
+    ),
+    "serve a reader by ticks": Mutation(
+        BEGIN,
+        "elsif pgq.reads_by_ticks(p) then",
+        "elsif false then",
+        replay.test_reader_by_ticks_and_worker_are_refused,
+    ),
+    "take the times of the second call": Mutation(
+        BEGIN,
+        "where i_again or old.replay_done is not null and old.replay_asked <> i_asked;",
+        "where true;",
+        replay.test_replay_with_the_same_words_goes_on_and_is_done_once,
+    ),
+    "forget no replay": Mutation(
+        "remove_registration",
+        "delete from pgq.replay where replay_sub = r.sub_id;",
+        "",
+        replay.test_replay_with_the_same_words_goes_on_and_is_done_once,
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS.values(), ids=MUTATIONS.keys())
+def test_engine_without_it_fails_its_test(
+    db: Database, mutation: Mutation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expect_failure(db, mutation, monkeypatch)
