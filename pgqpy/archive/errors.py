@@ -13,3 +13,7 @@ class ArchiveDamaged(PgqError):
     """A file of the archive is not what was written. Data: `.path`."""
 
     path: str | None = None
+
+
+class ReplayRefused(PgqError):
+    """A replay of this consumer is done, unfinished or at work. Data: `.queue`, `.consumer`."""

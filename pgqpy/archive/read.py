@@ -84,6 +84,26 @@ def read_batches(
             yield from _read_file(file, each.path, wanted, columns, share)
 
 
+def read_groups(
+    store: Store, file: ArchiveFile, wanted: Wanted = ALL, after: int = 0
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the wanted events of each row group after the first ones, with the group's number.
+
+    Numbers count from 1, and groups without a wanted event are left out. Raises ArchiveDamaged.
+    """
+    with open_file(store, file.path) as opened:
+        info_of(opened, file.path)
+        for number in range(after, opened.metadata.num_row_groups):
+            if _may_hold(opened.metadata.row_group(number), wanted):
+                try:
+                    group = opened.read_row_group(number, use_threads=False)
+                except (pa.ArrowException, OSError) as error:
+                    raise damaged(file.path, error) from error
+                found = _select(group.combine_chunks().to_batches()[0], wanted)
+                if found.num_rows:
+                    yield number + 1, found
+
+
 def read_events(
     store: Store, files: Sequence[ArchiveFile], wanted: Wanted = ALL
 ) -> Iterator[Event]:

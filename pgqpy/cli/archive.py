@@ -8,6 +8,7 @@ import click
 
 from pgqpy.archive import check_packages
 from pgqpy.cli import complete
+from pgqpy.cli.archive_replay import replay
 from pgqpy.cli.moments import parse_timedelta
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import as_text, show_rows
@@ -181,6 +182,9 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
                 raise click.ClickException("nothing was removed")
         remove(store, files)
         _say(f"removed {what}")
+
+
+archive.add_command(replay)
 
 
 def _open(location: str) -> Store:

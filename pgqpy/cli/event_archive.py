@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from pgqpy import archive, tick_ranges
-from pgqpy.cli import event_peek, queries
+from pgqpy.cli import event_peek
 from pgqpy.cli.output import as_text
-from pgqpy.errors import RangeExpired, TickNotFound
+from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from pgqpy import Client, Event
     from pgqpy.archive.seam import JoinedArchive
+    from pgqpy.archive.store import Store
     from pgqpy.cli.event_peek import Wanted
 
 
@@ -30,14 +30,13 @@ def oldest(
     No transaction is open while files are read. If rotation takes the next events meanwhile, the
     archive has them, and goes on.
     """
-    archive.check_packages()
     start, seam, found = after, -1, list["Event"]()
     while True:
         joined = _join(client, queue, location, wanted)
         if start is None:
             start = _start(client, queue, joined, wanted.since)
         if joined.first <= start < joined.seam:
-            found += islice(_archived(client, joined, start, wanted), limit - len(found))
+            found += islice(_archived(joined, start, wanted), limit - len(found))
             start = joined.seam
         missing = limit - len(found)
         if found and missing == 0:
@@ -50,14 +49,28 @@ def oldest(
             seam = joined.seam
 
 
+def open_store(location: str) -> Store:
+    """Open the place of an archive's files; UsageError if it cannot hold any."""
+    archive.check_packages()
+    from pgqpy.archive.store import Store
+    from pgqpy.archive.table import PREFIX
+
+    if location.startswith(PREFIX):
+        raise click.UsageError("events in a table are read by SQL: name a folder or a URL")
+    try:
+        return Store(location)
+    except InvalidArgument as exc:
+        raise click.UsageError(str(exc)) from exc
+
+
 def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedArchive:
     """Find the seam. The server checks the types, and that this role may read events."""
     from pgqpy.archive.seam import join_archive
-    from pgqpy.archive.store import Store
 
+    store = open_store(location)
     with tick_ranges.locked_queue(client, queue) as found:
         event_peek.select_events(client, queue, found.last_tick, found.last_tick, wanted)
-        return join_archive(client, Store(location), found)
+        return join_archive(client, store, found)
 
 
 def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | None) -> int:
@@ -102,8 +115,7 @@ def _from_queue(
         ) from error
 
 
-def _archived(client: Client, joined: JoinedArchive, start: int, wanted: Wanted) -> Iterator[Event]:
-    """Yield archived events, with times in the zone of the session, as the queue's are."""
+def _archived(joined: JoinedArchive, start: int, wanted: Wanted) -> Iterator[Event]:
     from pgqpy.archive import read
 
     asked = read.Wanted(
@@ -114,9 +126,4 @@ def _archived(client: Client, joined: JoinedArchive, start: int, wanted: Wanted)
         types=wanted.types or None,
         extras=wanted.extras or None,
     )
-    zone = queries.server_time(client).tzinfo
-    for event in read.read_events(joined.store, joined.files, asked):
-        time = event.time
-        with suppress(OverflowError):  # Python's first and last time stand for all others
-            time = time.astimezone(zone)
-        yield event._replace(time=time)
+    return read.read_events(joined.store, joined.files, asked)

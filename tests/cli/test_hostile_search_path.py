@@ -58,6 +58,7 @@ def test_the_trap_springs_where_a_session_is_not_ours(connection: Connection, be
 ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "archive expire": "memory://hostile --older-than 1d --yes",
     "archive list": "memory://hostile",
+    "archive replay": "orders billing --from memory://hostile",
     "archive run": "--queue orders --to memory://hostile",
     "archive verify": "memory://hostile",
     "consumer register": "orders other",
@@ -115,6 +116,19 @@ def test_an_archive_in_a_table(run: Run, connection: Connection) -> None:
     before = calls(connection)
     for _ in range(2):
         done = run("archive", "run", "--queue", "orders", "--to", "table:kept", "--consumer", "k")
+        assert done.exit_code == 0, done.output
+    assert calls(connection) == before
+
+
+@pytest.mark.usefixtures("_event")
+def test_an_archive_that_is_read_again(run: Run, connection: Connection) -> None:
+    before = calls(connection)
+    for command in (
+        "archive run --queue orders --to memory://again --consumer again",
+        "event peek orders --archive memory://again --since 1h --type t*",
+        "archive replay orders billing --from memory://again --since 1h --again",
+    ):
+        done = run(*command.split())
         assert done.exit_code == 0, done.output
     assert calls(connection) == before
 

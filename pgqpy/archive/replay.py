@@ -1,0 +1,141 @@
+"""Replay: archived events come again to one consumer, each once wherever it is killed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+
+from pgqpy import calls, tick_ranges
+from pgqpy.archive.errors import ReplayRefused
+from pgqpy.archive.folder import read_info
+from pgqpy.archive.read import Wanted, choose_files, read_groups
+from pgqpy.archive.seam import join_archive
+from pgqpy.calls.replay import ArchivedEvents, ReplayPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from pgqpy.archive.store import Store
+    from pgqpy.calls.replay import Replay
+    from pgqpy.client import Client
+
+SENT = ("ev_id", "ev_time", "tick_id", "ev_type", "ev_data", *(f"ev_extra{n}" for n in range(1, 5)))
+
+
+class ReplayOptions(NamedTuple):
+    """What to replay.
+
+    Attributes:
+        queue: the queue.
+        consumer: the consumer that gets the events.
+        asked: the replay in the caller's words. The same words go on with it.
+        since: events with this time or a later one.
+        until: and an earlier one.
+        again: begin anew, whatever was done.
+    """
+
+    queue: str
+    consumer: str
+    asked: str
+    since: datetime | None = None
+    until: datetime | None = None
+    again: bool = False
+
+
+class Replayed(NamedTuple):
+    """What a replay has inserted in all, and what this run left out."""
+
+    inserted: int
+    left_out: int
+
+
+def replay(
+    client: Client, store: Store, options: ReplayOptions, say: Callable[[str], None]
+) -> Replayed:
+    """Insert archived events again for one consumer, behind its backlog.
+
+    Kill it at any time: the same call goes on behind the last events that were inserted.
+
+    Raises:
+        ReplayRefused: another replay is not finished, this one is, or another process goes on
+            with it.
+        ArchiveMismatch: the archive is that of another queue or another history.
+        ArchiveDamaged: a file cannot be read.
+        ConsumerNotFound, SubscriptionMoved, WrongMode: the consumer takes no such events.
+    """
+    with tick_ranges.locked_queue(client, options.queue) as queue:
+        joined = join_archive(client, store, queue)
+    begun = _begin(client, options, say)
+    wanted = Wanted(up_to=joined.seam, since=begun.since, until=begun.until)
+    place, inserted, read = begun.place, begun.events, 0
+    for file in choose_files(joined.files, up_to=joined.seam):
+        if file.to_tick < place.tick or _ends_before(store, file.path, begun.since):
+            continue
+        after = place.group if file.to_tick == place.tick else 0
+        for number, group in read_groups(store, file, wanted, after):
+            to_place = ReplayPlace(file.to_tick, number)
+            inserted += _insert(client, options, place, to_place, _columns(group))
+            place, read = to_place, read + group.num_rows
+        if place.tick == file.to_tick:
+            say(f"{inserted:,} event(s) up to tick {place.tick}")
+    _insert(client, options, place, place, ArchivedEvents(), done=True)
+    return Replayed(inserted, read - (inserted - begun.events))
+
+
+def _begin(client: Client, options: ReplayOptions, say: Callable[[str], None]) -> Replay:
+    queue, consumer, asked, since, until, again = options
+    begun = client.runner.run(
+        calls.replay.begin_replay(queue, consumer, asked, since, until, again=again)
+    )
+    did = f"inserted {begun.events:,} event(s)"
+    if begun.asked != asked:
+        raise ReplayRefused(
+            f"another replay for consumer {consumer!r} is not finished, it {did} since "
+            f"{begun.begun}: {begun.asked}. Let that command go on, or give it up: --again",
+            queue=queue,
+            consumer=consumer,
+        )
+    if begun.done is not None:
+        raise ReplayRefused(
+            f"this replay {did} by {begun.done}: --again inserts them once more",
+            queue=queue,
+            consumer=consumer,
+        )
+    if begun.place.tick:
+        say(f"going on behind tick {begun.place.tick}: it {did} since {begun.begun}")
+    return begun
+
+
+def _ends_before(store: Store, path: str, since: datetime | None) -> bool:
+    return since is not None and read_info(store, path).end.time <= since
+
+
+def _columns(group: pa.RecordBatch) -> ArchivedEvents:
+    times = group["ev_time"].cast(pa.int64())
+    columns = [times if name == "ev_time" else group[name] for name in SENT]
+    return ArchivedEvents(*(column.to_pylist() for column in columns))
+
+
+def _insert(
+    client: Client,
+    options: ReplayOptions,
+    place: ReplayPlace,
+    to_place: ReplayPlace,
+    events: ArchivedEvents,
+    *,
+    done: bool = False,
+) -> int:
+    call = calls.replay.replay_events(
+        options.queue, options.consumer, place, to_place, events, done=done
+    )
+    inserted = client.runner.run(call)
+    if inserted is None:
+        raise ReplayRefused(
+            f"another process goes on with the replay for consumer {options.consumer!r}, or the "
+            "consumer was registered anew: let that process end, then run the command again",
+            queue=options.queue,
+            consumer=options.consumer,
+        )
+    return inserted

@@ -1,0 +1,73 @@
+"""``pgqpy archive replay``: archived events come again to one consumer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.cli import complete, queries
+from pgqpy.cli.event_archive import open_store
+from pgqpy.cli.moments import parse_moment, to_time
+from pgqpy.cli.options import Target, connected
+
+if TYPE_CHECKING:
+    from pgqpy.cli.moments import Moment
+
+
+@click.command()
+@click.argument("queue", shell_complete=complete.queues)
+@click.argument("consumer", shell_complete=complete.consumers)
+@click.option("--from", "location", required=True, metavar="LOCATION", help="A folder or a URL.")
+@click.option("--since", metavar="TIME", help="Events with this time or a later one.")
+@click.option("--until", metavar="TIME", help="Events with an earlier time.")
+@click.option("--again", is_flag=True, help="Begin anew, whatever was done.")
+@connected
+def replay(
+    target: Target,
+    queue: str,
+    consumer: str,
+    *,
+    location: str,
+    since: str | None,
+    until: str | None,
+    again: bool,
+) -> None:
+    """Insert archived events again for one consumer, behind all that is in the queue.
+
+    TIME is 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago. Other consumers do
+    not get them. Events that the consumer has yet to get, that wait for a retry, that its filter
+    leaves out or that were cancelled lately are left out.
+
+    If the command is killed, run it again: it goes on where it was, and each event comes once. What
+    the queue still keeps comes again faster by pgqpy consumer seek.
+
+    Example: pgqpy archive replay orders billing --from s3://bucket/events --since 2026-01-01
+    """
+    ctx = click.get_current_context()
+    first, last = (_parse(ctx, name, text) for name, text in (("since", since), ("until", until)))
+    store = open_store(location)
+    from pgqpy.archive.replay import ReplayOptions
+    from pgqpy.archive.replay import replay as insert
+
+    words = {"--from": location, "--since": since, "--until": until}
+    asked = " ".join(f"{name} {word}" for name, word in words.items() if word is not None)
+    with target.client() as client:
+        now = queries.server_time(client)
+        options = ReplayOptions(
+            queue, consumer, asked, to_time(first, now), to_time(last, now), again
+        )
+        done = insert(client, store, options, _say)
+    message = f"inserted {done.inserted:,} event(s) again for {consumer} on {queue}"
+    if done.left_out:
+        message += f"; left out {done.left_out:,} that it has yet to get or does not take"
+    _say(message)
+
+
+def _parse(ctx: click.Context, name: str, text: str | None) -> Moment | None:
+    (param,) = (each for each in ctx.command.params if each.name == name)
+    return parse_moment(ctx, param, text)
+
+
+def _say(text: str) -> None:
+    click.echo(text, err=True)
