@@ -33,10 +33,6 @@ LIST = {
     "parked": "parked_events",
     "runs": "runs",
 }
-METRICS_OF_WORKERS = (
-    "--metrics-port cannot be used with --workers: each process has counters of its own. The "
-    "ticker's /metrics has lag and pending events; for one port each, start the processes yourself"
-)
 LEFT = {
     "pending_events": "pending event(s)",
     "retry_events": "event(s) in the retry queue",
@@ -245,7 +241,9 @@ def set_mode(target: Target, queue: str, name: str, mode: Literal["plain", "shar
 @click.option("--supervised", is_flag=True, hidden=True)  # of a process that --workers started
 @click.option("--metrics-host", help="Address of /metrics and /healthz.  [default: 127.0.0.1]")
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help="Port of both.  [default: none]"
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    help="Port of both; of --workers, the first one.  [default: none]",
 )
 @click.option("--log-format", type=click.Choice(["console", "json"]), default="console")
 @click.option("--log-level", type=click.Choice([*LEVELS]), default="info")
@@ -274,17 +272,18 @@ def run(
     Example: pgqpy consumer run billing:Billing --set fetch_size=100
     """
     from pgqpy.cli import consumer_run, consumer_workers
+    from pgqpy.cli.worker_commands import worker_commands
 
-    if workers and metrics_port is not None:
-        raise click.UsageError(METRICS_OF_WORKERS)
     supervisor = consumer_workers.stop_with_supervisor() if supervised else None
     parsed = consumer_run.parse_settings(settings)
     consumer_run.log_to_stderr(log_format, log_level)
     kind = consumer_run.import_class(place)
     consumer = consumer_run.make_consumer(kind, target.dsn, parsed)
     if workers:
-        command = consumer_workers.worker_command(place, settings, log_format, log_level)
-        return consumer_workers.supervise(consumer, target, workers, command)
+        logs = ("--log-format", log_format, "--log-level", log_level)
+        metrics = (metrics_host or "127.0.0.1", metrics_port)
+        commands = worker_commands(workers, place, settings, logs, metrics)
+        return consumer_workers.supervise(consumer, target, commands)
     if supervisor is not None:
         consumer_workers.accept_arguments(supervisor)
     if metrics_port is None:

@@ -14,7 +14,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -63,15 +62,13 @@ class Supervisor:
 
     def __init__(
         self,
-        command: Sequence[str],
-        number: int,
+        commands: Sequence[Sequence[str]],
         *,
         env: Mapping[str, str] | None = None,
         name: str = "worker process",
     ) -> None:
-        """Take the command of a worker process, and a name for the log. Nothing starts yet."""
-        self._command = command
-        self._number = number
+        """Take the command of each process, and a name for the log. Nothing starts yet."""
+        self._commands = commands
         self._env = env
         self._name = name
         self._stopping = asyncio.Event()
@@ -85,7 +82,7 @@ class Supervisor:
 
         0 if all of them stopped in order, 2 if one refused its arguments, else 1.
         """
-        await asyncio.gather(*(self._keep_running() for _ in range(self._number)))
+        await asyncio.gather(*map(self._keep_running, self._commands))
         logger.info("%s: all stopped", self._name)
         return self._exit_code
 
@@ -108,12 +105,12 @@ class Supervisor:
             text = "%s: stopping %d (%s); again to stop now"
             logger.info(text, self._name, number, reason)
 
-    async def _keep_running(self) -> None:
+    async def _keep_running(self, command: Sequence[str]) -> None:
         """Start one process, and start it again whenever it ends."""
         ends = 0  # in a row, each soon after the start
         while not self._stopping.is_set():
             started = time.monotonic()
-            how = await self._run_one()
+            how = await self._run_one(command)
             if self._stopping.is_set():
                 return
             ends = 0 if time.monotonic() - started >= QUIET else ends
@@ -123,13 +120,13 @@ class Supervisor:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
 
-    async def _run_one(self) -> str:
+    async def _run_one(self, command: Sequence[str]) -> str:
         """Run one process to its end; say how it ended."""
         with ExitStack() as stack:
             try:
                 ours, theirs = map(stack.enter_context, socket.socketpair())
                 process = await asyncio.create_subprocess_exec(
-                    *self._command,
+                    *command,
                     stdin=theirs.fileno(),
                     env=self._env,
                     start_new_session=True,
@@ -184,11 +181,12 @@ def _ended(code: int) -> str:
     return f"was ended by signal {-code}"
 
 
-def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequence[str]) -> int:
-    """Run the consumer in so many processes until SIGTERM, SIGINT or SIGHUP; return the exit code.
+def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequence[str]]) -> int:
+    """Run the consumer by these commands until SIGTERM, SIGINT or SIGHUP; return the exit code.
 
     What would end every process when it starts is an error of this one: it is reported once.
     """
+    number = len(commands)
     if number > 1 and not consumer.has_workers:
         kind = type(consumer).__name__
         raise click.ClickException(NOT_SHARED.format(kind=kind, number=number))
@@ -204,7 +202,7 @@ def supervise(consumer: BaseConsumer, target: Target, number: int, command: Sequ
     name = f"consumer {consumer.name} of queue {queues}: worker process"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
-    return _run_until_signal(Supervisor(command, number, env=env, name=name))
+    return _run_until_signal(Supervisor(commands, env=env, name=name))
 
 
 def _check_mode(client: Client, consumer: BaseConsumer, queue: str) -> None:
@@ -243,16 +241,6 @@ async def _stop_on_signals(supervisor: Supervisor) -> int:
             continue  # nohup
         loop.add_signal_handler(number, supervisor.stop, signal.Signals(number).name)
     return await supervisor.run()
-
-
-def worker_command(
-    place: str, settings: Sequence[str], log_format: str, log_level: str
-) -> list[str]:
-    """Return the command line of a worker process."""
-    options = [word for setting in settings for word in ("--set", setting)]
-    logs = ["--log-format", log_format, "--log-level", log_level]
-    run = [sys.executable, "-m", "pgqpy", "consumer", "run"]
-    return [*run, *options, *logs, "--supervised", "--", place]
 
 
 def stop_with_supervisor() -> int:

@@ -87,7 +87,7 @@ def supervisor(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> StartSupervi
 
     def starter(script: str, number: int = 1) -> tuple[Supervisor, asyncio.Task[int]]:
         note = f'echo $$ >>"{tmp_path}/pids"'
-        made = Supervisor(["sh", "-c", f"{script.replace('NOTE', note)}"], number)
+        made = Supervisor([["sh", "-c", f"{script.replace('NOTE', note)}"]] * number)
         return made, asyncio.create_task(made.run())
 
     return starter
@@ -247,7 +247,7 @@ def test_set_mode_changes_how_a_consumer_runs(run: Run, client: pgqpy.Client) ->
         (BILLING, ["--workers", "0"], 2, ["0 is not in the range"]),
         (BILLING, ["--workers", "1000000"], 2, ["1000000 is not in the range"]),
         (ALONE, ["--workers", "2"], 1, ["2 workers need lanes, or shared = True, in Billing"]),
-        (BILLING, ["--workers", "2", "--metrics-port", "0"], 2, ["--metrics-port", "each process"]),
+        (BILLING, ["--workers", "2", "--metrics-port", "65535"], 2, ["need ports up to 65536"]),
         (BILLING, ["--workers", "2"], 1, ["no queue", "orders", "pgqpy queue list"]),
     ],
 )

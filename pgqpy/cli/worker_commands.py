@@ -1,0 +1,45 @@
+"""The command lines of the worker processes of ``pgqpy consumer run --workers N``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from pgqpy.ticker.web import address, listen
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LAST_PORT = 65535
+
+
+def worker_commands(
+    number: int,
+    place: str,
+    settings: Sequence[str],
+    logs: Sequence[str],
+    metrics: tuple[str, int | None],
+) -> list[list[str]]:
+    """Return the command line of each worker process.
+
+    `metrics` are the host and the port of the first one; each next one has the next port. With port
+    0 each takes any free one; with None there are no metrics.
+    """
+    options = [word for setting in settings for word in ("--set", setting)]
+    run = [sys.executable, "-m", "pgqpy", "consumer", "run", *options, *logs, "--supervised"]
+    host, first = metrics
+    if first is None:
+        return [[*run, "--", place]] * number
+    ports = [first + n if first else 0 for n in range(number)]
+    if ports[-1] > LAST_PORT:
+        raise click.UsageError(f"--metrics-port: {number} workers need ports up to {ports[-1]}")
+    for port in ports:
+        try:
+            listen(host, port).close()
+        except OSError as exc:
+            where = address(host, port)
+            raise click.ClickException(f"cannot listen on {where}: {exc.strerror or exc}") from exc
+    ports_of = [["--metrics-host", host, "--metrics-port", str(port)] for port in ports]
+    return [[*run, *own, "--", place] for own in ports_of]
