@@ -168,11 +168,11 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
             yield Finding("warn", "retry", what, remedy)
 
 
+# Counted up to 10,000: a million dead events would take a second. Every role may ask.
+MANY_DEAD = 10_000
 DEAD = """
-    select q.queue_name, c.co_name as consumer_name, count(*) as events
-    from pgq.dead_event d join pgq.registration s on s.sub_id = d.ev_owner
-        join pgq.queue q on q.queue_id = s.sub_queue join pgq.consumer c on c.co_id = s.sub_consumer
-    group by 1, 2 order by 1, 2
+    select queue_name, consumer_name, dead_events as events
+    from pgq.get_consumer_counts() where dead_events > 0
 """
 
 
@@ -180,7 +180,8 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
     """Report the number of each consumer's dead events."""
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
-        what = f"consumer {consumer} of {queue} has {row['events']} dead event(s)"
+        more = " or more" if row["events"] >= MANY_DEAD else ""
+        what = f"consumer {consumer} of {queue} has {row['events']}{more} dead event(s)"
         remedy = (
             f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
             " --all retries them, pgqpy event delete deletes them"

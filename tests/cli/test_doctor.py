@@ -163,7 +163,7 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     assert "may insert events, not:" in result.stdout
     refused = [line for line in result.stdout.splitlines() if "permission denied" in line]
     assert [line.split()[:2] for line in refused] == [
-        ["skipped", check] for check in ("stage", "retry", "dead", "parked")
+        ["skipped", check] for check in ("stage", "retry", "parked")
     ]
     (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
     assert f"no long transaction among role {GUEST}'s own" in told
@@ -224,6 +224,20 @@ def test_retry_queue_overdue_and_dead_events(
     assert worst["retry"][0] == "fail"
     assert worst["dead"][0] == "warn"
     assert "pgqpy event dead orders billing" in worst["dead"][1]
+
+
+def test_dead_events_are_counted_up_to_a_bound(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    connection.execute(
+        "insert into pgq.dead_event"
+        " (dead_reason, dead_tries, ev_queue, ev_owner, ev_id, ev_time, ev_txid)"
+        " select 'bad', 1, sub_queue, sub_id, n, now(), 1"
+        " from pgq.registration cross join generate_series(1, 10001) n"
+    )
+    assert "has 10000 or more dead event(s)" in examine()[1]["dead"][1]
 
 
 def test_delayed_events_that_nobody_moves(
