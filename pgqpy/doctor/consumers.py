@@ -62,6 +62,8 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
         i.current_batch as batch, w.open,
+        (select p.pos_pins is not null from pgq.current_position p
+            where p.sub_id = s.sub_id) as by_ticks,
         (select now() - t.tick_time from pgq.tick t
             where t.tick_queue = q.queue_id and t.tick_id > i.last_tick
                 and t.tick_event_seq > done.tick_event_seq
@@ -103,12 +105,15 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             f"{row['pending_events']} event(s) wait, "
             f"the oldest for {duration(row['waited'])}; {batch} {seen}"
         )
-        # A program without the lock looks the same while it processes a long batch.
-        level: Level = "fail" if _unattended(row) > GONE else "warn"
-        remedy = (
-            "run it (pgqpy consumer run MODULE:CLASS), or give it up: "
-            f"pgqpy consumer unregister {queue} {consumer}"
+        # A program without the lock looks the same while it processes a long batch. An archive
+        # runs now and then: judge_consumers tells if rotation waits for it for too long.
+        level: Level = "warn" if row["by_ticks"] or _unattended(row) <= GONE else "fail"
+        how = (
+            "the archive or Spark query that reads by it"
+            if row["by_ticks"]
+            else "it (pgqpy consumer run MODULE:CLASS)"
         )
+        remedy = f"run {how}, or give it up: pgqpy consumer unregister {queue} {consumer}"
         yield Finding(level, "running", what, remedy)
     # The check "worker" tells of each worker that has a batch.
     hanging = [

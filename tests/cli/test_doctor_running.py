@@ -60,6 +60,19 @@ def test_after_a_minute_nobody_running_a_consumer_is_a_warning(
 
 
 @pytest.mark.usefixtures("waiting")
+def test_an_archive_that_a_timer_runs_now_and_then_is_no_failure(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    (tick,) = connection.execute("select min(tick_id) from pgq.tick").fetchone() or (0,)
+    client.advance_subscription("orders", "billing", tick, tick)
+    age(connection, "16 minutes")
+    worst = examine()[1]
+    assert worst["running"][0] == "warn"
+    assert worst["consumer"][0] == "ok"
+    assert "run the archive or Spark query that reads by it" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
 def test_a_consumer_whose_session_holds_its_lock_runs(examine: Examine, connect: Connect) -> None:
     session = connect(application_name="billing app")
     session.execute(LOCK)
