@@ -35,6 +35,15 @@ KEEP_COMMITS: LiteralString = """
      where current_setting('synchronous_commit') = 'off'"""
 
 
+def nothing_there(what: str, consumer: ArchiveConsumer) -> ArchiveMismatch:
+    """Return the error for an archive that seems to be elsewhere: an unmounted disk looks so."""
+    return ArchiveMismatch(
+        f"{what}, though consumer {consumer.name!r} of queue {consumer.queue!r} has an archive: is "
+        "the place right, and its disk mounted? To begin another archive here, say so: --new",
+        queue=consumer.queue,
+    )
+
+
 class ArchiveConsumer(NamedTuple):
     """A consumer that reads ranges of ticks, over one client."""
 
@@ -68,8 +77,8 @@ class ArchiveConsumer(NamedTuple):
             raise ConsumerNotFound(queue=self.queue, consumer=self.name)
         return found
 
-    def register(self, end: Cut | None) -> None:
-        """Register it where the archive ends, or at the first tick that can be read from.
+    def register(self, end: int | None) -> None:
+        """Register it at the tick where the archive ends, or at the first that can be read from.
 
         It is marked as a reader of ticks at once: see advance_subscription. ArchiveMismatch if the
         events after `end` are gone.
@@ -77,7 +86,7 @@ class ArchiveConsumer(NamedTuple):
         with tick_ranges.locked_queue(self.client, self.queue) as found:
             if not self.client.register_consumer(self.queue, self.name):
                 return  # another run came first; moving it would undo what that one did
-            tick = found.first_tick if end is None else end.tick
+            tick = found.first_tick if end is None else end
             try:
                 self.client.register_consumer_at(self.queue, self.name, tick)
             except (TickNotFound, RangeExpired) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pgqpy.archive.consumer import nothing_there
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.file_format import mark_of
 from pgqpy.archive.folder import (
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from pgqpy.archive.store import Store
     from pgqpy.tick_ranges import Position
 
-ELSEWHERE = "archive to another location (--to)"
+ELSEWHERE = "archive to another location (--to), with --new"
+BEGUN = "_begun"  # readers of Parquet skip names that begin so
 
 
 def check_identity(store: Store, own: Identity, *, adopt: bool) -> None:
@@ -67,11 +69,22 @@ def _check_same(own: Identity, theirs: Identity, *, adopt: bool) -> None:
         )
 
 
-def register(store: Store, consumer: ArchiveConsumer, own: Identity) -> None:
-    """Register the consumer if it is missing, where the archive ends."""
-    if consumer.find_position() is None:
-        files = list_files(store, own.queue_id)
-        consumer.register(read_info(store, files[-1].path).end if files else None)
+def register(store: Store, consumer: ArchiveConsumer, own: Identity, *, new: bool) -> None:
+    """Register the consumer if it is missing, where the archive ends.
+
+    A file without content marks the place before. If a consumer that is registered finds neither
+    it nor files, the archive is elsewhere: ArchiveMismatch, unless it is to be `new`.
+    """
+    files, marker = list_files(store, own.queue_id), f"{own.queue_id}/{BEGUN}"
+    position = consumer.find_position()
+    if not files and not store.exists(marker):
+        if position is not None:
+            consumer.refuse_batches(position)
+        if position is not None and not new:
+            raise nothing_there(f"the location holds nothing of queue {own.queue!r}", consumer)
+        store.touch(marker)
+    if position is None:
+        consumer.register(files[-1].to_tick if files else None)
 
 
 def check_place(

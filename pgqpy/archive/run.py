@@ -37,12 +37,14 @@ class ArchiveOptions:
         consumer: the name of the subscription.
         max_events: in a file, approximately; a file holds one tick at least.
         adopt: the server replaces the one that the archive was written from.
+        new: begin an archive here, though the consumer has one elsewhere.
     """
 
     queue: str
     consumer: str = "archive"
     max_events: int = MAX_EVENTS
     adopt: bool = False
+    new: bool = False
 
 
 def run_archive(
@@ -82,7 +84,7 @@ class _Run:
         own = self.consumer.identify()
         check_identity(self.store, own, adopt=self.options.adopt)
         self.consumer.never_lose_a_move()
-        register(self.store, self.consumer, own)
+        register(self.store, self.consumer, own, new=self.options.new)
         self.lock.take(self.session, Wakeup())
         check_place(self.store, self.consumer, own, self.say)
         for path in left_files(self.store, own.queue_id):

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -96,13 +97,7 @@ class Store:
             check()
             self._copy(spool, final)
         else:
-            self._files.makedirs(final.rpartition("/")[0], exist_ok=True)
-            temporary = _temporary(final)
-            self._copy(spool, temporary)
-            check()
-            if self._files.exists(final):
-                self._files.rm_file(final)
-            self._files.mv(temporary, final)
+            self._put_and_rename(spool, final, check)
         self._files.invalidate_cache()
         with self._files.open(final, "rb") as stored:
             if _digest(stored) != digest:
@@ -111,6 +106,16 @@ class Store:
                     "reliable, and the consumer stays where it is",
                     path=path,
                 )
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is a file."""
+        self._files.invalidate_cache()
+        return bool(self._files.exists(self._path(path)))
+
+    def touch(self, path: str) -> None:
+        """Make a file without content."""
+        with self.spool(path.rpartition("/")[0]) as spool:
+            self.put(spool, path, lambda: None)
 
     def remove(self, path: str) -> None:
         """Remove a file."""
@@ -123,18 +128,36 @@ class Store:
         with self._files.open(path, "wb") as target:
             shutil.copyfileobj(spool, target, CHUNK)
 
+    def _put_and_rename(self, spool: IO[bytes], final: str, check: Callable[[], None]) -> None:
+        self._files.makedirs(final.rpartition("/")[0], exist_ok=True)
+        temporary = _temporary(final)
+        try:
+            self._copy(spool, temporary)
+            check()
+            if self._files.exists(final):
+                self._files.rm_file(final)
+            self._files.mv(temporary, final)
+        except Exception:
+            with suppress(Exception):
+                self._files.rm_file(temporary)
+            raise
+
     def _put_local(self, spool: IO[bytes], final: Path, check: Callable[[], None]) -> None:
         # The position moves next, and the server would not give the events again: so the file must
-        # be on disk, and its name too.
+        # be on disk, and its name too. Only its owner may read it: in the queue, events need the
+        # role pgq_reader.
         temporary = Path(_temporary(str(final)))
-        # Only its owner may read it: in the queue, events need the role pgq_reader.
         number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(number, "wb") as target:  # noqa: PTH123  # a number, no path
-            shutil.copyfileobj(spool, target, CHUNK)
-            target.flush()
-            os.fsync(target.fileno())
-        check()
-        temporary.replace(final)
+        try:
+            with open(number, "wb") as target:  # noqa: PTH123  # a number, no path
+                shutil.copyfileobj(spool, target, CHUNK)
+                target.flush()
+                os.fsync(target.fileno())
+            check()
+            temporary.replace(final)
+        except Exception:  # the disk may be full
+            temporary.unlink(missing_ok=True)
+            raise
         _sync_folder(final.parent)
 
 

@@ -8,9 +8,8 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
-from pgqpy.archive.consumer import ArchiveConsumer
+from pgqpy.archive.consumer import ArchiveConsumer, nothing_there
 from pgqpy.archive.errors import ArchiveMismatch
-from pgqpy.archive.file_format import Cut
 from pgqpy.calls.read import COLUMNS
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
@@ -118,10 +117,13 @@ class _Run:
 
     def run(self) -> tuple[int, int]:
         own = self.consumer.identify()
-        self._create()
+        position = self.consumer.find_position()
+        if position is not None:
+            self.consumer.refuse_batches(position)
+        self._create(may=position is None or self.options.new)
         last = self._last(own)
-        if self.consumer.find_position() is None:
-            self.consumer.register(None if last is None else Cut(last, own.created))
+        if position is None:
+            self.consumer.register(last)
         RunningLock(own.queue, own.consumer).take(self.session, Wakeup())
         self._check(own)
         target = tick_ranges.find_queue(self.client, own.queue).last_tick
@@ -130,17 +132,19 @@ class _Run:
             ranges, events = ranges + bool(inserted), events + inserted
         return ranges, events
 
-    def _create(self) -> None:
+    def _create(self, *, may: bool) -> None:
+        name = ".".join(self.table)
         with self.client.transaction():
             ((exists,),) = self.client.connection.execute(EXISTS, self.table).fetchall()
+            if not exists and not may:
+                raise nothing_there(f"table {name} does not exist", self.consumer)
             if not exists:
                 self.client.connection.execute(CREATE.format(self.table.quoted))
                 self.client.connection.execute(INDEX.format(self.table.quoted))
-                self.say(f"created table {'.'.join(self.table)}")
+                self.say(f"created table {name}")
 
     def _check(self, own: Identity) -> None:
         position = self.consumer.position()
-        self.consumer.refuse_batches(position)
         last = self._last(own)
         if last is not None and last > position.tick:
             raise ArchiveMismatch(

@@ -63,6 +63,7 @@ def archive() -> None:
     help="Events in a file, approximately.",
 )
 @click.option("--adopt", is_flag=True, help="The server replaces the one that wrote the files.")
+@click.option("--new", is_flag=True, help="Begin an archive here; the consumer had one elsewhere.")
 @connected
 def run(target: Target, *, to: str, **options: Any) -> None:
     """Archive the events of a queue up to its last tick, then end.
@@ -121,9 +122,10 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
 @location_argument
 @queue_option
 def verify(location: str, *, queue: str | None) -> int:
-    """Read all files, and say what is damaged or missing; exit code 1 if something is.
+    """Read all files, and say what is damaged or missing.
 
-    Files must join end to start, be as they were written, and come from one queue.
+    Files must join end to start, be as they were written, and come from one queue. The exit code
+    is 1 if they do not, or if there are none.
 
     Example: pgqpy archive verify /var/archive --queue orders
     """
@@ -145,7 +147,7 @@ def verify(location: str, *, queue: str | None) -> int:
     if queue is not None and not count:
         _find(store, queue)
     _say(f"{count} file(s) read: {problems or 'no'} problem(s)")
-    return 1 if problems else 0
+    return 0 if count and not problems else 1
 
 
 @archive.command()

@@ -21,6 +21,7 @@ class GatedFileSystem(LocalFileSystem):  # type: ignore[misc]  # it ships no typ
 
     protocol = "gated"
     gates: Any = None
+    stored = ""  # the path of the last file
 
     def _wait(self, step: str) -> None:
         if self.gates is not None:
@@ -29,13 +30,14 @@ class GatedFileSystem(LocalFileSystem):  # type: ignore[misc]  # it ships no typ
     def _open(self, path: str, mode: str = "rb", **kwargs: Any) -> Any:
         if "w" in mode:
             self._wait("copy")
-        elif path.endswith(".parquet"):
+        elif path == self.stored:
             self._wait("read back")
         return super()._open(path, mode, **kwargs)
 
     def mv(self, path1: str, path2: str, *args: Any, **kwargs: Any) -> None:
         self._wait("rename")
         super().mv(path1, path2, *args, **kwargs)
+        self.stored = path2
         self._wait("renamed")
 
 

@@ -104,6 +104,12 @@ MUTATIONS = {
         lambda self, _end: self.client.register_consumer(self.queue, self.name),
         test_run.test_a_first_run_begins_with_the_oldest_event_that_is_there,
     ),
+    "begin wherever nothing is": Mutation(
+        store.Store,
+        "exists",
+        lambda *_: True,
+        test_run.test_an_empty_place_is_not_taken_for_the_archive,
+    ),
     "write each empty range": Mutation(
         run, "LONGEST_EMPTY", run.LONGEST_EMPTY * 0, test_run.test_nothing_new_writes_nothing
     ),

@@ -193,6 +193,20 @@ def test_another_consumer_does_not_write_into_the_archive(shop: Shop) -> None:
         shop.run(consumer="other")
 
 
+def test_an_empty_place_is_not_taken_for_the_archive(shop: Shop) -> None:
+    shop.run()
+    shop.insert("a")
+    shop.run()
+    mounted, shop.location = shop.location, f"{shop.location} that is not mounted"
+    shop.insert("b")
+    with pytest.raises(ArchiveMismatch, match="its disk mounted"):
+        shop.run()
+    assert shop.run(new=True) == (1, 1)
+    assert shop.archived() == ["b"]
+    shop.location = mounted
+    assert shop.archived() == ["a"]
+
+
 def test_several_queues_share_a_location(shop: Shop) -> None:
     shop.client.create_queue("bills")
     shop.insert("a")

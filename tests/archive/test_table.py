@@ -101,6 +101,17 @@ def test_a_consumer_of_batches_is_not_taken_for_an_archive(shop: Shop) -> None:
         run(shop)
 
 
+def test_a_table_that_is_gone_is_not_made_again(shop: Shop) -> None:
+    shop.insert("a")
+    run(shop)
+    shop.client.connection.execute("drop table kept")
+    shop.insert("b")
+    with pytest.raises(ArchiveMismatch, match=r"table public\.kept does not exist"):
+        run(shop)
+    run(shop, new=True)
+    assert data(shop) == ["b"]
+
+
 def test_two_runs_at_once_are_refused(shop: Shop) -> None:
     shop.insert("a")
     run(shop)
@@ -149,7 +160,8 @@ def test_a_role_that_reads_may_archive_where_it_may_create(shop: Shop) -> None:
         run_table(wanted, parse_table("table:keeps.events"), dsn, shop.said.append)
         assert execute("select ev_data from keeps.events").fetchall() == [("a",)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            run_table(wanted, parse_table("table:public.events"), dsn, shop.said.append)
+            elsewhere = ArchiveOptions("orders", new=True)
+            run_table(elsewhere, parse_table("table:public.events"), dsn, shop.said.append)
     finally:
         execute("drop owned by keeper; drop role keeper")
 

@@ -14,6 +14,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 from pgqpy.archive import ArchiveDamaged
 from pgqpy.archive.read import read_events
+from pgqpy.archive.store import Store
 from pgqpy.archive.verify import find_left, verify
 
 if TYPE_CHECKING:
@@ -121,6 +122,22 @@ fsspec.register_implementation("forgetful", ForgetfulFileSystem, clobber=True)
 fsspec.register_implementation("oss", ObjectStore, clobber=True)
 
 
+@pytest.mark.parametrize("kind", ["", "memory://"])
+def test_what_cannot_be_stored_leaves_nothing(kind: str, tmp_path: Path) -> None:
+    store = Store(f"{kind}{tmp_path}")
+
+    def refuse() -> None:
+        raise OSError("the disk is full")
+
+    with store.spool("1") as spool:
+        spool.write(b"data")
+        with pytest.raises(OSError, match="full"):
+            store.put(spool, "1/file", refuse)
+        assert store.list("1") == []
+        store.put(spool, "1/file", lambda: None)
+    assert store.list("1") == [("file", 4, False)]
+
+
 def test_an_object_store_gets_each_file_under_its_name(shop: Shop) -> None:
     shop.location = f"oss://{shop.client.connection.info.dbname}/a"
     for data in "abc":
@@ -141,5 +158,5 @@ def test_the_consumer_stays_if_the_store_did_not_keep_the_file(shop: Shop) -> No
         shop.run()
     assert any("written again" in said for said in shop.said)
     shop.location = f"memory://{name}"
-    shop.run()
+    shop.run(new=True)
     assert shop.is_whole()
