@@ -29,17 +29,14 @@ def _nothing(_rows: list[tuple[Any, ...]]) -> None:
 # The values of SETTINGS. Before PostgreSQL 17 there is no transaction_timeout, and set_config
 # would refuse the name.
 NO_TIMEOUTS = """
+    pg_catalog.set_config('lock_timeout', {}, true),
     pg_catalog.set_config('statement_timeout', '0', true),
-    pg_catalog.set_config('lock_timeout', '0', true),
     pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true),
     case when pg_catalog.current_setting('transaction_timeout', true) is not null
          then pg_catalog.set_config('transaction_timeout', '0', true) end"""
-IS_SAME = (
-    """
+IS_SAME = """
     select pg_catalog.current_setting('pgqpy.transaction', true),
-           pg_catalog.set_config('role', %s, true),"""
-    + NO_TIMEOUTS
-)
+           pg_catalog.set_config('role', %s, true),""" + NO_TIMEOUTS.format("%s")
 
 # The session's own lock_timeout is for our statements.
 NO_LOCK_TIMEOUT = Call(
@@ -63,13 +60,15 @@ def mark_transaction_call(role: str) -> Call[None]:
     return Call("set_config", query, (role,), _nothing)
 
 
-def same_transaction_call(role: str) -> Call[bool]:
+def same_transaction_call(role: str, lock_timeout: str) -> Call[bool]:
     """Ask whether this is the marked transaction; reset role and timeouts.
+
+    Calls of our own follow, with this limit for a wait for a lock.
 
     A handler may have ended the transaction, even begun another one. It may have set a role for
     its tenant, or a timeout that suits its own statements.
     """
-    return Call("current_setting", IS_SAME, (role,), _flag)
+    return Call("current_setting", IS_SAME, (role, lock_timeout), _flag)
 
 
 # A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
@@ -78,7 +77,7 @@ def same_transaction_call(role: str) -> Call[bool]:
 CHECK_AND_RELEASE = tuple(
     Call("savepoint", statement, (), _nothing)
     for statement in (
-        "select" + NO_TIMEOUTS,
+        "select" + NO_TIMEOUTS.format("'0'"),
         "set transaction read write",
         "savepoint pgqpy_check",
         "set constraints all immediate",

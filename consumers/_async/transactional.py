@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.errors import ReadOnlySqlTransaction
@@ -117,11 +117,8 @@ class AsyncTransactionalLoop(AsyncLoop):
             return False
         raise_if_cancelled()
         check_open(self.session.connection)
-        same = savepoint.same_transaction_call(self.session.role)
         finish = self.finish_calls(batch)
-        results = await self.send(same, *batch.failures.take(), *finish)
-        if not results[0]:
-            raise TransactionEnded
+        results = await self._send_own(*batch.failures.take(), *finish)
         if not all(results[-len(finish) :]):
             raise BatchLost(batch_id=batch.info.id)
         return True
@@ -148,14 +145,24 @@ class AsyncTransactionalLoop(AsyncLoop):
                             continue
                         self.event = event
                         await handle(batch, event)
-                if len(events) >= self.consumer.fetch_size or batch.failures.full:
-                    await self._check_transaction()  # before statements of our own
+                if batch.failures.full:
+                    await self._send_own(*batch.failures.take())
+                elif len(events) >= self.consumer.fetch_size:
+                    await self._send_own()  # before the next events are read
         return True
 
-    async def _check_transaction(self) -> None:
-        """Raise TransactionEnded if a handler ended the transaction; reset role and timeouts."""
-        if not await self.session.runner.run(savepoint.same_transaction_call(self.session.role)):
+    async def _send_own(self, *wanted: Call[Any]) -> list[Any]:
+        """Send calls of our own in the handlers' transaction; reset role and timeouts.
+
+        Raises TransactionEnded if a handler ended the transaction, and LockNotAvailable after a
+        while: handlers may wait for locks as long as they like, but a consumer that waits hears no
+        `stop`, and keeps the turn from its other queues.
+        """
+        same = savepoint.same_transaction_call(self.session.role, self.session.lock_timeout)
+        is_same, *results, _ = await self.send(same, *wanted, savepoint.NO_LOCK_TIMEOUT)
+        if not is_same:
             raise TransactionEnded
+        return results
 
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:
         connection = self.session.connection

@@ -77,6 +77,7 @@ class Session:
         self.runner.holds_cursors = not self.pooled
         self.extension = False  # the extension pgq, not ours
         self.role = "none"  # that SET ROLE chose for us
+        self.lock_timeout = "0"  # of our own statements
         self.ready = False  # found no batch, or read of one: no other session is in the way
         self._notified = False
         connection.add_notify_handler(self._note)
@@ -96,6 +97,7 @@ class Session:
             dsn, settings, kind=kind, defaults=defaults, any_session=any_session
         )
         session = cls(connection, dsn)
+        session.lock_timeout = lock_timeout
         try:
             session._look_at_client()
             session._check_schema()

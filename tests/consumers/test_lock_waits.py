@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from pgqpy.consumers import own_calls
 from pgqpy.consumers.late_end import LateEnd
-from tests.consumers.harness import CONSUMER, END, QUEUE
+from tests.consumers.harness import CONSUMER, END, NOTE, QUEUE
 from tests.support.waiting import eventually
 
 LOCKS = """
@@ -112,6 +113,31 @@ def test_a_worker_that_waits_for_a_lock_as_it_comes_back_has_its_own_lock_again(
     eventually(lambda: "runs again" in log.text)
     assert connection.execute(LOCKS).fetchall() == held
     running.stop()
+
+
+@pytest.mark.parametrize("settings", [{"part_size": 1}, {"part_size": 1, "shared": True}])
+def test_a_transactional_consumer_does_not_wait_for_a_lock_with_its_handlers_work_for_ever(
+    queue, make, connect, effects, log, monkeypatch, settings
+):
+    kind = "async" if make.asynchronous else "sync"
+    monkeypatch.setattr(f"pgqpy.consumers._{kind}.consumer.LOCK_TIMEOUT", "50ms")
+    if settings.get("shared"):
+        queue.client.set_consumer_mode(QUEUE, CONSUMER, "shared")
+    keeper = connect()
+
+    def handler(event):
+        if keeper.info.transaction_status == TransactionStatus.IDLE:
+            keeper.execute("begin")
+            keeper.execute("select from pgq.registration for update")
+        yield NOTE, [event.data]
+
+    running = make.start(handler, transactional=True, poll_interval=0.05, **settings)
+    queue.insert("a")
+    eventually(lambda: log.text.count("waits for a lock of another session") > 2)
+    assert running.consumer.outage() is not None
+    running.stop()
+    keeper.execute("rollback")
+    assert effects() == []
 
 
 @pytest.mark.parametrize("settings", [{}, {"part_size": 1}, {"shared": True}])
