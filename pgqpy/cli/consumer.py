@@ -188,7 +188,7 @@ def show(target: Target, queue: str, name: str, *, as_json: bool) -> None:
     ended. A range that is left over waits for the next receive, as does a lease that has ended.
 
     A lane without a batch tells the tick that it is at, and the lag; one with a batch tells what a
-    worker does. runs counts the processes whose session runs the consumer.
+    worker does. runs counts the workers whose session runs the consumer.
 
     stall_policy says what happens when rotation waits for the consumer (pgqpy consumer set-policy);
     detached: since when it gets no events any more.

@@ -104,11 +104,11 @@ def _session(session: Row) -> Row:
 
 def running(row: Row) -> str | None:
     """Describe who runs the consumer: so many workers and leases, or a session; None: nobody."""
+    at_work = sum(worker["alive"] is True for worker in row["workers"])
+    has_lanes = row["mode"] == "lanes"
     counts = {
-        "process(es)": row["processes"],
-        "lane(s) at work" if row["mode"] == "lanes" else "worker(s)": sum(
-            worker["alive"] is True for worker in row["workers"]
-        ),
+        "worker(s)": row["processes"] if has_lanes else at_work,
+        "lane(s) at work": at_work if has_lanes else 0,
         "lease(s)": sum(map(_is_live, row["leases"])),
     }
     if any(counts.values()):

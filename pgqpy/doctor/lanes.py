@@ -68,11 +68,11 @@ def judge_waiting(rows: list[Row]) -> Iterator[Finding]:
         told.add(names)
         what = (
             f"nobody works on lane {_lane(row)} of consumer {names[1]} of queue {names[0]}, which "
-            f"is {duration(row['waited'])} behind: {processes} process(es) run, and have "
+            f"is {duration(row['waited'])} behind: {processes} worker(s) run, and have "
             f"{row['busy']} lane(s)"
         )
         remedy = (
-            "start more processes (pgqpy consumer run MODULE:CLASS), or look why the handlers are "
+            "start more workers (pgqpy consumer run MODULE:CLASS), or look why the handlers are "
             f"slow: pgqpy consumer show {' '.join(names)} tells what each lane does"
         )
         yield Finding("fail" if row["waited"] > GONE else "warn", "lane", what, remedy)

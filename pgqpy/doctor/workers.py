@@ -57,14 +57,13 @@ def _not_taken_over(row: Row) -> Finding:
         why = f"{_name(row)} ({_process(row)}) died"
         if row["mode"] == "lanes":
             why = f"{_process(row)}, which had {_name(row)}, died"
-    kind = "process(es)" if row["mode"] == "lanes" else "worker(s)"
     what = (
         f"batch {row['current_batch']} of consumer {consumer} of queue {queue} waits to be taken "
-        f"over: {why}, last seen {duration(row['last_seen'])} ago, and the {row['live']} {kind} "
-        "that live are busy"
+        f"over: {why}, last seen {duration(row['last_seen'])} ago, and the {row['live']} "
+        "worker(s) that live are busy"
     )
     remedy = (
-        "start one more process: pgqpy consumer run MODULE:CLASS; "
+        "start one more worker: pgqpy consumer run MODULE:CLASS; "
         f"pgqpy consumer show {queue} {consumer} tells what the others do"
     )
     return Finding("fail" if row["last_seen"] > GONE else "warn", "worker", what, remedy)

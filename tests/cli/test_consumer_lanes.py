@@ -89,7 +89,7 @@ def test_list_and_show_tell_what_each_lane_is_at(
     sessions = [connect(application_name=f"app {number}") for number in (1, 2)]
     for number, session in enumerate(sessions):
         session.execute(LOCK, [f"app1:{number}:x"])
-    assert run("consumer", "list").stdout.splitlines()[1].endswith("2 process(es)")
+    assert run("consumer", "list").stdout.splitlines()[1].endswith("2 worker(s)")
     insert(client, 1)
     (batch, lane) = sessions[0].execute(TAKE, ["app1:0:x", None]).fetchone() or (None, None)
     shown = run_json("consumer", "show", "orders", "billing")
@@ -99,7 +99,7 @@ def test_list_and_show_tell_what_each_lane_is_at(
     assert [busy[name] for name in ("worker", "batch", "alive")] == [lane, batch, True]
     assert (busy["pid"], busy["application"]) == (sessions[0].info.backend_pid, "app 1")
     text = run("consumer", "show", "orders", "billing").stdout
-    assert re.search(r"^runs +2 process\(es\), 1 lane\(s\) at work$", text, re.MULTILINE)
+    assert re.search(r"^runs +2 worker\(s\), 1 lane\(s\) at work$", text, re.MULTILINE)
     held = rf"^lane {lane} +batch {batch} \(ticks 1 to 2\), attempt 1, .* pid {busy['pid']}, app 1$"
     assert re.search(held, text, re.MULTILINE)
     other = next(each["worker"] for each in shown["workers"] if each != busy)
@@ -127,7 +127,7 @@ def test_unregister_and_set_mode_tell_of_lanes(
     session = connect()
     session.execute(LOCK, ["app1:1:x"])
     session.execute(TAKE, ["app1:1:x", None])
-    words = ["12 pending event(s)", "1 open batch(es) of lanes", "1 process(es), 1 lane(s) at work"]
+    words = ["12 pending event(s)", "1 open batch(es) of lanes", "1 worker(s), 1 lane(s) at work"]
     refused = run("consumer", "unregister", "orders", "billing")
     assert failed_with(refused, 1, *words, "--force")
     session.close()
@@ -142,7 +142,7 @@ def test_processes_of_one_command_share_the_lanes(
     insert(client, 1, 2)
     dsn = client.connection.info.dsn
     process = start(module(BILLING) + ":Billing", "--workers", "3", "--dsn", dsn)
-    eventually(lambda: "3 process(es)" in run("consumer", "list").stdout)
+    eventually(lambda: "3 worker(s)" in run("consumer", "list").stdout)
     insert(client, 3, 4)
     handled = tmp_path / "handled"
     eventually(lambda: handled.exists() and handled.read_text().count("\n") == 48)

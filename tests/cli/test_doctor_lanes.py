@@ -80,9 +80,9 @@ def test_a_lane_behind_the_others_that_nobody_works_on_is_told(
     assert (code, worst["lane"][0]) == (1, "fail")
     (line,) = said(worst, "lane").splitlines()
     words = f"nobody works on lane {other(lane)} of consumer billing of queue orders"
-    assert f"{words}, which is 16 min behind: 2 process(es) run, and have 1 lane(s)" in line
+    assert f"{words}, which is 16 min behind: 2 worker(s) run, and have 1 lane(s)" in line
     assert "pgqpy consumer show orders billing" in line
-    assert "start more processes (pgqpy consumer run MODULE:CLASS)" in line
+    assert "start more workers (pgqpy consumer run MODULE:CLASS)" in line
 
 
 def test_lanes_that_are_old_alike_are_left_to_min_lag(
@@ -104,7 +104,7 @@ def test_a_lane_is_told_when_all_processes_have_made_no_progress_for_long(
     client.connection.execute(AGE.format("pos_moved").encode())
     _, worst = examine()
     assert f"nobody works on lane {other(lane)} of consumer billing" in worst["lane"][1]
-    assert "1 process(es) run, and have 1 lane(s)" in worst["lane"][1]
+    assert "1 worker(s) run, and have 1 lane(s)" in worst["lane"][1]
     assert f"lane {lane} of consumer billing of queue orders has finished nothing" in said(
         worst, "worker"
     )
@@ -137,7 +137,7 @@ def test_the_batch_of_a_dead_process_is_a_lanes(
     assert (code, worst["worker"][0]) == (1, "fail")
     line = said(worst, "worker")
     assert f"process 1 on app1, which had lane {lane}, died, last seen 16 min ago" in line
-    assert "the 1 process(es) that live are busy" in line
+    assert "the 1 worker(s) that live are busy" in line
 
 
 def test_a_change_of_lanes_that_does_not_go_on_is_told(

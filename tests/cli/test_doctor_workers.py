@@ -112,7 +112,7 @@ def test_a_batch_that_no_worker_takes_over_is_told_with_its_age(
         f"died, last seen {age} ago, and the 1 worker(s) that live are busy"
     )
     assert told in said(worst, "worker")
-    assert "start one more process: pgqpy consumer run MODULE:CLASS" in worst["worker"][1]
+    assert "start one more worker: pgqpy consumer run MODULE:CLASS" in worst["worker"][1]
     assert "pgqpy consumer show orders mails" in worst["worker"][1]
 
 
