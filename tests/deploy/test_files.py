@@ -46,7 +46,7 @@ def test_each_runbook_entry_says_what_it_means_how_to_confirm_and_what_to_do() -
             assert part in entry, f"{name} lacks {part}"
 
 
-def test_the_runbook_names_commands_that_exist() -> None:
+def test_the_runbook_names_commands_and_options_that_exist() -> None:
     for code in codes(text(RUNBOOK).replace("\n", " ")):
         command: click.Command = app
         words = code.split()
@@ -57,6 +57,8 @@ def test_the_runbook_names_commands_that_exist() -> None:
                 found = command.get_command(click.Context(command), word)
                 assert found is not None, code
                 command = found
+        known = [option for each in command.params for option in each.opts + each.secondary_opts]
+        assert {word for word in words if word.startswith("--")} <= set(known), code
 
 
 def test_the_runbook_lists_what_doctor_finds() -> None:
