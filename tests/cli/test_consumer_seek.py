@@ -114,7 +114,7 @@ def test_place_that_makes_no_sense_is_refused_with_the_earliest(
     seek = ("consumer", "seek", "orders")
     assert failed_with(run(*seek, "billing", "sooner"), 2, "'sooner' is no time", "beginning, end")
     gone = run(*seek, "billing", "2020-01-01")
-    assert failed_with(gone, 1, "the earliest tick of queue orders is 1, of 20")
+    assert failed_with(gone, 1, "the earliest tick of queue orders is 1, of 20", "(first_tick=1, ")
     assert failed_with(run(*seek, "billing", "99"), 1, "cannot seek to tick 99", "before it is 4")
     assert failed_with(run(*seek, "nobody", "end"), 1, "pgqpy consumer list")
 

@@ -87,7 +87,7 @@ begin
                     select max(tick_id) from pgq.tick
                      where tick_queue = q.queue_id and tick_id < i_tick
                        and i_tick > v_first.tick_id), ''),
-            detail = concat('tick_id=', i_tick, ', first_tick=', v_first.tick_id,
+            detail = concat('tick_id=' || i_tick || ', ', 'first_tick=', v_first.tick_id,
                 ', last_tick=', v_last),
             hint = 'seek to the beginning, or to a later place';
     end if;
