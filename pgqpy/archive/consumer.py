@@ -23,10 +23,12 @@ MOST_TICKS = 50_000
 ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
 
 IDENTITY: LiteralString = """
-    select q.queue_name, q.queue_id, q.queue_created, q.queue_system_id, d.oid::bigint
+    select q.queue_name, q.queue_id, q.queue_created, q.queue_system_id, d.oid::bigint,
+           has_function_privilege('pg_catalog.pg_control_system()', 'execute')
       from pgq.queue q
       join pg_database d on d.datname = current_database()
      where q.queue_name = %s"""
+CLUSTER: LiteralString = "select system_identifier from pg_control_system()"
 TICK: LiteralString = """
     select tick_id, tick_time from pgq.tick where tick_queue = %s and tick_id = %s limit 1"""
 
@@ -56,9 +58,13 @@ class ArchiveConsumer(NamedTuple):
         tick_ranges.find_queue(self.client, self.queue)
         with self.client.connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(IDENTITY, [self.queue]).fetchone()
-        if row is None:  # dropped meanwhile
-            raise QueueNotFound(queue=self.queue)
-        return Identity._make((*row, self.name))
+            if row is None:  # dropped meanwhile
+                raise QueueNotFound(queue=self.queue)
+            queue, queue_id, created, queue_cluster, database, may_look = row
+            # The queue's own is that of before a restore until the queue is repaired.
+            cluster = cursor.execute(CLUSTER).fetchone() if may_look else None
+        known = queue_cluster if cluster is None else cluster[0]
+        return Identity(queue, queue_id, created, known, database, self.name)
 
     def find_tick(self, queue_id: int, tick: int) -> Cut | None:
         """Return a tick and its time; None if it is not there."""

@@ -77,11 +77,15 @@ class Shop:
         """Return the data of the events in the archive."""
         return [event.data for event in read_events(self.store, self.files, wanted)]
 
+    def verify(self) -> list[str]:
+        """Return the archive's problems."""
+        return list(verify(self.store, QUEUE_ID))
+
     def is_whole(self) -> bool:
         """Check that the archive holds exactly the queue's events, and verifies."""
         first = self.files[0].from_tick
         live = list(self.client.get_tick_events("orders", first, self.position))
         assert list(read_events(self.store, self.files)) == live
         assert self.files[-1].to_tick == self.position
-        assert list(verify(self.store, QUEUE_ID)) == []
+        assert self.verify() == []
         return True
