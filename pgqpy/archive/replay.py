@@ -70,6 +70,8 @@ def replay(
     begun = _begin(client, options, say)
     wanted = Wanted(up_to=joined.seam, since=begun.since, until=begun.until)
     place, inserted, read = begun.place, begun.events, 0
+    if 0 < place.tick < joined.first:
+        say(f"what came after tick {place.tick}, up to tick {joined.first}, has expired meanwhile")
     for file in choose_files(joined.files, up_to=joined.seam):
         if file.to_tick < place.tick or _ends_before(store, file.path, begun.since):
             continue

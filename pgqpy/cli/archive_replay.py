@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -50,7 +51,8 @@ def replay(
     from pgqpy.archive.replay import ReplayOptions
     from pgqpy.archive.replay import replay as insert
 
-    words = {"--from": location, "--since": since, "--until": until}
+    place = re.sub("//[^/]*@", "//", location)  # without a password: the server keeps the words
+    words = {"--from": place, "--since": since, "--until": until}
     asked = " ".join(f"{name} {word}" for name, word in words.items() if word is not None)
     with target.client() as client:
         now = queries.server_time(client)

@@ -170,10 +170,37 @@ def test_replay_of_an_age_goes_on_with_its_first_times(
         patch.setattr(replay, "_insert", killed)
         CliRunner().invoke(app, command(billed, "--since", "1h"), prog_name="pgqpy")
     assert "another replay for consumer 'billing' is not finished" in error(billed)
-    move = "update pgq.replay set replay_since = replay_since + interval '1 day'"
-    billed.client.connection.execute(move)
-    assert run(billed, "--since", "1h") == "inserted 2 event(s) again for billing on orders"
-    assert take(billed) == ["1", "2"]
+    billed.client.connection.execute(
+        "update pgq.replay set replay_since = (select max(ev_time) from pgq.event_template)"
+    )
+    assert run(billed, "--since", "1h") == "inserted 3 event(s) again for billing on orders"
+    assert take(billed) == ["1", "2", "6"]
+
+
+def test_what_expires_before_a_replay_goes_on_is_named(billed: Shop, connect: Connect) -> None:
+    first, second = billed.files
+    billed.insert("7")
+    billed.run()
+    take(billed)
+    begin = "select pgq.begin_replay('orders', 'billing', %s, '-infinity', 'infinity')"
+    connect().execute(begin, [f"--from {billed.location}"])
+    connect().execute("update pgq.replay set replay_tick = %s", [first.to_tick])
+    for file in (first, second):
+        billed.store.remove(file.path)
+    result = CliRunner().invoke(app, command(billed), prog_name="pgqpy")
+    lost = f"what came after tick {first.to_tick}, up to tick {second.to_tick}, has expired"
+    assert lost in result.stderr
+    assert take(billed) == ["7"]
+
+
+def test_no_password_of_a_place_is_kept(shop: Shop) -> None:
+    shop.client.register_consumer("orders", "billing")
+    shop.insert("a")
+    shop.location = "memory://someone:secret@replayed"
+    shop.run()
+    run(shop)
+    ((asked,),) = shop.client.connection.execute("select replay_asked from pgq.replay").fetchall()
+    assert asked == "--from memory://replayed"
 
 
 def test_two_processes_do_not_insert_twice(billed: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,8 @@ def test_slowest_lane_counts(db: Database) -> None:
     while (batch := run.take()) is not None:
         run.finish(batch)
     assert replay(db.main, [start, end], (end, len(KEYS))) == len(KEYS)
+    put_back(db.main)
+    assert sorted(key for key, _ in run.drain()) == sorted(KEYS), "each in the lane of its key"
 
 
 def test_slowest_worker_counts(db: Database) -> None:
@@ -132,6 +134,8 @@ def test_slowest_worker_counts(db: Database) -> None:
     assert one.finish(slow) == 1
     one.take()
     assert replay(db.main, [start, start + 1], (start + 1, 1)) == 1
+    put_back(db.main)
+    assert one.drain() + two.drain() == ["a"]
 
 
 def test_filter_of_the_consumer_decides(db: Database) -> None:
