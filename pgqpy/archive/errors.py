@@ -9,6 +9,10 @@ class ArchiveMismatch(PgqError):
     """The archive is not that of this queue, or not of its present history. Data: `.queue`."""
 
 
+class StoreFailed(PgqError):
+    """The store of the archive refused a call."""
+
+
 class ArchiveDamaged(PgqError):
     """A file of the archive is not what was written. Data: `.path`."""
 

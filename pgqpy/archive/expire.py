@@ -24,7 +24,10 @@ def find_expired(store: Store, queue_id: int, older_than: timedelta) -> list[Arc
     files = list_files(store, queue_id)
     if not files:
         return []
-    limit = datetime.now(timezone.utc) - older_than
+    try:
+        limit = datetime.now(timezone.utc) - older_than
+    except OverflowError:  # before the year 1
+        return []
     expired = []
     for each in files[:-1]:
         if read_info(store, each.path).end.time >= limit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from pgqpy import tick_ranges
 from pgqpy.archive.consumer import ArchiveConsumer
@@ -12,9 +12,12 @@ from pgqpy.archive.file_format import file_path
 from pgqpy.archive.folder import left_files
 from pgqpy.archive.place import check_identity, check_place, register
 from pgqpy.archive.spool import write_range
+from pgqpy.calls import ticks
+from pgqpy.client._sync import find_unreadable
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
 from pgqpy.consumers.waiting import Wakeup
+from pgqpy.errors import UnreadableEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +118,7 @@ class _Run:
     ) -> FileInfo | None:
         """Write the file of a pinned range; None if it is empty, short and may wait."""
         with self.store.spool(str(own.queue_id)) as spool:
-            info = write_range(self.session.client, own, from_tick, to_tick, spool)
+            info = self._read(own, from_tick, to_tick, spool)
             is_short = info.end.time - info.start.time < LONGEST_EMPTY
             if may_wait and is_short and not info.events:
                 return None
@@ -125,6 +128,15 @@ class _Run:
         self.consumer.advance(from_tick, to_tick)
         self.say(f"{path}: {info.events:,} event(s)")
         return info
+
+    def _read(self, own: Identity, from_tick: int, to_tick: int, spool: IO[bytes]) -> FileInfo:
+        client = self.session.client
+        try:
+            return write_range(client, own, from_tick, to_tick, spool)
+        except UnreadableEvent as error:  # the transaction failed: only now it can be looked for
+            events = ticks.events(own.queue, from_tick, to_tick)
+            found = find_unreadable.find(client.runner, events, error.sqlstate)
+            raise found or error from error
 
     def _check(self) -> None:
         """Raise an error if the session is lost, and with it the lock: another run may be at work.

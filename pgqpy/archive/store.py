@@ -7,22 +7,37 @@ import os
 import secrets
 import shutil
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import fsspec
+import psycopg
 from fsspec.implementations.local import LocalFileSystem
 
-from pgqpy.archive.errors import ArchiveDamaged
-from pgqpy.errors import InvalidArgument, MissingExtra
+from pgqpy.archive.errors import ArchiveDamaged, StoreFailed
+from pgqpy.errors import InvalidArgument, MissingExtra, PgqError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 CHUNK = 1024 * 1024  # bytes
 # Object stores show a file when all of it is there. Their rename is a copy.
 PUT_IS_ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"})
+
+
+@contextmanager
+def _errors_told() -> Iterator[None]:
+    """Raise what a store's own library raises as StoreFailed, in one line: each has its classes."""
+    try:
+        yield
+    except (OSError, PgqError, psycopg.Error):
+        raise
+    except Exception as error:
+        what = " ".join(str(error).split()) or "no reason given"
+        raise StoreFailed(
+            f"the store of the archive failed: {type(error).__name__}: {what}"
+        ) from error
 
 
 class Store:
@@ -45,6 +60,7 @@ class Store:
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._puts_atomically = bool(protocols & PUT_IS_ATOMIC)
 
+    @_errors_told()
     def list(self, folder: str = "") -> list[tuple[str, int, bool]]:
         """Return the name, the bytes, and whether it is a folder, of all in a folder; [] if none.
 
@@ -67,6 +83,7 @@ class Store:
             if name.rstrip("/") != path  # object stores may have a marker of the folder itself
         ]
 
+    @_errors_told()
     def open(self, path: str) -> Any:
         """Open a file to read bytes, at any place."""
         return self._files.open(self._path(path), "rb")
@@ -82,6 +99,7 @@ class Store:
         _make_folder(place)
         return tempfile.TemporaryFile(dir=place)
 
+    @_errors_told()
     def put(self, spool: IO[bytes], path: str, check: Callable[[], None]) -> None:
         """Store a spool under a path, all of it or nothing; an older file there is replaced.
 
@@ -107,6 +125,7 @@ class Store:
                     path=path,
                 )
 
+    @_errors_told()
     def exists(self, path: str) -> bool:
         """Say whether there is a file."""
         self._files.invalidate_cache()
@@ -117,6 +136,7 @@ class Store:
         with self.spool(path.rpartition("/")[0]) as spool:
             self.put(spool, path, lambda: None)
 
+    @_errors_told()
     def remove(self, path: str) -> None:
         """Remove a file."""
         self._files.rm_file(self._path(path))

@@ -57,7 +57,7 @@ def archive() -> None:
 @click.option("--consumer", default="archive", show_default=True, help="Name of the subscription.")
 @click.option(
     "--max-events",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1_000_000_000),
     default=1_000_000,
     show_default=True,
     help="Events in a file, approximately.",

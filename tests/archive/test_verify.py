@@ -13,6 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pgqpy.archive import ArchiveDamaged
+from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
 from pgqpy.archive.verify import find_left, verify
@@ -105,6 +106,24 @@ class ForgetfulFileSystem(MemoryFileSystem):  # type: ignore[misc]  # it ships n
         data = self.cat_file(path1)
         self.rm_file(path1)
         self.pipe_file(path2, data[:-1])
+
+
+class RefusingFileSystem(MemoryFileSystem):  # type: ignore[misc]  # it ships no types
+    """A store that has errors of its own."""
+
+    protocol = "refusing"
+
+    def ls(self, *_: Any, **__: Any) -> list[Any]:
+        raise LookupError("no credentials,\nnowhere")
+
+
+fsspec.register_implementation("refusing", RefusingFileSystem, clobber=True)
+
+
+def test_errors_of_a_stores_library_are_told_in_one_line(shop: Shop) -> None:
+    shop.location = "refusing://archive"
+    with pytest.raises(StoreFailed, match="failed: LookupError: no credentials, nowhere"):
+        shop.run()
 
 
 class ObjectStore(MemoryFileSystem):  # type: ignore[misc]  # it ships no types

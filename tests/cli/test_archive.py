@@ -94,6 +94,8 @@ def test_expire_removes_old_files_but_the_newest(
     to = ["--queue", "orders", "--to", folder]
     run("archive", "run", *to, "--max-events", "1")
     assert failed_with(run("archive", "expire", folder, "--older-than", "30d"), 1, "--yes")
+    done = run("archive", "expire", folder, "--older-than", "9999999d", "--yes")
+    assert "nothing is older than" in done.stderr
     done = run("archive", "expire", folder, "--older-than", "50d", "--yes")
     assert "nothing is older than" in done.stderr
     done = run("archive", "expire", folder, "--older-than", "30d", "--yes")
