@@ -1,0 +1,148 @@
+"""The consumer is disturbed while a file is stored: the files have no hole and no double."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import pgqpy
+from pgqpy.archive import ArchiveMismatch
+from tests.archive import gated
+from tests.archive.test_crash import WAITS, start
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import psycopg
+
+    from tests.archive.shop import Shop
+    from tests.support.processes import PythonProcess
+
+DETACH = "update pgq.registration set sub_stalls = 'detach', sub_detached = now()"
+ROTATE = "select pgq.maint_rotate_tables_step1('orders')"
+
+
+def newest(shop: Shop) -> int:
+    """Return the id of the newest event."""
+    found = shop.client.connection.execute("select max(ev_id) from pgq.event_1").fetchone()
+    return found[0] if found else 0
+
+
+@pytest.fixture
+def storing(
+    shop: Shop,
+    connect: Callable[..., psycopg.Connection[Any]],
+    spawn: Callable[..., PythonProcess],
+) -> Callable[[int], Any]:
+    """Two events, one of them archived; a run stores the other in the block, and ends with it."""
+
+    @contextmanager
+    def held(exit_code: int) -> Iterator[None]:
+        shop.insert("a")
+        shop.run()
+        shop.insert("b")
+        keeper, step = connect(), gated.STEPS["rename"]
+        keeper.execute("select pg_advisory_lock(%s)", [step])
+        run = start(shop, spawn)
+        eventually(lambda: keeper.execute(WAITS, [step]).fetchall())
+        yield
+        keeper.execute("select pg_advisory_unlock_all()")
+        assert run.wait() == exit_code, run.output()
+
+    return held
+
+
+def test_it_is_unregistered(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(1):
+        shop.client.unregister_consumer("orders", "archive")
+        shop.insert("c")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "c"]
+
+
+def test_it_is_registered_anew_at_the_end(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(1):
+        shop.client.unregister_consumer("orders", "archive")
+        shop.insert("c")
+        shop.client.register_consumer("orders", "archive")
+    with pytest.raises(ArchiveMismatch, match="in no file"):
+        shop.run()
+    shop.client.unregister_consumer("orders", "archive")
+    shop.run()
+    assert shop.is_whole()
+
+
+def test_it_is_moved_back(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(1):
+        shop.client.register_consumer_at("orders", "archive", shop.files[0].from_tick)
+    shop.insert("c")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "c"]
+
+
+def test_a_seek_is_refused(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(0):
+        with pytest.raises(pgqpy.SubscriptionMoved):
+            shop.client.seek_consumer("orders", "archive", "beginning")
+        (skipped,) = shop.client.skip_event("orders", "archive", [newest(shop)])
+        assert skipped.state == "by ticks"
+    assert shop.is_whole()
+
+
+def test_it_is_detached(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(1):
+        shop.client.connection.execute(DETACH)
+    with pytest.raises(pgqpy.ConsumerDetached):
+        shop.run()
+    shop.client.reattach_consumer("orders", "archive")
+    shop.insert("c")
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "c"]
+
+
+def test_the_queue_is_dropped_and_created_again(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(1):
+        shop.client.drop_queue("orders", force=True)
+        shop.client.create_queue("orders")
+    with pytest.raises(ArchiveMismatch, match="dropped and created again"):
+        shop.run()
+    assert shop.archived() == ["a", "b"]
+
+
+def test_the_queue_is_repaired(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(0):
+        shop.client.repair_queue("orders")
+    shop.insert("c")
+    shop.run()
+    assert shop.archived() == ["a", "b", "c"]
+    assert shop.verify() == []
+
+
+def test_rotation_waits_until_it_is_stored(shop: Shop, storing: Callable[[int], Any]) -> None:
+    execute = shop.client.connection.execute
+    execute("update pgq.queue set queue_rotation_period = '0'")
+    with storing(0):
+        for _ in range(4):
+            shop.tick()
+            execute(ROTATE)
+            execute("select pgq.maint_rotate_tables_step2()")
+        start, end = shop.files[-1].to_tick, shop.last_tick
+        events = shop.client.get_tick_events("orders", start, end)
+        assert [event.data for event in events] == ["b"]
+    assert shop.archived() == ["a", "b"]
+
+
+def test_a_cancelled_event_is_archived(shop: Shop, storing: Callable[[int], Any]) -> None:
+    with storing(0):
+        shop.client.insert_event("orders", "placed", "cancelled")
+        shop.tick()
+        shop.client.cancel_event("orders", [newest(shop)])
+    shop.run()
+    assert shop.is_whole()
+    assert shop.archived() == ["a", "b", "cancelled"]
