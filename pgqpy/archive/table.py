@@ -38,22 +38,39 @@ EXISTS: LiteralString = """
              where n.nspname = %s and c.relname = %s)"""
 # Of the table and its partitions, what must not take the rows. A crash empties unlogged tables, and
 # a foreign one commits by itself: the position would be beyond the rows. Triggers run with the
-# rights of who inserts, so the owner has to be one of those that client.schema_owner trusts.
+# rights of who inserts. So owners have to be of those that client.schema_owner trusts: that of the
+# table, and that of its schema, who could put another one in its place. Others may have the right
+# to make triggers, so there must be none.
 UNFIT: LiteralString = """
-    select c.oid::regclass::text, r.rolname,
-           not (c.relkind in ('r', 'p') and c.relpersistence = 'p') as not_kept
-      from pg_class t
-      join pg_namespace n on n.oid = t.relnamespace
-      join pg_database d on d.datname = current_database()
-     cross join lateral (
-            select t.oid union select relid from pg_partition_tree(t.oid)) tree (oid)
-      join pg_class c on c.oid = tree.oid
-      join pg_roles r on r.oid = c.relowner
-     where n.nspname = %s and t.relname = %s
-       and (not (c.relkind in ('r', 'p') and c.relpersistence = 'p')
-            or r.oid <> d.datdba and r.rolname <> current_user
-                and not pg_has_role(r.oid, session_user, 'member'))
-     order by not_kept desc limit 1"""
+    with trusted as (
+        select r.oid
+          from pg_roles r
+          join pg_database d on d.datname = current_database()
+         where r.oid = d.datdba or r.rolname in (current_user, 'pg_database_owner')
+            or pg_has_role(r.oid, session_user, 'member')),
+    judged as (
+        select c.oid, n.nspowner, c.relowner,
+               case when not (c.relkind in ('r', 'p') and c.relpersistence = 'p') then 'kind'
+                    when c.relowner not in (select oid from trusted) then 'owner'
+                    when n.nspowner not in (select oid from trusted) then 'schema'
+                    when exists (
+                        select from pg_trigger where tgrelid = c.oid and not tgisinternal)
+                    then 'trigger' end as reason
+          from pg_class t
+          join pg_namespace n on n.oid = t.relnamespace
+         cross join lateral (
+                select t.oid union select relid from pg_partition_tree(t.oid)) tree (oid)
+          join pg_class c on c.oid = tree.oid
+         where n.nspname = %s and t.relname = %s)
+    select oid::regclass::text, reason, relowner::regrole::text, nspowner::regrole::text
+      from judged where reason is not null
+     order by array_position('{kind,owner,schema,trigger}', reason) limit 1"""
+WHY = {
+    "kind": "is not an ordinary logged table: rows could be lost, and their position not",
+    "owner": "belongs to role {owner}, whose triggers would run with your rights",
+    "schema": "is in a schema of role {schema_owner}, who could put another table in its place",
+    "trigger": "has triggers, which would run with your rights",
+}
 LOCK = sql.SQL("lock table {} in row exclusive mode")
 LAST = sql.SQL("select max(to_tick) from {} where queue_id = {}")
 INSERT = sql.SQL("""
@@ -194,10 +211,6 @@ class _Run:
             unfit = cursor.execute(UNFIT, self.table).fetchone()
         if unfit is None:
             return
-        name, owner, not_kept = unfit
-        why = (
-            "is not an ordinary logged table: rows could be lost, and their position not"
-            if not_kept
-            else f"belongs to role {owner}, whose triggers would run with your rights"
-        )
+        name, reason, owner, schema_owner = unfit
+        why = WHY[reason].format(owner=owner, schema_owner=schema_owner)
         raise ArchiveMismatch(f"{name} {why}: name another table", queue=self.options.queue)

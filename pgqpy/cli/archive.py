@@ -54,7 +54,9 @@ def archive() -> None:
 @click.option(
     "--to", "to", required=True, metavar="WHERE", help="A folder, a URL, or table:SCHEMA.NAME."
 )
-@click.option("--consumer", default="archive", show_default=True, help="Name of the subscription.")
+@click.option(
+    "--consumer", help="Name of the subscription: archive, or for a table archive:SCHEMA.NAME."
+)
 @click.option(
     "--max-events",
     type=click.IntRange(1, 1_000_000_000),
@@ -65,7 +67,7 @@ def archive() -> None:
 @click.option("--adopt", is_flag=True, help="The server replaces the one that wrote the files.")
 @click.option("--new", is_flag=True, help="Begin an archive here; the consumer had one elsewhere.")
 @connected
-def run(target: Target, *, to: str, **options: Any) -> None:
+def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> None:
     """Archive the events of a queue up to its last tick, then end.
 
     The first run registers a consumer at the oldest event that is there; from then on the queue
@@ -79,11 +81,14 @@ def run(target: Target, *, to: str, **options: Any) -> None:
     from pgqpy.archive.store import Store
     from pgqpy.archive.table import PREFIX, parse_table, run_table
 
-    wanted, in_table = ArchiveOptions(**options), to.startswith(PREFIX)
+    in_table = to.startswith(PREFIX)
     try:
         place = parse_table(to) if in_table else Store(to)
     except InvalidArgument as exc:
         raise click.BadParameter(str(exc), param_hint="--to") from exc
+    # Two tables have a consumer each, else each one would get a part of the events.
+    own = "archive" if isinstance(place, Store) else f"archive:{'.'.join(place)}"
+    wanted = ArchiveOptions(consumer=own if consumer is None else consumer, **options)
     if isinstance(place, Store):
         count, events = run_archive(wanted, place, target.dsn, _say)
     else:

@@ -150,7 +150,11 @@ MUTATIONS = {
         TableRun,
         "_lock",
         nothing,
-        test_table.test_a_table_of_a_role_that_need_not_be_trusted_is_refused,
+        partial(
+            test_table.test_a_table_in_reach_of_a_role_that_need_not_be_trusted_is_refused,
+            trap="alter table kept.events owner to stranger",
+            why="belongs to role stranger",
+        ),
     ),
     "insert rows again": Mutation(
         TableRun,

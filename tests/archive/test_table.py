@@ -137,16 +137,35 @@ def test_a_table_that_may_lose_rows_is_refused(shop: Shop, make: str) -> None:
         run(shop)
 
 
-def test_a_table_of_a_role_that_need_not_be_trusted_is_refused(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("trap", "why"),
+    [
+        ("alter table kept.events owner to stranger", "belongs to role stranger"),
+        ("alter schema kept owner to stranger", "in a schema of role stranger"),
+        (
+            """grant trigger on kept.events to stranger; grant usage on schema kept to stranger;
+            set role stranger; create trigger trap before insert on kept.events
+            execute function suppress_redundant_updates_trigger(); reset role""",
+            "has triggers",
+        ),
+    ],
+    ids=["owner", "schema", "trigger"],
+)
+def test_a_table_in_reach_of_a_role_that_need_not_be_trusted_is_refused(
+    shop: Shop, trap: str, why: str
+) -> None:
     shop.insert("a")
-    own = "create role stranger; create table kept (like pgq.event_template); {}"
+    execute = shop.client.connection.execute
+    execute("create role stranger; create schema kept")
     try:
-        shop.client.connection.execute(own.format("alter table kept owner to stranger").encode())
-        shop.client.connection.execute("alter table kept add queue_id int, add to_tick bigint")
-        with pytest.raises(ArchiveMismatch, match="belongs to role stranger"):
-            run(shop)
+        run(shop, "table:kept.events")
+        shop.insert("b")
+        execute(trap.encode())
+        with pytest.raises(ArchiveMismatch, match=why):
+            run(shop, "table:kept.events")
+        assert execute("select ev_data from kept.events").fetchall() == [("a",)]
     finally:
-        shop.client.connection.execute("drop owned by stranger; drop role stranger")
+        execute("drop schema kept cascade; drop owned by stranger; drop role stranger")
 
 
 def test_a_role_that_reads_may_archive_where_it_may_create(shop: Shop) -> None:
