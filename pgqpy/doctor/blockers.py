@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Level, Row
+from pgqpy.doctor.finding import Finding, Level, Row, is_ahead
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ TRANSACTIONS = """
 def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     """Report transactions older than `limit`, and as a warning those older than a tenth of it."""
     open_ = [row for row in rows if row["who"] is not None]
-    old = [row for row in open_ if row["age"] > limit / WARN_PART]
+    old = [row for row in open_ if row["age"] > limit / WARN_PART or is_ahead(row["age"])]
     for row in old:
         level: Level = "fail" if row["age"] > limit else "warn"
         yield Finding(level, "transaction", f"{_described(row)} holds xmin back", _remedy(row))
@@ -126,7 +126,9 @@ def _none_old(sight: Row, oldest: str) -> Finding:
 
 def _described(row: Row) -> str:
     where = f", {row['application']}" if row["application"] else ""
-    return f"{row['who']} (user {row['user']}{where}, {row['state']}), {duration(row['age'])} old"
+    age = row["age"]
+    old = "begun while the clock was ahead" if is_ahead(age) else f"{duration(age)} old"
+    return f"{row['who']} (user {row['user']}{where}, {row['state']}), {old}"
 
 
 def _remedy(row: Row) -> str:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Level, Row
+from pgqpy.doctor.finding import Finding, Level, Row, in_future, is_ahead
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -97,13 +97,18 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
     for row in idle:
         queue, consumer = row["queue_name"], row["consumer_name"]
         seen = f"last seen {duration(row['last_seen'])} ago"
+        if is_ahead(row["last_seen"]):
+            seen = f"its last call {in_future(row['last_seen'])}"
         batch = "it was" if row["batch"] is None else f"its batch {row['batch']} is open,"
         if row["open"]:
             batch = f"{row['open']} batch(es) of its workers are open,"
+        oldest = f"the oldest for {duration(row['waited'])}"
+        if is_ahead(row["waited"]):
+            oldest = f"their tick {in_future(row['waited'])}"
         what = (
             f"no session runs consumer {consumer} of queue {queue}: "
             f"{row['pending_events']} event(s) wait, "
-            f"the oldest for {duration(row['waited'])}; {batch} {seen}"
+            f"{oldest}; {batch} {seen}"
         )
         # A program without the lock looks the same while it processes a long batch. An archive
         # runs now and then: judge_consumers tells if rotation waits for it for too long.
@@ -136,7 +141,10 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
 
 def _unattended(row: Row, call: str = "last_seen") -> timedelta:
     """Return how long events have waited without a call (last_move: that moved) by the consumer."""
-    return timedelta(0) if row["waited"] is None else min(row["waited"], row[call])
+    if row["waited"] is None:
+        return timedelta(0)
+    known = [each for each in (row["waited"], row[call]) if not is_ahead(each)]
+    return min(known, default=GONE + QUIET)
 
 
 RETRIES = """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal, NamedTuple
+
+from pgqpy.texts import duration
 
 Row = dict[str, Any]  # of a check's query
 Level = Literal["ok", "skipped", "warn", "fail"]
@@ -15,3 +18,16 @@ class Finding(NamedTuple):
     check: str
     what: str
     remedy: str = ""
+
+
+def is_ahead(age: timedelta) -> bool:
+    """Say whether a time lies in the future, because the server's clock was ahead then.
+
+    It says nothing about how long ago it was.
+    """
+    return age < -timedelta(minutes=1)
+
+
+def in_future(age: timedelta) -> str:
+    """Describe such a time."""
+    return f"lies {duration(-age)} in the future: the clock was ahead"

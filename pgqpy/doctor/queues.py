@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, in_future, is_ahead
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -87,6 +87,8 @@ def _judge_ours(ours: list[Row], ticker: str | None, which: str) -> Iterator[Fin
 def _is_late(row: Row) -> bool:
     if row["ticker_lag"] is None:
         return True
+    if is_ahead(row["ticker_lag"]):
+        return True  # a ticker that runs would have ticked at once
     allowed = row["max_lag"] if row["ev_new"] else 2 * row["idle_period"] + row["max_lag"]
     return bool(row["ticker_lag"] > allowed + TICK_SLACK)
 
@@ -97,9 +99,9 @@ def _waits(row: Row) -> str:
     if row["untouched"] and not row["ev_new"]:
         return f"queue {row['queue_name']} was never ticked since it was made"
     waiting = f", {row['ev_new']} event(s) wait" if row["ev_new"] else ""
-    return (
-        f"the last tick of queue {row['queue_name']} is {duration(row['ticker_lag'])} old{waiting}"
-    )
+    lag: timedelta = row["ticker_lag"]
+    how = in_future(lag) if is_ahead(lag) else f"is {duration(lag)} old"
+    return f"the last tick of queue {row['queue_name']} {how}{waiting}"
 
 
 def _no_ticker(late: list[Row]) -> Finding:
@@ -146,11 +148,18 @@ ROTATION = """
 
 
 def judge_rotation(rows: list[Row]) -> Iterator[Finding]:
-    """Report rotations that are overdue: a failure from a whole period on."""
+    """Report rotations that are overdue: a failure from a whole period on.
+
+    If the last one lies in the future, the clock was ahead then: the next one is due at once.
+    """
     for row in rows:
-        if row["overdue"] > ROTATION_SLACK:
+        passed = row["overdue"] + row["period"]
+        if is_ahead(passed) or row["overdue"] > ROTATION_SLACK:
             level: Literal["fail", "warn"] = "fail" if row["overdue"] > row["period"] else "warn"
             what = f"queue {row['queue_name']} should have rotated {duration(row['overdue'])} ago"
+            if is_ahead(passed):
+                last = f"its last rotation {in_future(passed)}"
+                what = f"queue {row['queue_name']} should have rotated: {last}"
             if row["holders"]:
                 pids = ", ".join(map(str, row["holders"][:5]))
                 what += f"; transactions of server processes {pids} use the table to truncate"

@@ -208,7 +208,9 @@ def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
     return {"role": "app", "sees_all": True, **told}
 
 
-@pytest.mark.parametrize(("age", "level"), [(SECOND, "ok"), (MINUTE, "warn"), (6 * MINUTE, "fail")])
+@pytest.mark.parametrize(
+    ("age", "level"), [(SECOND, "ok"), (MINUTE, "warn"), (6 * MINUTE, "fail"), (-HOUR, "warn")]
+)
 def test_long_transactions_are_named(age: timedelta, level: str) -> None:
     found = only(blockers.judge_transactions([transaction(age)], limit=5 * MINUTE))
     assert found.level == level

@@ -50,6 +50,20 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
 
 
 @pytest.mark.usefixtures("waiting")
+def test_after_the_clock_was_ahead_nothing_that_stands_still_is_fine(
+    examine: Examine, connection: Connection
+) -> None:
+    age(connection, "-1 day")
+    connection.execute("update pgq.queue set queue_switch_time = now() + interval '1 day'")
+    code, worst = examine()
+    assert code == 1
+    expected = {"ticker": "fail", "running": "fail", "rotation": "warn"}
+    assert {check: worst[check][0] for check in expected} == expected
+    for check in expected:
+        assert "in the future: the clock was ahead" in worst[check][1]
+
+
+@pytest.mark.usefixtures("waiting")
 def test_after_a_minute_nobody_running_a_consumer_is_a_warning(
     examine: Examine, connection: Connection
 ) -> None:
