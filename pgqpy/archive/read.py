@@ -135,6 +135,8 @@ def _read_file(
         for number in range(share[0], file.metadata.num_row_groups, share[1])
         if _may_hold(file.metadata.row_group(number), wanted)
     ]
+    if not groups:  # which pyarrow before 19 takes for an error
+        return
     try:
         read = [*dict.fromkeys([*columns, *_compared(wanted)])]
         for batch in file.iter_batches(ROWS, groups, read, use_threads=False):
