@@ -1,7 +1,8 @@
-"""The consumer of an archive: its registration, its place, its next range."""
+"""The consumer of an archive: its registration, its position, its next range."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg.rows import tuple_row
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # Ticks of a range, whose snapshots memory holds: at one a second, which compaction keeps, a range
 # is at most 14 hours long.
 MOST_TICKS = 50_000
-ATTEMPTS = 5  # compaction may remove a tick between the query and the pin
+PIN_TRIES = 5  # compaction may remove a tick between the query and the pin
 
 IDENTITY: LiteralString = """
     select q.queue_name, q.queue_id, q.queue_created, q.queue_system_id, d.oid::bigint,
@@ -32,16 +33,16 @@ CLUSTER: LiteralString = "select system_identifier from pg_control_system()"
 TICK: LiteralString = """
     select tick_id, tick_time from pgq.tick where tick_queue = %s and tick_id = %s limit 1"""
 
-KEEP_COMMITS: LiteralString = """
+DURABLE_COMMITS: LiteralString = """
     select set_config('synchronous_commit', 'on', false)
      where current_setting('synchronous_commit') = 'off'"""
 
 
-def nothing_there(what: str, consumer: ArchiveConsumer) -> ArchiveMismatch:
-    """Return the error for an archive that seems to be elsewhere: an unmounted disk looks so."""
+def missing_archive(what: str, consumer: ArchiveConsumer) -> ArchiveMismatch:
+    """Return the error for a location without the consumer's archive: an unmounted disk, maybe."""
     return ArchiveMismatch(
         f"{what}, though consumer {consumer.name!r} of queue {consumer.queue!r} has an archive: is "
-        "the place right, and its disk mounted? To begin another archive here, say so: --new",
+        "the location right, and its disk mounted? To begin another archive here, add --new",
         queue=consumer.queue,
     )
 
@@ -61,7 +62,7 @@ class ArchiveConsumer(NamedTuple):
             if row is None:  # dropped meanwhile
                 raise QueueNotFound(queue=self.queue)
             queue, queue_id, created, queue_cluster, database, may_look = row
-            # The queue's own is that of before a restore until the queue is repaired.
+            # After a restore, the queue names the old cluster until it is repaired.
             cluster = cursor.execute(CLUSTER).fetchone() if may_look else None
         known = queue_cluster if cluster is None else cluster[0]
         return Identity(queue, queue_id, created, known, database, self.name)
@@ -101,43 +102,42 @@ class ArchiveConsumer(NamedTuple):
                     "any more: events after it may be gone. Archive to another location",
                     queue=self.queue,
                 ) from error
-            self.mark(tick)
+            self.mark_as_reader(tick)
 
     def refuse_batches(self, position: Position) -> None:
-        """Raise ArchiveMismatch if it is a consumer of batches: its events are not ours to take."""
+        """Raise ArchiveMismatch if it reads batches: the archive would take its events away."""
         if position.batch is not None or position.pins is None:
             raise ArchiveMismatch(
-                f"consumer {self.name!r} of queue {self.queue!r} reads batches, it is no "
-                "archive's: give the archive a name of its own (--consumer), or unregister this "
+                f"consumer {self.name!r} of queue {self.queue!r} reads batches, so no "
+                "archive can use it: choose another name (--consumer), or unregister this "
                 "consumer first",
                 queue=self.queue,
             )
 
-    def mark(self, tick: int) -> None:
+    def mark_as_reader(self, tick: int) -> None:
         """Let the server know that it reads ranges of ticks."""
         self.client.advance_subscription(self.queue, self.name, tick, tick)
 
-    def never_lose_a_move(self) -> None:
+    def commit_durably(self) -> None:
         """Wait for the disk at each commit of this session, even if the role does not."""
-        self.client.connection.execute(KEEP_COMMITS)
+        self.client.connection.execute(DURABLE_COMMITS)
 
     def advance(self, from_tick: int, to_tick: int) -> None:
-        """Move it behind a range; SubscriptionMoved if it is not at the range's start."""
+        """Move it to the end of a range; SubscriptionMoved if it is not at the range's start."""
         self.client.advance_subscription(self.queue, self.name, from_tick, to_tick)
 
     def choose_range(self, target: int, max_events: int) -> tuple[int, int] | None:
         """Return the next range up to a tick, pinned; None if there is none."""
-        for last in (False,) * (ATTEMPTS - 1) + (True,):
-            found = self.find_range(target, max_events)
-            try:
-                if found is not None:
-                    self.client.pin_range(self.queue, self.name, *found)
-            except TickNotFound:
-                if last:
-                    raise
-            else:
-                return found
-        raise AssertionError
+        for _ in range(PIN_TRIES - 1):
+            with suppress(TickNotFound):
+                return self._pin_next_range(target, max_events)
+        return self._pin_next_range(target, max_events)
+
+    def _pin_next_range(self, target: int, max_events: int) -> tuple[int, int] | None:
+        found = self.find_range(target, max_events)
+        if found is not None:
+            self.client.pin_range(self.queue, self.name, *found)
+        return found
 
     def find_range(self, target: int, max_events: int) -> tuple[int, int] | None:
         """Return the next range up to a tick: whole ticks, one at least."""

@@ -6,7 +6,7 @@ from pgqpy.errors import PgqError
 
 
 class ArchiveMismatch(PgqError):
-    """The archive is not that of this queue, or not of its present history. Data: `.queue`."""
+    """The archive is from another queue, or from another history of it. Data: `.queue`."""
 
 
 class StoreFailed(PgqError):
@@ -20,4 +20,4 @@ class ArchiveDamaged(PgqError):
 
 
 class ReplayRefused(PgqError):
-    """A replay of this consumer is done, unfinished or at work. Data: `.queue`, `.consumer`."""
+    """A replay of this consumer is done, unfinished or running. Data: `.queue`, `.consumer`."""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 TYPE = Event._fields.index("type")
 ROWS, BYTES = 1000, 4 * 1024 * 1024  # of a list: one limit suffices; a larger event is alone
 
-# Times as microseconds since 1970: psycopg has none before the year 1 or after 9999, and 64 bits
-# lack the last years of PostgreSQL. The nearest number stands for those and for infinity.
+# Times as microseconds since 1970: psycopg knows no years before 1 or after 9999. PostgreSQL's
+# last years and infinity do not fit 64 bits: the nearest number stands for them.
 QUERY = sql.SQL("""
     declare {} no scroll cursor without hold for
     select ev_id,
@@ -34,7 +34,7 @@ def read_range(
     """Yield the events after one tick, up to another, by id; times are microseconds since 1970.
 
     Call it inside a transaction, and read to the end there. A cursor over get_tick_events would
-    have the server write all rows down before it sends the first one.
+    make the server store all rows before it sends the first one.
 
     Raises TickNotFound, RangeExpired, DatabaseRestored, UnreadableEvent.
     """

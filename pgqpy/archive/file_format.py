@@ -12,7 +12,7 @@ import pyarrow as pa
 
 VERSION = 1
 KEY = b"pgqpy"  # of our part of the footer
-LEFT = re.compile(r"\d+-\d+-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}\.tmp", re.ASCII)
+UNFINISHED = re.compile(r"\d+-\d+-[0-9a-f]{8}\.parquet\.[0-9a-f]{8}\.tmp", re.ASCII)
 NAME = re.compile(r"(\d+)-(\d+)-([0-9a-f]{8})\.parquet", re.ASCII)
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 MICROSECOND = timedelta(microseconds=1)
@@ -85,8 +85,8 @@ class ArchiveFile(NamedTuple):
 def file_path(queue_id: int, start: Cut, end: Cut) -> str:
     """Return the path of a range's file in its location.
 
-    It contains a hash of the last tick's time. A server that took over without the last ticks gives
-    their numbers again: a file of its own never replaces one of the server before.
+    It contains a hash of the last tick's time. After a failover that lost ticks, the new server
+    uses their numbers again: the hash keeps its files from replacing those of the old server.
     """
     return f"{queue_id}/{start.tick}-{end.tick}-{mark_of(end)}.parquet"
 
@@ -117,7 +117,7 @@ def to_footer(info: FileInfo) -> dict[bytes, bytes]:
 
 
 def from_footer(entries: dict[bytes, bytes] | None) -> FileInfo:
-    """Return what a footer says; ValueError if no version of ours wrote it, or a later one."""
+    """Return what a footer says; ValueError if pgqpy did not write it, or a later pgqpy did."""
     try:
         said: dict[str, Any] = json.loads((entries or {})[KEY])
         if said["version"] != VERSION:
@@ -127,7 +127,7 @@ def from_footer(entries: dict[bytes, bytes] | None) -> FileInfo:
         cuts = [_to_cut(each) for each in (said["start"], said["end"], *said["ticks"])]
         return FileInfo(identity, cuts[0], cuts[1], int(said["events"]), cuts[2:])
     except (KeyError, TypeError) as error:
-        raise ValueError("no file of an archive") from error
+        raise ValueError("not a file of an archive") from error
 
 
 def _from_cut(cut: Cut) -> list[int]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
-from pgqpy.archive.file_format import COLUMNS, LEFT, FileInfo, from_footer, parse_name
+from pgqpy.archive.file_format import COLUMNS, UNFINISHED, FileInfo, from_footer, parse_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,10 +39,10 @@ def list_files(store: Store, queue_id: int) -> list[ArchiveFile]:
     return sorted((each for each in named if each), key=lambda each: each[1:4])
 
 
-def left_files(store: Store, queue_id: int) -> list[str]:
-    """Return the paths of what runs that died have left: files that are not complete."""
+def unfinished_files(store: Store, queue_id: int) -> list[str]:
+    """Return the paths of incomplete files, which runs that died have left."""
     names = (name for name, _, is_folder in store.list(str(queue_id)) if not is_folder)
-    return [f"{queue_id}/{name}" for name in names if LEFT.fullmatch(name)]
+    return [f"{queue_id}/{name}" for name in names if UNFINISHED.fullmatch(name)]
 
 
 def list_queue_ids(store: Store) -> list[int]:
@@ -52,7 +52,7 @@ def list_queue_ids(store: Store) -> list[int]:
 
 
 def find_identity(store: Store, files: Sequence[ArchiveFile]) -> Identity | None:
-    """Return whose archive it is, by the newest file that can be read; None if none can."""
+    """Return the queue of the archive, from the newest readable file; None if there is none."""
     for each in reversed(files):
         with suppress(ArchiveDamaged):
             return read_info(store, each.path).identity
@@ -73,13 +73,15 @@ def find_archive(store: Store, queue: str) -> QueueArchive:
     """
     for found in list_archives(store):
         if found.identity.queue == queue:
-            for problem in find_seams(found.files):
-                raise ArchiveMismatch(f"{problem}: pgqpy archive verify says more", queue=queue)
+            for problem in find_breaks(found.files):
+                raise ArchiveMismatch(
+                    f"{problem}: pgqpy archive verify lists all problems", queue=queue
+                )
             return found
     raise ArchiveMismatch(f"the location holds no archive of queue {queue!r}", queue=queue)
 
 
-def find_seams(files: Sequence[ArchiveFile]) -> Iterator[str]:
+def find_breaks(files: Sequence[ArchiveFile]) -> Iterator[str]:
     """Describe each place where a file does not begin at the tick where the one before ends."""
     for before, each in itertools.pairwise(files):
         if each.from_tick != before.to_tick:
@@ -104,7 +106,7 @@ def open_file(store: Store, path: str) -> Iterator[pq.ParquetFile]:
         stored = store.open(path)
     except FileNotFoundError as error:
         raise ArchiveDamaged(
-            f"{path} is there no more: it has expired since it was listed; read again", path=path
+            f"{path} no longer exists: it has expired since it was listed; read again", path=path
         ) from error
     with closing(stored):
         try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.archive.consumer import nothing_there
+from pgqpy.archive.consumer import missing_archive
 from pgqpy.archive.errors import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.file_format import mark_of
 from pgqpy.archive.folder import (
+    find_breaks,
     find_identity,
-    find_seams,
     list_files,
     list_queue_ids,
     read_info,
@@ -65,15 +65,16 @@ def _check_same(own: Identity, theirs: Identity, *, adopt: bool) -> None:
         raise _mismatch(
             own,
             f"it was written from another server or database. If this one is a copy, {ELSEWHERE}",
-            "if it replaces the other, as after pg_upgrade or a restore, say so once: --adopt",
+            "if it replaces the other, as after pg_upgrade or a restore, add --adopt once",
         )
 
 
 def register(store: Store, consumer: ArchiveConsumer, own: Identity, *, new: bool) -> None:
     """Register the consumer if it is missing, where the archive ends.
 
-    A file without content marks the place before. If a consumer that is registered finds neither
-    it nor files, the archive is elsewhere: ArchiveMismatch, unless it is to be `new`.
+    An empty file marks the location before it has an archive file. If the consumer is registered,
+    and neither the marker nor a file is there, the archive is elsewhere: ArchiveMismatch, unless
+    `new` is set.
     """
     files, marker = list_files(store, own.queue_id), f"{own.queue_id}/{BEGUN}"
     position = consumer.find_position()
@@ -81,26 +82,26 @@ def register(store: Store, consumer: ArchiveConsumer, own: Identity, *, new: boo
         if position is not None:
             consumer.refuse_batches(position)
         if position is not None and not new:
-            raise nothing_there(f"the location holds nothing of queue {own.queue!r}", consumer)
+            raise missing_archive(f"the location holds nothing of queue {own.queue!r}", consumer)
         store.touch(marker)
     if position is None:
         consumer.register(files[-1].to_tick if files else None)
 
 
-def check_place(
+def check_position(
     store: Store, consumer: ArchiveConsumer, own: Identity, say: Callable[[str], None]
 ) -> None:
     """Compare the consumer's position with the files. The caller holds its running lock.
 
     A file that begins at the position was written by a run that died before it moved the consumer,
     or by one on a server that was lost. It counts if its last tick is still the queue's, because
-    the events of two ticks never change; then the consumer is moved behind it.
+    the events of two ticks never change: then the consumer is moved to its end.
 
     Raises ArchiveMismatch, ArchiveDamaged.
     """
     files = list_files(store, own.queue_id)
-    for seam in find_seams(files):
-        raise _mismatch(own, seam, "pgqpy archive verify says more")
+    for problem in find_breaks(files):
+        raise _mismatch(own, problem, "pgqpy archive verify lists all problems")
     position = consumer.position()
     if position.batch is not None or not files:
         consumer.refuse_batches(position)
@@ -111,7 +112,7 @@ def check_place(
     if beyond and beyond[0].from_tick != position.tick:
         raise _beyond(own, beyond, position)
     if position.pins is None:
-        consumer.mark(position.tick)
+        consumer.mark_as_reader(position.tick)
     _catch_up(store, consumer, own, beyond, say)
 
 
@@ -131,7 +132,7 @@ def _catch_up(
         except ArchiveDamaged as error:
             if each is not beyond[-1]:
                 raise
-            say(f"{error}: it is written again")  # a store whose rename is a copy, and was cut
+            say(f"{error}: it is written again")  # the store copies to rename, and was cut off
             store.remove(each.path)
             return
         consumer.advance(each.from_tick, each.to_tick)

@@ -1,4 +1,4 @@
-"""Replay: archived events come again to one consumer, each once wherever it is killed."""
+"""Replay: archived events inserted again for one consumer, each once in spite of kills."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class ReplayOptions(NamedTuple):
     Attributes:
         queue: the queue.
         consumer: the consumer that gets the events.
-        asked: the replay in the caller's words. The same words go on with it.
+        asked: the arguments of the command, as text. The same text continues an unfinished replay.
         since: events with this time or a later one.
         until: and an earlier one.
-        again: begin anew, whatever was done.
+        again: begin anew, also if a replay is done or unfinished.
     """
 
     queue: str
@@ -45,7 +45,7 @@ class ReplayOptions(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """What a replay has inserted in all, and what this run left out."""
+    """How many events a replay has inserted in all, and how many this run left out."""
 
     inserted: int
     left_out: int
@@ -56,11 +56,10 @@ def replay(
 ) -> Replayed:
     """Insert archived events again for one consumer, behind its backlog.
 
-    Kill it at any time: the same call goes on behind the last events that were inserted.
+    Kill it at any time: the same call continues after the last events that were inserted.
 
     Raises:
-        ReplayRefused: another replay is not finished, this one is, or another process goes on
-            with it.
+        ReplayRefused: another replay is unfinished, this one is done, or another process runs it.
         ArchiveMismatch: the archive is that of another queue or another history.
         ArchiveDamaged: a file cannot be read.
         ConsumerNotFound, SubscriptionMoved, WrongMode: the consumer takes no such events.
@@ -71,7 +70,7 @@ def replay(
     wanted = Wanted(up_to=joined.seam, since=begun.since, until=begun.until)
     place, inserted, read = begun.place, begun.events, 0
     if 0 < place.tick < joined.first:
-        say(f"what came after tick {place.tick}, up to tick {joined.first}, has expired meanwhile")
+        say(f"the archived events after tick {place.tick}, up to tick {joined.first}, have expired")
     for file in choose_files(joined.files, up_to=joined.seam):
         if file.to_tick < place.tick or _ends_before(store, file.path, begun.since):
             continue
@@ -94,19 +93,20 @@ def _begin(client: Client, options: ReplayOptions, say: Callable[[str], None]) -
     did = f"inserted {begun.events:,} event(s)"
     if begun.asked != asked:
         raise ReplayRefused(
-            f"another replay for consumer {consumer!r} is not finished, it {did} since "
-            f"{begun.begun}: {begun.asked}. Let that command go on, or give it up: --again",
+            f"another replay for consumer {consumer!r} is unfinished, it {did} since "
+            f"{begun.begun}: {begun.asked}. Run that command again to finish it, or add --again to "
+            "give it up",
             queue=queue,
             consumer=consumer,
         )
     if begun.done is not None:
         raise ReplayRefused(
-            f"this replay {did} by {begun.done}: --again inserts them once more",
+            f"this replay is done, it {did} by {begun.done}: add --again to insert them once more",
             queue=queue,
             consumer=consumer,
         )
     if begun.place.tick:
-        say(f"going on behind tick {begun.place.tick}: it {did} since {begun.begun}")
+        say(f"continuing after tick {begun.place.tick}: the replay {did} since {begun.begun}")
     return begun
 
 
@@ -135,7 +135,7 @@ def _insert(
     inserted = client.runner.run(call)
     if inserted is None:
         raise ReplayRefused(
-            f"another process goes on with the replay for consumer {options.consumer!r}, or the "
+            f"another process runs the replay for consumer {options.consumer!r}, or the "
             "consumer was registered anew: let that process end, then run the command again",
             queue=options.queue,
             consumer=options.consumer,

@@ -9,8 +9,8 @@ from typing import IO, TYPE_CHECKING
 from pgqpy import tick_ranges
 from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.file_format import file_path
-from pgqpy.archive.folder import left_files
-from pgqpy.archive.place import check_identity, check_place, register
+from pgqpy.archive.folder import unfinished_files
+from pgqpy.archive.place import check_identity, check_position, register
 from pgqpy.archive.spool import write_range
 from pgqpy.calls import ticks
 from pgqpy.client._sync import find_unreadable
@@ -53,12 +53,12 @@ class ArchiveOptions:
 def run_archive(
     options: ArchiveOptions, store: Store, dsn: str, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Archive what is there up to the last tick; return how many files and events.
+    """Archive the events up to the last tick; return how many files and events.
 
-    Kill it at any time: the next run goes on where this one was, and no event is lost or doubled.
+    Kill it at any time: the next run goes on where this one was, and each event is archived once.
 
     Raises:
-        ConsumerRunning: another run of this archive is at work.
+        ConsumerRunning: another run of this archive is active.
         ArchiveMismatch: the location holds another archive, or the history differs.
         ArchiveDamaged: what was stored is not what was written.
         QueueNotFound, ConsumerDetached, SubscriptionMoved, UnreadableEvent, ConnectionFailed.
@@ -86,11 +86,11 @@ class _Run:
         """Archive until the tick that is the last one now."""
         own = self.consumer.identify()
         check_identity(self.store, own, adopt=self.options.adopt)
-        self.consumer.never_lose_a_move()
+        self.consumer.commit_durably()
         register(self.store, self.consumer, own, new=self.options.new)
         self.lock.take(self.session, Wakeup())
-        check_place(self.store, self.consumer, own, self.say)
-        for path in left_files(self.store, own.queue_id):
+        check_position(self.store, self.consumer, own, self.say)
+        for path in unfinished_files(self.store, own.queue_id):
             self.store.remove(path)
         target = tick_ranges.find_queue(self.session.client, own.queue).last_tick
         files = events = 0
@@ -99,9 +99,9 @@ class _Run:
         return files, events
 
     def _next_file(self, own: Identity, target: int) -> FileInfo | None:
-        """Write the next file and move the consumer behind it; None if there is nothing to write.
+        """Write the next file and move the consumer to its end; None if there is nothing to write.
 
-        A range that a dead run has pinned comes first, but if it is empty: then it may grow.
+        A range that a dead run has pinned comes first, unless it is empty: then it may grow.
         """
         position = self.consumer.position()
         if position.pins:
@@ -109,8 +109,8 @@ class _Run:
             if (written := self._write(own, *pinned, may_wait=True)) is not None:
                 return written
         found = self.consumer.choose_range(target, self.options.max_events)
-        # One that ends before the target would never grow: ids of events that were rolled back may
-        # fill it.
+        # A range that ends before the target never grows. It may be empty all the same: events that
+        # were rolled back count towards max_events by their ids.
         return found and self._write(own, *found, may_wait=found[1] >= target)
 
     def _write(
@@ -133,7 +133,7 @@ class _Run:
         client = self.session.client
         try:
             return write_range(client, own, from_tick, to_tick, spool)
-        except UnreadableEvent as error:  # the transaction failed: only now it can be looked for
+        except UnreadableEvent as error:  # find the event in a new transaction
             events = ticks.events(own.queue, from_tick, to_tick)
             found = find_unreadable.find(client.runner, events, error.sqlstate)
             raise found or error from error

@@ -8,7 +8,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
 from pgqpy.archive.errors import ArchiveMismatch
-from pgqpy.archive.folder import find_identity, find_seams, list_files, read_info
+from pgqpy.archive.folder import find_breaks, find_identity, list_files, read_info
 from pgqpy.errors import QueueNotFound, RangeExpired
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class JoinedArchive(NamedTuple):
         """Return the error for events that neither the archive nor the queue has."""
         return RangeExpired(
             f"events after tick {self.seam} of queue {queue!r}, where its archive ends, were "
-            f"rotated away: the queue goes on at tick {self.first_live}. Read up to the one, or "
-            "from the other on",
+            f"rotated away: the queue goes on at tick {self.first_live}. Read up to tick "
+            f"{self.seam}, or from tick {self.first_live} on",
             queue=queue,
             tick_id=self.seam,
             first_tick=self.first_live,
@@ -72,13 +72,13 @@ def join_archive(client: Client, store: Store, queue: Queue) -> JoinedArchive:
     Call it inside `tick_ranges.locked_queue`, which keeps rotation and compaction away: so the
     queue has the seam's tick, and all events after it, until the end of the block.
 
-    The archive's consumer is behind what is stored for certain. A file beyond it may be another
-    server's, or not be complete. If there is no consumer any more, the newest file counts. The seam
-    is the last tick up to there that both know, by number and time: the queue may have lost the
-    archive's last ticks in a failover, or have thinned them.
+    Files up to the position of the archive's consumer are complete. A later file may come from
+    another server, or be incomplete. Without a consumer, all files count. The seam is the last tick
+    of these files that the queue has too, with the same number and time: a failover may have lost
+    the archive's last ticks, and compaction may have removed some.
 
     Raises:
-        ArchiveMismatch: it is the archive of another queue or another history, or files are
+        ArchiveMismatch: it is from another queue or another history, or files are
             missing.
         ArchiveDamaged: a footer cannot be read.
     """
@@ -96,11 +96,13 @@ def join_archive(client: Client, store: Store, queue: Queue) -> JoinedArchive:
         files = [each for each in files if each.to_tick <= position.tick]
     if not files:
         raise ArchiveMismatch(
-            f"the archive of queue {queue.name!r} has no finished file: pgqpy archive run goes on",
+            f"the archive of queue {queue.name!r} has no finished file: run pgqpy archive run",
             queue=queue.name,
         )
-    for problem in find_seams(files):
-        raise ArchiveMismatch(f"{problem}: pgqpy archive verify says more", queue=queue.name)
+    for problem in find_breaks(files):
+        raise ArchiveMismatch(
+            f"{problem}: pgqpy archive verify lists all problems", queue=queue.name
+        )
     return _find_seam(client, store, queue, files)
 
 
@@ -111,7 +113,7 @@ def _check_queue(client: Client, queue: Queue, identity: Identity) -> None:
         raise QueueNotFound(queue=queue.name)
     if (queue.name, row[0]) != (identity.queue, identity.created):
         raise ArchiveMismatch(
-            f"the archive is that of queue {identity.queue!r}, created {identity.created}, not of "
+            f"the archive is from queue {identity.queue!r}, created {identity.created}, not of "
             f"{queue.name!r}, created {row[0]}: it was dropped and created again, or this is "
             "another database",
             queue=queue.name,

@@ -27,7 +27,7 @@ def write_range(
 ) -> FileInfo:
     """Write the events after one tick, up to another, to a spool; return its footer.
 
-    The transaction that reads them ends with the call: no upload holds vacuum or rotation back.
+    The transaction that reads them ends with the call: no upload holds back vacuum or rotation.
 
     Raises TickNotFound, RangeExpired, DatabaseRestored, UnreadableEvent.
     """

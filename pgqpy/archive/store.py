@@ -27,8 +27,8 @@ PUT_IS_ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl
 
 
 @contextmanager
-def _errors_told() -> Iterator[None]:
-    """Raise what a store's own library raises as StoreFailed, in one line: each has its classes."""
+def _errors_as_store_failed() -> Iterator[None]:
+    """Raise StoreFailed for the errors of a store's library: each library has its own classes."""
     try:
         yield
     except (OSError, PgqError, psycopg.Error):
@@ -60,7 +60,7 @@ class Store:
         protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._puts_atomically = bool(protocols & PUT_IS_ATOMIC)
 
-    @_errors_told()
+    @_errors_as_store_failed()
     def list(self, folder: str = "") -> list[tuple[str, int, bool]]:
         """Return the name, the bytes, and whether it is a folder, of all in a folder; [] if none.
 
@@ -83,13 +83,13 @@ class Store:
             if name.rstrip("/") != path  # object stores may have a marker of the folder itself
         ]
 
-    @_errors_told()
+    @_errors_as_store_failed()
     def open(self, path: str) -> Any:
         """Open a file to read bytes, at any place."""
         return self._files.open(self._path(path), "rb")
 
     def spool(self, folder: str) -> IO[bytes]:
-        """Open a file without a name, to write what goes into a folder. It ends with the process.
+        """Open a temporary file for what goes into a folder. It disappears with the process.
 
         It is on the disk of a local archive, else in TMPDIR.
         """
@@ -99,12 +99,12 @@ class Store:
         _make_folder(place)
         return tempfile.TemporaryFile(dir=place)
 
-    @_errors_told()
+    @_errors_as_store_failed()
     def put(self, spool: IO[bytes], path: str, check: Callable[[], None]) -> None:
         """Store a spool under a path, all of it or nothing; an older file there is replaced.
 
-        `check` is called before it is seen there, and may raise. Read back, it has to have the same
-        bytes, else ArchiveDamaged.
+        `check` is called before the file becomes visible, and may raise. The file is read back:
+        ArchiveDamaged if it differs.
         """
         digest = _digest(spool)
         spool.seek(0)
@@ -125,7 +125,7 @@ class Store:
                     path=path,
                 )
 
-    @_errors_told()
+    @_errors_as_store_failed()
     def exists(self, path: str) -> bool:
         """Say whether there is a file."""
         self._files.invalidate_cache()
@@ -136,7 +136,7 @@ class Store:
         with self.spool(path.rpartition("/")[0]) as spool:
             self.put(spool, path, lambda: None)
 
-    @_errors_told()
+    @_errors_as_store_failed()
     def remove(self, path: str) -> None:
         """Remove a file."""
         self._files.rm_file(self._path(path))

@@ -8,7 +8,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
-from pgqpy.archive.consumer import ArchiveConsumer, nothing_there
+from pgqpy.archive.consumer import ArchiveConsumer, missing_archive
 from pgqpy.archive.errors import ArchiveMismatch
 from pgqpy.calls.read import COLUMNS
 from pgqpy.consumers._sync.lock import RunningLock
@@ -36,11 +36,10 @@ EXISTS: LiteralString = """
     select exists (
             select from pg_class c join pg_namespace n on n.oid = c.relnamespace
              where n.nspname = %s and c.relname = %s)"""
-# Of the table and its partitions, what must not take the rows. A crash empties unlogged tables, and
-# a foreign one commits by itself: the position would be beyond the rows. Triggers run with the
-# rights of who inserts. So owners have to be of those that client.schema_owner trusts: that of the
-# table, and that of its schema, who could put another one in its place. Others may have the right
-# to make triggers, so there must be none.
+# Which of the table and its partitions must not get the rows, and why. A crash empties unlogged
+# tables, and a foreign table commits on its own: the position would be ahead of the rows. A trigger
+# runs with the rights of the role that inserts: so the table must have none. Its owner can add one,
+# and the owner of its schema can replace the table: client.schema_owner must trust both.
 UNFIT: LiteralString = """
     with trusted as (
         select r.oid
@@ -66,7 +65,7 @@ UNFIT: LiteralString = """
       from judged where reason is not null
      order by array_position('{kind,owner,schema,trigger}', reason) limit 1"""
 WHY = {
-    "kind": "is not an ordinary logged table: rows could be lost, and their position not",
+    "kind": "is not an ordinary logged table: it could lose rows that the consumer has passed",
     "owner": "belongs to role {owner}, whose triggers would run with your rights",
     "schema": "is in a schema of role {schema_owner}, who could put another table in its place",
     "trigger": "has triggers, which would run with your rights",
@@ -104,10 +103,10 @@ def parse_table(place: str) -> TableName:
 def run_table(
     options: ArchiveOptions, table: TableName, dsn: str, say: Callable[[str], None]
 ) -> tuple[int, int]:
-    """Archive what is there up to the last tick; return how many ranges and events.
+    """Archive the events up to the last tick; return how many ranges and events.
 
     The table is made if it is missing. Raises as `run_archive`, and ArchiveMismatch if the table
-    cannot keep the rows, or belongs to a role that this one need not trust.
+    cannot keep the rows, or belongs to a role that is not trusted.
     """
     session = Session.open(dsn, f"pgqpy archive {options.queue}")
     try:
@@ -154,7 +153,7 @@ class _Run:
         with self.client.transaction():
             ((exists,),) = self.client.connection.execute(EXISTS, self.table).fetchall()
             if not exists and not may:
-                raise nothing_there(f"table {name} does not exist", self.consumer)
+                raise missing_archive(f"table {name} does not exist", self.consumer)
             if not exists:
                 self.client.connection.execute(CREATE.format(self.table.quoted))
                 self.client.connection.execute(INDEX.format(self.table.quoted))
@@ -171,10 +170,10 @@ class _Run:
                 "the consumer: then it is registered where the rows end",
                 queue=own.queue,
             )
-        self.consumer.mark(position.tick)
+        self.consumer.mark_as_reader(position.tick)
 
     def _last(self, own: Identity) -> int | None:
-        """Return the tick up to which the table has the queue's events, as far as rows tell."""
+        """Return the last tick of the queue's rows in the table; None without rows."""
         with self.client.transaction():
             self._lock()
             query = LAST.format(self.table.quoted, own.queue_id)
@@ -205,7 +204,7 @@ class _Run:
         return events
 
     def _lock(self) -> None:
-        """Keep the table as it is until the transaction ends, and check that it is fit."""
+        """Lock the table's definition for the transaction; ArchiveMismatch if it is unfit."""
         self.client.connection.execute(LOCK.format(self.table.quoted))
         with self.client.connection.cursor(row_factory=tuple_row) as cursor:
             unfit = cursor.execute(UNFIT, self.table).fetchone()

@@ -1,4 +1,4 @@
-"""The check of an archive: its files join, and are what was written."""
+"""The check of an archive: its files join, and are as they were written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import pyarrow.compute as pc
 
 from pgqpy.archive.errors import ArchiveDamaged
 from pgqpy.archive.file_format import mark_of
-from pgqpy.archive.folder import damaged, find_seams, info_of, left_files, list_files, open_file
+from pgqpy.archive.folder import (
+    damaged,
+    find_breaks,
+    info_of,
+    list_files,
+    open_file,
+    unfinished_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
 def verify(store: Store, queue_id: int) -> Iterator[str]:
     """Yield the problems of one queue's archive; it reads every file from beginning to end."""
     files = list_files(store, queue_id)
-    yield from find_seams(files)
+    yield from find_breaks(files)
     before: FileInfo | None = None
     for each in files:
         try:
@@ -34,16 +41,16 @@ def verify(store: Store, queue_id: int) -> Iterator[str]:
             continue
         if before is not None:
             if not info.identity.is_same_queue(before.identity):
-                yield f"{each.path} is that of another queue, or of another consumer"
+                yield f"{each.path} is from another queue, or from another consumer"
             if before.end.tick == info.start.tick and before.end.time != info.start.time:
                 yield f"{each.path} belongs to another history than the file before it"
         before = info
 
 
-def find_left(store: Store, queue_id: int) -> list[str]:
-    """Describe what runs that died have left. The next run removes it."""
-    return [f"{path} is not complete: a run is at work, or died" for path in
-            left_files(store, queue_id)]  # fmt: skip
+def describe_unfinished(store: Store, queue_id: int) -> list[str]:
+    """Describe the incomplete files that runs have left. The next run removes them."""
+    return [f"{path} is not complete: a run is active, or died" for path in
+            unfinished_files(store, queue_id)]  # fmt: skip
 
 
 def check_file(store: Store, file: ArchiveFile) -> FileInfo:

@@ -9,6 +9,7 @@ import click
 from pgqpy.archive import check_packages
 from pgqpy.cli import complete
 from pgqpy.cli.archive_replay import replay
+from pgqpy.cli.event_archive import open_store
 from pgqpy.cli.moments import parse_timedelta
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import as_text, show_rows
@@ -52,7 +53,7 @@ def archive() -> None:
 @archive.command()
 @click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
 @click.option(
-    "--to", "to", required=True, metavar="WHERE", help="A folder, a URL, or table:SCHEMA.NAME."
+    "--to", "to", required=True, metavar="LOCATION", help="A folder, a URL, or table:SCHEMA.NAME."
 )
 @click.option(
     "--consumer", help="Name of the subscription: archive, or for a table archive:SCHEMA.NAME."
@@ -64,15 +65,21 @@ def archive() -> None:
     show_default=True,
     help="Events in a file, approximately.",
 )
-@click.option("--adopt", is_flag=True, help="The server replaces the one that wrote the files.")
-@click.option("--new", is_flag=True, help="Begin an archive here; the consumer had one elsewhere.")
+@click.option(
+    "--adopt",
+    is_flag=True,
+    help="Accept this server as the successor of the one that wrote the files.",
+)
+@click.option(
+    "--new", is_flag=True, help="Begin another archive here, though the consumer has one elsewhere."
+)
 @connected
 def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> None:
     """Archive the events of a queue up to its last tick, then end.
 
-    The first run registers a consumer at the oldest event that is there; from then on the queue
-    keeps events until they are archived. Let a timer run the command as often as you want files. It
-    may be killed at any time: the next run goes on where it was.
+    The first run registers a consumer at the oldest event that the queue keeps; from then on the
+    queue keeps events until they are archived. Let a timer run the command as often as you want
+    files. It may be killed at any time: the next run continues where it stopped.
 
     Example: pgqpy archive run --queue orders --to s3://bucket/events
     """
@@ -86,7 +93,7 @@ def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> Non
         place = parse_table(to) if in_table else Store(to)
     except InvalidArgument as exc:
         raise click.BadParameter(str(exc), param_hint="--to") from exc
-    # Two tables have a consumer each, else each one would get a part of the events.
+    # Each table has its own consumer: one for two tables would give each a part of the events.
     own = "archive" if isinstance(place, Store) else f"archive:{'.'.join(place)}"
     wanted = ArchiveOptions(consumer=own if consumer is None else consumer, **options)
     if isinstance(place, Store):
@@ -103,11 +110,11 @@ def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> Non
 @click.option("--files", "by_file", is_flag=True, help="Show each file. It reads all footers.")
 @json_option
 def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> None:
-    """List the queues in an archive, with what there is of each.
+    """List the queues in an archive, with the ticks, times and sizes of their files.
 
     Example: pgqpy archive list s3://bucket/events --queue orders --files
     """
-    store = _open(location)
+    store = open_store(location)
     from pgqpy.archive.folder import read_info
 
     rows: list[dict[str, Any]] = []
@@ -127,14 +134,14 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
 @location_argument
 @queue_option
 def verify(location: str, *, queue: str | None) -> int:
-    """Read all files, and say what is damaged or missing.
+    """Read all files, and report what is damaged or missing.
 
-    Files must join end to start, be as they were written, and come from one queue. The exit code
-    is 1 if they do not, or if there are none.
+    Each file must begin where the one before ends, be as it was written, and come from the same
+    queue. The exit code is 1 if there is a problem, or no file.
 
     Example: pgqpy archive verify /var/archive --queue orders
     """
-    store, count, problems = _open(location), 0, 0
+    store, count, problems = open_store(location), 0, 0
     from pgqpy.archive import verify as checks
     from pgqpy.archive.folder import find_identity, list_files, list_queue_ids
 
@@ -147,7 +154,7 @@ def verify(location: str, *, queue: str | None) -> int:
         for problem in checks.verify(store, queue_id):
             problems += 1
             click.echo(problem)
-        for left in checks.find_left(store, queue_id):
+        for left in checks.describe_unfinished(store, queue_id):
             _say(left)
     if queue is not None and not count:
         _find(store, queue)
@@ -165,11 +172,11 @@ def verify(location: str, *, queue: str | None) -> int:
 def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool) -> None:
     """Remove the files whose events are all older than this.
 
-    The newest file of a queue stays, whatever its age: the next run goes on from there.
+    The newest file of a queue stays, whatever its age: the next run continues from its end.
 
     Example: pgqpy archive expire s3://bucket/events --older-than 90d
     """
-    store = _open(location)
+    store = open_store(location)
     from pgqpy.archive.expire import find_expired, remove
     from pgqpy.archive.folder import read_info
 
@@ -192,19 +199,6 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
 
 
 archive.add_command(replay)
-
-
-def _open(location: str) -> Store:
-    check_packages()
-    from pgqpy.archive.store import Store
-    from pgqpy.archive.table import PREFIX
-
-    if location.startswith(PREFIX):
-        raise click.UsageError("a table is listed, checked and shortened by SQL: name a folder")
-    try:
-        return Store(location)
-    except InvalidArgument as exc:
-        raise click.UsageError(str(exc)) from exc
 
 
 def _find(store: Store, queue: str) -> QueueArchive:

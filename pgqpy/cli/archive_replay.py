@@ -1,4 +1,4 @@
-"""``pgqpy archive replay``: archived events come again to one consumer."""
+"""``pgqpy archive replay``: archived events inserted again for one consumer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--from", "location", required=True, metavar="LOCATION", help="A folder or a URL.")
 @click.option("--since", metavar="TIME", help="Events with this time or a later one.")
 @click.option("--until", metavar="TIME", help="Events with an earlier time.")
-@click.option("--again", is_flag=True, help="Begin anew, whatever was done.")
+@click.option("--again", is_flag=True, help="Begin anew, also if a replay is done or unfinished.")
 @connected
 def replay(
     target: Target,
@@ -34,14 +34,14 @@ def replay(
     until: str | None,
     again: bool,
 ) -> None:
-    """Insert archived events again for one consumer, behind all that is in the queue.
+    """Insert archived events again for one consumer, after all that is in the queue.
 
-    TIME is 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago. Other consumers do
-    not get them. Events that the consumer has yet to get, that wait for a retry, that its filter
-    leaves out or that were cancelled lately are left out.
+    Other consumers do not get these events. Left out are events that the consumer has yet to get,
+    that wait for a retry, that its filter does not take, or that were cancelled lately. TIME is
+    2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago.
 
-    If the command is killed, run it again: it goes on where it was, and each event comes once. What
-    the queue still keeps comes again faster by pgqpy consumer seek.
+    If the command is killed, run it again: it continues where it stopped, and inserts each event
+    once. For events that the queue still keeps, pgqpy consumer seek is faster.
 
     Example: pgqpy archive replay orders billing --from s3://bucket/events --since 2026-01-01
     """
@@ -51,8 +51,8 @@ def replay(
     from pgqpy.archive.replay import ReplayOptions
     from pgqpy.archive.replay import replay as insert
 
-    place = re.sub("//[^/]*@", "//", location)  # without a password: the server keeps the words
-    words = {"--from": place, "--since": since, "--until": until}
+    shown = re.sub("//[^/]*@", "//", location)  # without a password: the server stores it
+    words = {"--from": shown, "--since": since, "--until": until}
     asked = " ".join(f"{name} {word}" for name, word in words.items() if word is not None)
     with target.client() as client:
         now = queries.server_time(client)

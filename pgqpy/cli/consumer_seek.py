@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     Place = Literal["beginning", "end"] | int | Moment
 
-# Ids tell about how many events. The consumer's own tick is gone if it was detached for long.
+# The number of events is estimated from ids. The consumer's own tick is gone if it was detached
+# for long.
 SKIPPED = """
     select first.tick_id as from_tick, last.tick_id as to_tick,
         last.tick_event_seq - first.tick_event_seq as events,
@@ -55,7 +56,7 @@ def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place
 def _ask_to_skip(
     client: Client, info: ConsumerInfo, place: Literal["beginning", "end"] | int | datetime
 ) -> None:
-    """Ask, if the place is behind events that the consumer has not finished."""
+    """Ask first, if the seek skips events that the consumer has not finished."""
     queue, name = info[:2]
     if place == "beginning":
         return

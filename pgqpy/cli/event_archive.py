@@ -50,13 +50,15 @@ def oldest(
 
 
 def open_store(location: str) -> Store:
-    """Open the place of an archive's files; UsageError if it cannot hold any."""
+    """Open the location of an archive's files; UsageError if it is a table, or cannot be opened."""
     archive.check_packages()
     from pgqpy.archive.store import Store
     from pgqpy.archive.table import PREFIX
 
     if location.startswith(PREFIX):
-        raise click.UsageError("events in a table are read by SQL: name a folder or a URL")
+        raise click.UsageError(
+            "an archive in a table is read and shortened with SQL: name a folder or a URL"
+        )
     try:
         return Store(location)
     except InvalidArgument as exc:
@@ -74,7 +76,7 @@ def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedAr
 
 
 def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | None) -> int:
-    """Return the tick after which all wanted events come that are still there."""
+    """Return the tick after which all wanted events come, as far as they still exist."""
     if since is None:
         return min(joined.first, joined.first_live)
     found = client.get_tick_at(queue, since)
@@ -82,7 +84,7 @@ def _start(client: Client, queue: str, joined: JoinedArchive, since: datetime | 
 
 
 def _archived_start(joined: JoinedArchive, since: datetime) -> int:
-    """Return the tick before the first file that ends later: those before it have no such event."""
+    """Return the start of the first file that ends later: earlier files have no such event."""
     from pgqpy.archive.folder import read_info
 
     start = joined.seam
@@ -107,8 +109,8 @@ def _from_queue(
         if start >= joined.first:
             raise
         raise RangeExpired(
-            f"the archive of queue {queue!r} begins at tick {joined.first}: what came after tick "
-            f"{start} has expired",
+            f"the archive of queue {queue!r} begins at tick {joined.first}: events after tick "
+            f"{start} have expired",
             queue=queue,
             tick_id=start,
             first_tick=joined.first,

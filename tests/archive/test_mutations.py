@@ -130,13 +130,13 @@ MUTATIONS = {
     ),
     "leave what dead runs left": Mutation(
         run,
-        "left_files",
+        "unfinished_files",
         lambda *_: [],
         test_verify.test_what_a_dead_run_left_is_told_and_no_problem,
     ),
     "read files that do not join": Mutation(
         folder,
-        "find_seams",
+        "find_breaks",
         lambda _: [],
         test_history.test_two_servers_never_write_under_one_name,
     ),

@@ -111,10 +111,10 @@ def test_times_choose_events(billed: Shop) -> None:
 
 def test_same_command_again_inserts_nothing_unless_it_is_told_to(billed: Shop) -> None:
     run(billed, "--until", "1h")
-    again = "this replay inserted 0 event(s) by "
+    again = "this replay is done, it inserted 0 event(s) by "
     assert again in error(billed, "--until", "1h")
     run(billed)
-    assert "this replay inserted 6 event(s) by " in error(billed)
+    assert "this replay is done, it inserted 6 event(s) by " in error(billed)
     assert take(billed) == list("123456")
     assert run(billed, "--again") == "inserted 6 event(s) again for billing on orders"
     assert take(billed) == list("123456")
@@ -152,7 +152,7 @@ def test_each_event_comes_once_after_a_kill(
     assert not done
     assert run(billed) == "inserted 6 event(s) again for billing on orders"
     assert sorted(filter(None, take(billed))) == list("123456")
-    assert "this replay inserted 6" in error(billed)
+    assert "this replay is done, it inserted 6" in error(billed)
 
 
 def test_replay_of_an_age_goes_on_with_its_first_times(
@@ -169,7 +169,7 @@ def test_replay_of_an_age_goes_on_with_its_first_times(
     with monkeypatch.context() as patch:
         patch.setattr(replay, "_insert", killed)
         CliRunner().invoke(app, command(billed, "--since", "1h"), prog_name="pgqpy")
-    assert "another replay for consumer 'billing' is not finished" in error(billed)
+    assert "another replay for consumer 'billing' is unfinished" in error(billed)
     billed.client.connection.execute(
         "update pgq.replay set replay_since = (select max(ev_time) from pgq.event_template)"
     )
@@ -188,7 +188,9 @@ def test_what_expires_before_a_replay_goes_on_is_named(billed: Shop, connect: Co
     for file in (first, second):
         billed.store.remove(file.path)
     result = CliRunner().invoke(app, command(billed), prog_name="pgqpy")
-    lost = f"what came after tick {first.to_tick}, up to tick {second.to_tick}, has expired"
+    lost = (
+        f"the archived events after tick {first.to_tick}, up to tick {second.to_tick}, have expired"
+    )
     assert lost in result.stderr
     assert take(billed) == ["7"]
 
@@ -213,7 +215,7 @@ def test_two_processes_do_not_insert_twice(billed: Shop, monkeypatch: pytest.Mon
         return insert(*args, **options)
 
     monkeypatch.setattr(replay, "_insert", overtaken)
-    assert "another process goes on with the replay" in error(billed)
+    assert "another process runs the replay" in error(billed)
     assert take(billed) == list("123456")
 
 
@@ -249,7 +251,7 @@ def test_times_beyond_pythons_come_back_as_they_were(shop: Shop) -> None:
 def test_wrong_archives_and_consumers_are_one_line(billed: Shop, tmp_path: Any) -> None:
     assert "--from: " not in error(billed, "--from", str(tmp_path / "none"))
     assert "holds no archive" in error(billed, "--from", str(tmp_path / "none"))
-    assert "read by SQL" in error(billed, "--from", "table:kept")
+    assert "with SQL" in error(billed, "--from", "table:kept")
     assert "is no time" in error(billed, "--since", "yesterday")
     named = ["archive", "replay", "orders", "{}", "--from", billed.location]
     for consumer, words in (

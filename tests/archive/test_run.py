@@ -225,7 +225,7 @@ def test_commits_wait_for_the_disk_whatever_the_role_says(shop: Shop) -> None:
     execute = shop.client.connection.execute
     for before, after in (("off", "on"), ("local", "local")):
         execute(f"set synchronous_commit = {before}")
-        ArchiveConsumer(shop.client, "orders", "archive").never_lose_a_move()
+        ArchiveConsumer(shop.client, "orders", "archive").commit_durably()
         assert execute("show synchronous_commit").fetchone() == (after,)
 
 

@@ -16,7 +16,7 @@ from pgqpy.archive import ArchiveDamaged
 from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.read import read_events
 from pgqpy.archive.store import Store
-from pgqpy.archive.verify import find_left, verify
+from pgqpy.archive.verify import describe_unfinished, verify
 
 if TYPE_CHECKING:
     from tests.archive.shop import Shop
@@ -87,7 +87,7 @@ def test_what_a_dead_run_left_is_told_and_no_problem(shop: Shop) -> None:
     left = three[0].with_name(f"{three[0].name}.0123abcd.tmp")
     left.write_bytes(b"PAR1")
     assert problems(shop) == []
-    assert len(find_left(shop.store, 1)) == 1
+    assert len(describe_unfinished(shop.store, 1)) == 1
     other = three[0].with_name("notes.tmp")
     other.write_text("somebody's own file")
     shop.run()

@@ -59,7 +59,7 @@ def test_a_table_can_be_the_archive(run: Run, folder: str, connection: Connectio
     assert connection.execute("select count(*) from kept").fetchone() == (3,)
     for command in ("list", "verify", "expire --older-than 1d"):
         words = ["archive", *command.split(), "table:kept"]
-        assert failed_with(run(*words), 2, "by SQL")
+        assert failed_with(run(*words), 2, "with SQL")
     connection.execute("drop table public.kept")
 
 
