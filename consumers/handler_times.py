@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 # Upper bounds in seconds.
 CALLS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 AGES = (*CALLS[2:12], 10, 30, 60, 300, 900, 3600, 14400, 86400)
-MOST = 1000  # times of insertion that are kept apart
-FINEST = 0.001  # seconds
+MOST = 1000  # different times of insertion that are counted
+FINEST = 0.001  # seconds; the resolution at first
 
 
 class HandlerTimes:
@@ -43,7 +43,7 @@ class InsertTimes:
     """The times at which the events of one batch were inserted.
 
     Memory does not grow with the batch (G8): where the events have more than MOST different times,
-    the times get coarser.
+    their resolution gets coarser.
     """
 
     def __init__(self) -> None:

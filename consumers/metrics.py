@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 LABELS = ("queue", "consumer")
 CONNECTED = (
     "pgq_consumer_connected",
-    "1 while the consumer can look for batches; of several with one name: all of them.",
+    "1 while the consumer can look for batches; with several of one name, while all can.",
 )
 COUNTERS = {
     "batches": ("pgq_consumer_batches", "Batches finished by this process."),
@@ -42,7 +42,7 @@ HISTOGRAMS = {
     "calls": ("pgq_consumer_handler_seconds", "How long the calls of the handler took."),
     "ages": (
         "pgq_consumer_insert_to_done_seconds",
-        "From an event's time, the begin of its producer's transaction, to the handler's return.",
+        "From an event's time, when its producer's transaction began, to its handler's return.",
     ),
 }
 

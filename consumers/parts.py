@@ -59,7 +59,7 @@ class InOrderEnd:
 class OutOfOrderEnd:
     """The end of the part, for events that are handled side by side.
 
-    All copies of an id have to be added before one of them is finished.
+    Add all copies of an id before one of them is finished.
     """
 
     def __init__(self) -> None:

@@ -109,8 +109,8 @@ def find_queue(client: Client, name: str) -> Queue:
     row = _row(client, QUEUE, (name,))
     if row is None:
         raise QueueNotFound(
-            f"{QueueNotFound.words.format(queue=name)} (option queue): "
-            "create it with create_queue, or look at option dsn",
+            f"{QueueNotFound.words.format(queue=name)}: check its name and the dsn, or create it "
+            "with create_queue",
             queue=name,
         )
     if row[4] is None:

@@ -56,33 +56,33 @@ GAUGES = {
     QUEUE_BYTES: ("The queue's tables on disk, with indexes.", "queue"),
     OLDEST_EVENT: ("Age of the oldest kept event.", "queue"),
     NEWEST_EVENT: ("Age of the newest event.", "queue"),
-    ROTATION_AGE: ("Since the last switch to the next event table.", "queue"),
+    ROTATION_AGE: ("Time since the last switch to the next event table.", "queue"),
     ROTATION_OVERDUE: ("For how long a rotation has been due.", "queue"),
-    QUEUE_PAUSED: ("1: paused, the ticker leaves it alone.", "queue"),
+    QUEUE_PAUSED: ("1: paused, the ticker does not tick it.", "queue"),
     DELAYED_EVENTS: ("Delayed events that wait, counted up to 10,000.", "queue"),
     DELAYED_OVERDUE: ("For how long the first delayed event has been due.", "queue"),
     NOTIFY_QUEUE: ("Used part of the server's NOTIFY queue, 0 to 1.",),
     OLDEST_TRANSACTION: ("Age of the oldest transaction that holds xmin back.",),
     CONSUMER_LAG: ("Age of the last finished tick.", "queue", "consumer"),
-    CONSUMER_LAST_SEEN: ("Since its last batch.", "queue", "consumer"),
+    CONSUMER_LAST_SEEN: ("Time since it asked for, or finished, a batch.", "queue", "consumer"),
     PENDING_EVENTS: ("Events after the position.", "queue", "consumer"),
     RETRY_EVENTS: ("Events in the retry queue, counted up to 10,000.", "queue", "consumer"),
     DEAD_EVENTS: ("Dead events, counted up to 10,000.", "queue", "consumer"),
     PARKED_EVENTS: ("Parked events, counted up to 10,000.", "queue", "consumer"),
     PARKED_KEYS: ("Keys of the parked events, counted up to 10,000.", "queue", "consumer"),
     PARKED_FOR: ("The longest time that a key is parked.", "queue", "consumer"),
-    HELD_BYTES: ("The queue's tables, while rotation waits for it.", "queue", "consumer"),
+    HELD_BYTES: ("Size of the queue's tables, while rotation waits for it.", "queue", "consumer"),
     HELD_FOR: ("How far behind, while rotation waits for it.", "queue", "consumer"),
-    DETACHED: ("1: too far behind; rotation does not wait for it.", "queue", "consumer"),
-    CRON_LATE: ("Since the time that was due and has not fired.", "queue", "name"),
-    CAREFUL_WORKERS: ("In careful mode: a run had an unclean end.", "queue", "consumer"),
-    OPEN_BATCHES: ("Open batches, of workers too, and leases of receivers.", "queue", "consumer"),
+    DETACHED: ("1: detached, rotation does not wait for it.", "queue", "consumer"),
+    CRON_LATE: ("For how long it has been due without being fired.", "queue", "name"),
+    CAREFUL_WORKERS: ("Workers in careful mode: a run had an unclean end.", "queue", "consumer"),
+    OPEN_BATCHES: ("Open batches, and leases of receivers.", "queue", "consumer"),
     OLDEST_BATCH: ("The longest time without progress of an open batch.", "queue", "consumer"),
     # Of shared consumers, and of those with lanes:
     LIVE_WORKERS: ("Workers or lanes with a session, or a live lease.", "queue", "consumer"),
-    DEAD_WORKERS: ("Dead, and nobody has taken the batch over.", "queue", "consumer"),
+    DEAD_WORKERS: ("Dead workers whose batch nobody has taken over.", "queue", "consumer"),
     LEASED_MESSAGES: ("Messages that receivers have.", "queue", "consumer"),
-    LAPSED_MESSAGES: ("Messages whose lease has ended, for the next one.", "queue", "consumer"),
+    LAPSED_MESSAGES: ("Messages whose lease has ended.", "queue", "consumer"),
 }
 OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
     KEPT_EVENTS: lambda queue: queue.estimated_events,
@@ -93,9 +93,9 @@ OF_QUEUES: Mapping[str, Callable[[QueueMetrics], float | None]] = {
 # In the order of WORKERS:
 OF_CONSUMERS = (CAREFUL_WORKERS, OPEN_BATCHES, OLDEST_BATCH)
 OF_SHARED = (LIVE_WORKERS, DEAD_WORKERS, LEASED_MESSAGES, LAPSED_MESSAGES)
-# A lane counts as a worker while it has a batch.
-# Leases of receive, and ranges that are free, are of no worker: their holder is 'receive' or null.
-# A subconsumer that no process uses keeps its careful mode for the next one: it does not count.
+# A lane counts as a worker while it has a batch. Leases of receive (holder 'receive') and free
+# ranges (holder null) belong to no worker. A subconsumer that no process uses keeps its careful
+# mode for the next process, and does not count.
 WORKERS = """
     select queue_name, consumer_name, mode in ('shared', 'lanes') as shared,
         count(*) filter (where part_size is not null
@@ -110,7 +110,7 @@ WORKERS = """
         coalesce(sum(messages) filter (where not alive), 0) as lapsed
     from pgq.get_worker_info() group by 1, 2, 3
 """
-# An external ticker's queues are not rotated here. A clock that was stepped back is no age.
+# Queues with an external ticker are not rotated here. After a step of the clock back, ages are 0.
 ROTATIONS = """
     select queue_name, queue_ticker_paused, queue_external_ticker,
         greatest(extract(epoch from since), 0)::float8 as age,
@@ -134,10 +134,10 @@ SIZES_PAUSE = 100  # times what a reading of sizes took: at most 1 % of a core o
 
 
 class SizesReader:
-    """Reads what queues keep; where that takes long, seldom.
+    """Reads what queues keep, less often where that takes long.
 
-    The size of an event table is asked of the file system: with 1,000 queues that takes half a
-    second. Between two readings the last values stay.
+    The server asks the file system for the size of each event table: with 1,000 queues that takes
+    half a second. Between two readings the last values stay.
     """
 
     def __init__(self) -> None:

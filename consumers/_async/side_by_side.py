@@ -71,9 +71,9 @@ class AsyncSideBySide:
         return await self._work_down_to(0)
 
     async def _next_list(self, lists: AsyncGenerator[list[Event], None], size: int) -> list[Event]:
-        """Read events; where parts may end, up to the end of an id.
+        """Read events. With parts, a list never ends between two copies of an id.
 
-        A list of another size than asked ends at one.
+        A list of another size than `size` ends after all copies of its last id.
         """
         while True:
             read = await self._loop.session.next_list(lists)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReplayPlace(NamedTuple):
-    """Where a replay stands in the archive: behind some row groups of the file that ends here."""
+    """The position of a replay: after so many row groups of the file that ends at this tick."""
 
     tick: int = 0
     group: int = 0
@@ -25,10 +25,10 @@ class Replay(NamedTuple):
     """A replay that was begun.
 
     Attributes:
-        asked: what it is, in the words of the one who began it.
+        asked: the description of the caller who began it; it identifies the replay.
         since: its events have this time or a later one; None: all.
         until: and an earlier one; None: all.
-        place: where it stands.
+        place: its position in the archive.
         events: inserted until now.
         begun: when it was begun.
         done: when it was done, or None.
@@ -95,7 +95,7 @@ def _to_replay(rows: list[Row]) -> Replay:
     return Replay(asked, since, until, ReplayPlace(tick, group), *others)
 
 
-# Whole days are added as such: a product of an interval and a large number is not exact.
+# Whole days are added separately: an interval times a large number is not exact.
 _TIMES = """
     array(select case t when 9223372036854775807 then 'infinity'
                         when -9223372036854775808 then '-infinity'
@@ -114,7 +114,7 @@ def replay_events(
     *,
     done: bool = False,
 ) -> Call[int | None]:
-    """Insert events, and move from one place to another; None if the replay is elsewhere."""
+    """Insert events, and move the replay; None if it is not at `place`."""
     sql = (
         """
         select pgq.replay_events(%s::text, %s::text, %s::bigint, %s::bigint, %s::bigint,

@@ -111,10 +111,10 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             f"{oldest}; {batch} {seen}"
         )
         # A program without the lock looks the same while it processes a long batch. An archive
-        # runs now and then: judge_consumers tells if rotation waits for it for too long.
+        # runs from time to time: judge_consumers reports it if rotation waits for it for too long.
         level: Level = "warn" if row["by_ticks"] or _unattended(row) <= GONE else "fail"
         how = (
-            "the archive or Spark query that reads by it"
+            "the archive or Spark query that uses it"
             if row["by_ticks"]
             else "it (pgqpy consumer run MODULE:CLASS)"
         )

@@ -23,11 +23,11 @@ class Finding(NamedTuple):
 def is_ahead(age: timedelta) -> bool:
     """Say whether a time lies in the future, because the server's clock was ahead then.
 
-    It says nothing about how long ago it was.
+    Such a time does not tell how long ago it was.
     """
     return age < -timedelta(minutes=1)
 
 
 def in_future(age: timedelta) -> str:
-    """Describe such a time."""
+    """Describe a time that is_ahead finds."""
     return f"lies {duration(-age)} in the future: the clock was ahead"

@@ -1,9 +1,9 @@
--- Table: pgq.replay. The last replay of archived events for a subscription, and its place in the
+-- Table: pgq.replay. The last replay of archived events for a subscription, and its position in the
 -- archive: see begin_replay, replay_events. PGQ has no such table.
 do $$ begin if not exists (select from pgq.installation) then
 create table pgq.replay (
     replay_sub int primary key,
-    replay_asked text not null,  -- what the caller asked for, in the caller's words
+    replay_asked text not null,  -- the caller's description, which identifies it
     replay_since timestamptz not null,
     replay_until timestamptz not null,
     replay_tick bigint not null default 0,  -- the end of the file that was read last

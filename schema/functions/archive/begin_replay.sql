@@ -1,11 +1,13 @@
--- Begins a replay of archived events for one consumer, or finds the one that was begun. A process
--- that is killed, also after the last commit, calls again with the same words, and goes on where
--- the replay stands. A consumer has one replay at a time.
+-- Begins a replay of archived events for one consumer, or finds the one that was begun. After a
+-- kill, even after the last commit, the caller calls again with the same i_asked, and continues
+-- from the replay's position. A consumer has one replay at a time.
 --
--- Parameters: i_asked: what the replay is, in the caller's words. i_since, i_until: the times of
---   its events, from the first on, before the second. If i_asked is an age, they are other ones in
---   a second call: those of the first call count. i_again: begin anew, whatever is there.
--- Returns: the replay: that of other words, if it is unfinished. The caller compares.
+-- Parameters: i_asked: the caller's description of the replay, which identifies it. i_since,
+--   i_until: the times of its events, from the first on, before the second. Those of the first call
+--   count: an age in i_asked gives other times in the next call. i_again: begin anew, also if a
+--   replay is done or unfinished.
+-- Returns: the replay. An unfinished one with another i_asked is returned as it is: the caller
+--   compares.
 -- Raises: PQ002 not a subscriber; PQ009 a NULL; PQ017 the consumer reads ranges of ticks, which
 --   have no retried events; PQ020 a subconsumer or a lane.
 -- Writes: key share lock pgq.registration; insert or update pgq.replay.
@@ -32,7 +34,7 @@ begin
         perform pgq.raise_wrong_mode(
             i_queue_name, i_consumer_name, coalesce(p.sub_mode, 'subconsumer'));
     elsif pgq.reads_by_ticks(p) then
-        raise exception 'the consumer %/% reads ranges of ticks: they have no event twice',
+        raise exception 'the consumer %/% reads ranges of ticks, which have no retried events',
             i_queue_name, i_consumer_name using errcode = 'PQ017',
             detail = format('tick_id=%s', p.pos_last_tick),
             hint = 'such a reader can read the archive itself; name a consumer that takes batches';

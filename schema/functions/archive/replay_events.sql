@@ -1,26 +1,25 @@
 -- Inserts archived events again for one consumer: into its retry queue, due now, with their ids and
--- times, retries counted anew. The ticker moves them behind everything that is in the queue.
+-- times, retries counted anew. The ticker puts them after everything that is in the queue.
 --
--- The place in the archive moves in the same transaction. So after a crash the caller goes on
--- behind the last events that were inserted. Of two callers with one replay, the second inserts
--- nothing.
+-- The replay's position in the archive moves in the same transaction. So after a crash the caller
+-- continues after the last events that were inserted. Of two callers with one replay, the second
+-- inserts nothing.
 --
 -- These are left out:
--- - Events that the consumer has not had yet: they come anyway. What its last tick sees, it has
---   had; of lanes and workers the slowest one counts. Each event comes with the first tick that
---   saw it. A position is a tick that was there when the event was archived, so the comparison of
---   numbers is exact. The position only moves on while the registration is locked: see
---   seek_consumer.
+-- - Events that the consumer has yet to get: those that its last tick does not see. Of lanes and
+--   workers the slowest one counts. tick_ids has the first tick that saw each event. A position is
+--   a tick that existed when the event was archived, so comparing numbers is exact. While the
+--   registration is locked, the position can only advance: see seek_consumer.
 -- - Events that wait in its retry queue, or are parked.
 -- - Events that its filter does not take. The filter of a batch lets all retried events pass.
 -- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
---   ids tell: their ev_txid are others after a repair.
+--   ids are compared, because a repair changes ev_txid.
 --
--- Parameters: i_tick, i_group: the place where the replay stands. i_next_tick, i_next_group: the
---   place after these events. i_done: they are the last ones. The elements of the arrays with the
---   same index belong to one event.
--- Returns: how many events were inserted; null, and nothing was done, if the replay stands
---   elsewhere, or there is none.
+-- Parameters: i_tick, i_group: the replay's position. i_next_tick, i_next_group: its position after
+--   these events. i_done: they are the last ones. The elements of the arrays with the same index
+--   belong to one event.
+-- Returns: how many events were inserted; null, and nothing was done, if the replay is at another
+--   position, or there is none.
 -- Raises: PQ002 not a subscriber; PQ009 arrays of different lengths; 40001 as check_snapshot, or in
 --   REPEATABLE READ, another session was faster.
 -- Writes: key share lock pgq.registration; update pgq.replay; insert pgq.retry_queue; as

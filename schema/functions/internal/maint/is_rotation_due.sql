@@ -1,5 +1,5 @@
 -- Whether a queue's next rotation is due by the clock. A last rotation that lies in the future was
--- made before the clock was stepped back: then nobody waits until the clock is there again.
+-- made before the clock was stepped back: the next one is due at once.
 -- Writes: nothing.
 create or replace function pgq.is_rotation_due(q pgq.queue)
 returns boolean language sql stable as $$

@@ -1,9 +1,9 @@
 -- The tick up to which a queue's events are older than its retention. A rotation treats it as the
 -- position of one more consumer.
 --
--- It lies before the first tick that is younger, whatever a clock that was stepped back called the
--- ticks after that one. A tick in the future has no age: the clock was ahead. So it is not taken,
--- and those after it decide whether it is passed.
+-- It is before the first tick that is younger, whatever times a clock that was stepped back gave
+-- to later ticks. A tick in the future has no age, because the clock was ahead: it is never the
+-- result, and later ticks decide whether its events are kept.
 -- Returns: the first tick that can be read from, if none is as old; null without a retention.
 -- Writes: nothing.
 create or replace function pgq.retained_tick(q pgq.queue)
