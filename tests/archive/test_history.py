@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def standby(shop: Shop) -> Iterator[Shop]:
-    """A copy of the database as it is now: a standby that gets nothing more, and takes over.
+    """Copy the database as it is now: a standby that receives no more changes, and takes over.
 
-    The database has another oid, which a real standby has not: hence `adopt`.
+    Unlike a real standby's database, the copy has another oid: hence `adopt`.
     """
     name = sql.Identifier(f"{shop.client.connection.info.dbname}_standby")
     own = sql.Identifier(shop.client.connection.info.dbname)

@@ -39,7 +39,7 @@ def nothing(*_args: object, **_options: object) -> None:
 
 
 class SameAsAll(str):
-    """A text that is no other than any."""
+    """A text that equals every other text."""
 
     __slots__ = ()
     __hash__ = str.__hash__

@@ -127,7 +127,7 @@ def test_errors_of_a_stores_library_are_told_in_one_line(shop: Shop) -> None:
 
 
 class ObjectStore(MemoryFileSystem):  # type: ignore[misc]  # it ships no types
-    """A store whose rename is no rename, by a name of one that stores a file at once."""
+    """A store that cannot rename, under the protocol of one whose files appear as a whole."""
 
     protocol = "oss"
     store: dict[str, Any] = {}  # noqa: RUF012  # as the class that it is made from

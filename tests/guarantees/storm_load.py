@@ -52,7 +52,7 @@ def always_fails(data: str) -> bool:
 class Mixed(Producer):
     """Inserts at once, with a delay, once for a key, and by COPY."""
 
-    between = 0.03  # seconds; the machine has others to run
+    between = 0.03  # seconds; leaves time to the other processes
 
     def _write(self, session: Session, keep: list[str], drop: list[str]) -> None:
         session.begin(self.choose.choice(("read committed", "repeatable read")))
@@ -89,7 +89,7 @@ class Lanes(Consumer):
     poll_interval = 0.2  # seconds
     dead_interval = 5.0  # seconds
     part_size = 20
-    max_attempts = 1_000_000  # whoever kills from outside, does not mean an event
+    max_attempts = 1_000_000  # kills from outside count as attempts
     log: Log
 
     def process_event(self, event: Event) -> None:
