@@ -83,7 +83,7 @@ def test_an_archive_that_a_timer_runs_now_and_then_is_no_failure(
     worst = examine()[1]
     assert worst["running"][0] == "warn"
     assert worst["consumer"][0] == "ok"
-    assert "run the archive or Spark query that reads by it" in worst["running"][1]
+    assert "run the archive or Spark query that uses it" in worst["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")
