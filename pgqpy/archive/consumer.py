@@ -9,7 +9,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
 from pgqpy.archive.errors import ArchiveMismatch
-from pgqpy.archive.file_format import Cut, Identity
+from pgqpy.archive.file_format import Identity, TickTime
 from pgqpy.errors import ConsumerNotFound, QueueNotFound, RangeExpired, TickNotFound
 
 if TYPE_CHECKING:
@@ -67,11 +67,11 @@ class ArchiveConsumer(NamedTuple):
         known = queue_cluster if cluster is None else cluster[0]
         return Identity(queue, queue_id, created, known, database, self.name)
 
-    def find_tick(self, queue_id: int, tick: int) -> Cut | None:
+    def find_tick(self, queue_id: int, tick: int) -> TickTime | None:
         """Return a tick and its time; None if it is not there."""
         with self.client.connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(TICK, [queue_id, tick]).fetchone()
-        return None if row is None else Cut(*row)
+        return None if row is None else TickTime(*row)
 
     def find_position(self) -> Position | None:
         """Return its position; None if it is not registered."""

@@ -37,6 +37,6 @@ def find_expired(store: Store, queue_id: int, older_than: timedelta) -> list[Arc
 
 
 def remove(store: Store, files: Sequence[ArchiveFile]) -> None:
-    """Remove files one by one: what is left always joins, even if this is cut short."""
+    """Remove files one by one: the rest joins even if the call is interrupted."""
     for each in files:
         store.remove(each.path)

@@ -52,7 +52,7 @@ class Identity(NamedTuple):
         )
 
 
-class Cut(NamedTuple):
+class TickTime(NamedTuple):
     """A tick and its time."""
 
     tick: int
@@ -66,10 +66,10 @@ class FileInfo(NamedTuple):
     """
 
     identity: Identity
-    start: Cut
-    end: Cut
+    start: TickTime
+    end: TickTime
     events: int
-    ticks: list[Cut]
+    ticks: list[TickTime]
 
 
 class ArchiveFile(NamedTuple):
@@ -82,7 +82,7 @@ class ArchiveFile(NamedTuple):
     size: int  # bytes
 
 
-def file_path(queue_id: int, start: Cut, end: Cut) -> str:
+def file_path(queue_id: int, start: TickTime, end: TickTime) -> str:
     """Return the path of a range's file in its location.
 
     It contains a hash of the last tick's time. After a failover that lost ticks, the new server
@@ -91,7 +91,7 @@ def file_path(queue_id: int, start: Cut, end: Cut) -> str:
     return f"{queue_id}/{start.tick}-{end.tick}-{mark_of(end)}.parquet"
 
 
-def mark_of(end: Cut) -> str:
+def mark_of(end: TickTime) -> str:
     """Return the hash of a tick's time."""
     return hashlib.sha256(str(to_microseconds(end.time)).encode()).hexdigest()[:8]
 
@@ -108,10 +108,10 @@ def to_footer(info: FileInfo) -> dict[bytes, bytes]:
         "version": VERSION,
         **info.identity._asdict(),
         "created": to_microseconds(info.identity.created),
-        "start": _from_cut(info.start),
-        "end": _from_cut(info.end),
+        "start": _from_tick_time(info.start),
+        "end": _from_tick_time(info.end),
         "events": info.events,
-        "ticks": [_from_cut(each) for each in info.ticks],
+        "ticks": [_from_tick_time(each) for each in info.ticks],
     }
     return {KEY: json.dumps(said).encode()}
 
@@ -124,19 +124,19 @@ def from_footer(entries: dict[bytes, bytes] | None) -> FileInfo:
             raise ValueError(f"format {said['version']}, which a later pgqpy wrote")
         names = {name: said[name] for name in Identity._fields}
         identity = Identity(**{**names, "created": _to_time(said["created"])})
-        cuts = [_to_cut(each) for each in (said["start"], said["end"], *said["ticks"])]
-        return FileInfo(identity, cuts[0], cuts[1], int(said["events"]), cuts[2:])
+        tick_times = [_to_tick_time(each) for each in (said["start"], said["end"], *said["ticks"])]
+        return FileInfo(identity, tick_times[0], tick_times[1], int(said["events"]), tick_times[2:])
     except (KeyError, TypeError) as error:
         raise ValueError("not a file of an archive") from error
 
 
-def _from_cut(cut: Cut) -> list[int]:
-    return [cut.tick, to_microseconds(cut.time)]
+def _from_tick_time(tick_time: TickTime) -> list[int]:
+    return [tick_time.tick, to_microseconds(tick_time.time)]
 
 
-def _to_cut(numbers: list[int]) -> Cut:
+def _to_tick_time(numbers: list[int]) -> TickTime:
     tick, time = numbers
-    return Cut(int(tick), _to_time(time))
+    return TickTime(int(tick), _to_time(time))
 
 
 def to_microseconds(time: datetime) -> int:

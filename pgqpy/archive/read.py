@@ -26,7 +26,7 @@ LATEST = to_microseconds(datetime.max.replace(tzinfo=timezone.utc))
 ROWS = 1000  # events held at a time, at most a row group of large ones
 
 
-class Wanted(NamedTuple):
+class ArchiveSelection(NamedTuple):
     """Which events to read. None: no condition.
 
     Attributes:
@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
     extras: Mapping[str, Collection[str]] | None = None
 
 
-ALL = Wanted()
+ALL = ArchiveSelection()
 
 
 def choose_files(
@@ -63,7 +63,7 @@ def choose_files(
 def read_batches(
     store: Store,
     files: Sequence[ArchiveFile],
-    wanted: Wanted = ALL,
+    wanted: ArchiveSelection = ALL,
     columns: Sequence[str] = tuple(COLUMNS.names),
     share: tuple[int, int] = (0, 1),
 ) -> Iterator[pa.RecordBatch]:
@@ -85,7 +85,7 @@ def read_batches(
 
 
 def read_groups(
-    store: Store, file: ArchiveFile, wanted: Wanted = ALL, after: int = 0
+    store: Store, file: ArchiveFile, wanted: ArchiveSelection = ALL, after: int = 0
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the wanted events of each row group after the first ones, with the group's number.
 
@@ -105,7 +105,7 @@ def read_groups(
 
 
 def read_events(
-    store: Store, files: Sequence[ArchiveFile], wanted: Wanted = ALL
+    store: Store, files: Sequence[ArchiveFile], wanted: ArchiveSelection = ALL
 ) -> Iterator[Event]:
     """Yield the wanted events of files, as `read_batches` does.
 
@@ -126,7 +126,7 @@ def _bounded(times: pa.Array) -> pa.Array:
 def _read_file(
     file: pq.ParquetFile,
     path: str,
-    wanted: Wanted,
+    wanted: ArchiveSelection,
     columns: Sequence[str],
     share: tuple[int, int],
 ) -> Iterator[pa.RecordBatch]:
@@ -147,7 +147,7 @@ def _read_file(
         raise damaged(path, error) from error
 
 
-def _may_hold(group: pq.RowGroupMetaData, wanted: Wanted) -> bool:
+def _may_hold(group: pq.RowGroupMetaData, wanted: ArchiveSelection) -> bool:
     """Say whether the smallest and the largest values of a row group allow a wanted event."""
     for name, low, high in (
         ("tick_id", None if wanted.after is None else wanted.after + 1, wanted.up_to),
@@ -161,7 +161,7 @@ def _may_hold(group: pq.RowGroupMetaData, wanted: Wanted) -> bool:
     return True
 
 
-def _compared(wanted: Wanted) -> list[str]:
+def _compared(wanted: ArchiveSelection) -> list[str]:
     """Return the columns that the conditions look at, and one at least: a row may need no other."""
     texts = ["ev_type"] if wanted.types is not None else []
     return ["tick_id", "ev_time", *texts, *(f"ev_{name}" for name in wanted.extras or {})]
@@ -171,7 +171,7 @@ def _raw(time: datetime | None) -> int | None:
     return None if time is None else to_microseconds(time)
 
 
-def _select(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
+def _select(batch: pa.RecordBatch, wanted: ArchiveSelection) -> pa.RecordBatch:
     for name, compare, value in (
         ("tick_id", pc.greater, wanted.after),
         ("tick_id", pc.less_equal, wanted.up_to),

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pgqpy import calls, tick_ranges
 from pgqpy.archive.errors import ReplayRefused
 from pgqpy.archive.folder import read_info
-from pgqpy.archive.read import Wanted, choose_files, read_groups
+from pgqpy.archive.read import ArchiveSelection, choose_files, read_groups
 from pgqpy.archive.seam import join_archive
-from pgqpy.calls.replay import ArchivedEvents, ReplayPlace
+from pgqpy.calls.replay import ArchivedEvents, ReplayPosition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,21 +67,21 @@ def replay(
     with tick_ranges.locked_queue(client, options.queue) as queue:
         joined = join_archive(client, store, queue)
     begun = _begin(client, options, say)
-    wanted = Wanted(up_to=joined.seam, since=begun.since, until=begun.until)
-    place, inserted, read = begun.place, begun.events, 0
-    if 0 < place.tick < joined.first:
-        say(f"the archived events after tick {place.tick}, up to tick {joined.first}, have expired")
+    wanted = ArchiveSelection(up_to=joined.seam, since=begun.since, until=begun.until)
+    position, inserted, read = begun.position, begun.events, 0
+    if 0 < position.tick < joined.first:
+        say(f"the events after tick {position.tick}, up to tick {joined.first}, have expired")
     for file in choose_files(joined.files, up_to=joined.seam):
-        if file.to_tick < place.tick or _ends_before(store, file.path, begun.since):
+        if file.to_tick < position.tick or _ends_before(store, file.path, begun.since):
             continue
-        after = place.group if file.to_tick == place.tick else 0
+        after = position.group if file.to_tick == position.tick else 0
         for number, group in read_groups(store, file, wanted, after):
-            to_place = ReplayPlace(file.to_tick, number)
-            inserted += _insert(client, options, place, to_place, _columns(group))
-            place, read = to_place, read + group.num_rows
-        if place.tick == file.to_tick:
-            say(f"{inserted:,} event(s) up to tick {place.tick}")
-    _insert(client, options, place, place, ArchivedEvents(), done=True)
+            to_position = ReplayPosition(file.to_tick, number)
+            inserted += _insert(client, options, position, to_position, _columns(group))
+            position, read = to_position, read + group.num_rows
+        if position.tick == file.to_tick:
+            say(f"{inserted:,} event(s) up to tick {position.tick}")
+    _insert(client, options, position, position, ArchivedEvents(), done=True)
     return Replayed(inserted, read - (inserted - begun.events))
 
 
@@ -105,8 +105,8 @@ def _begin(client: Client, options: ReplayOptions, say: Callable[[str], None]) -
             queue=queue,
             consumer=consumer,
         )
-    if begun.place.tick:
-        say(f"continuing after tick {begun.place.tick}: the replay {did} since {begun.begun}")
+    if begun.position.tick:
+        say(f"continuing after tick {begun.position.tick}: the replay {did} since {begun.begun}")
     return begun
 
 
@@ -123,14 +123,14 @@ def _columns(group: pa.RecordBatch) -> ArchivedEvents:
 def _insert(
     client: Client,
     options: ReplayOptions,
-    place: ReplayPlace,
-    to_place: ReplayPlace,
+    position: ReplayPosition,
+    to_position: ReplayPosition,
     events: ArchivedEvents,
     *,
     done: bool = False,
 ) -> int:
     call = calls.replay.replay_events(
-        options.queue, options.consumer, place, to_place, events, done=done
+        options.queue, options.consumer, position, to_position, events, done=done
     )
     inserted = client.runner.run(call)
     if inserted is None:

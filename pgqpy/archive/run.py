@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING
 
 from pgqpy import tick_ranges
+from pgqpy.archive.comparison import check_identity, check_position, register
 from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.file_format import file_path
 from pgqpy.archive.folder import unfinished_files
-from pgqpy.archive.place import check_identity, check_position, register
 from pgqpy.archive.spool import write_range
 from pgqpy.calls import ticks
 from pgqpy.client._sync import find_unreadable

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
-    from pgqpy.archive.file_format import ArchiveFile, Cut, Identity
+    from pgqpy.archive.file_format import ArchiveFile, Identity, TickTime
     from pgqpy.archive.store import Store
     from pgqpy.client import Client
     from pgqpy.tick_ranges import Queue
@@ -144,9 +144,9 @@ def _find_seam(
     return JoinedArchive(store, files, files[-1].to_tick, queue.first_tick, is_gap=True)
 
 
-def _known(client: Client, queue: Queue, cuts: list[Cut]) -> tuple[int | None, int]:
-    ticks: list[int] = [cut.tick for cut in cuts]
-    times: list[datetime] = [cut.time for cut in cuts]
+def _known(client: Client, queue: Queue, tick_times: list[TickTime]) -> tuple[int | None, int]:
+    ticks: list[int] = [tick_time.tick for tick_time in tick_times]
+    times: list[datetime] = [tick_time.time for tick_time in tick_times]
     with client.connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(KNOWN, [ticks, times, queue.id, queue.low_tick]).fetchone()
     assert row is not None  # noqa: S101  # an aggregate has a row

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pgqpy.archive.events import read_range, text_size
-from pgqpy.archive.file_format import COLUMNS, Cut, FileInfo, to_footer
+from pgqpy.archive.file_format import COLUMNS, FileInfo, TickTime, to_footer
 from pgqpy.tick_finder import TickFinder
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def write_range(
             for group in _groups(lists):
                 writer.write_table(_to_table(group, ticks))
                 events += len(group)
-            info = FileInfo(identity, _cut(ticks[0]), _cut(ticks[-1]), events, _some(ticks))
+            info = FileInfo(
+                identity, _tick_time(ticks[0]), _tick_time(ticks[-1]), events, _some(ticks)
+            )
             writer.add_key_value_metadata(to_footer(info))
     return info
 
@@ -74,11 +76,11 @@ def _to_table(events: list[Event], ticks: list[TickInfo]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=COLUMNS)
 
 
-def _cut(tick: TickInfo) -> Cut:
-    return Cut(tick.tick_id, tick.tick_time)
+def _tick_time(tick: TickInfo) -> TickTime:
+    return TickTime(tick.tick_id, tick.tick_time)
 
 
-def _some(ticks: list[TickInfo]) -> list[Cut]:
+def _some(ticks: list[TickInfo]) -> list[TickTime]:
     """Return some of the ticks, evenly spaced, with the last one."""
     step = -(-len(ticks) // LISTED)
-    return [_cut(each) for each in ticks[::-1][::step]][::-1]
+    return [_tick_time(each) for each in ticks[::-1][::step]][::-1]

@@ -95,9 +95,9 @@ class Store:
         """
         if not self.is_local:
             return tempfile.TemporaryFile()
-        place = Path(self._path(folder))
-        _make_folder(place)
-        return tempfile.TemporaryFile(dir=place)
+        path = Path(self._path(folder))
+        _make_folder(path)
+        return tempfile.TemporaryFile(dir=path)
 
     @_errors_as_store_failed()
     def put(self, spool: IO[bytes], path: str, check: Callable[[], None]) -> None:

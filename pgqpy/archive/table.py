@@ -89,12 +89,12 @@ class TableName(NamedTuple):
         return sql.Identifier(*self)
 
 
-def parse_table(place: str) -> TableName:
+def parse_table(location: str) -> TableName:
     """Return the table of `table:NAME` or `table:SCHEMA.NAME`; without a schema, it is public."""
-    schema, dot, table = place.removeprefix(PREFIX).rpartition(".")
+    schema, dot, table = location.removeprefix(PREFIX).rpartition(".")
     if not table or (dot and not schema):
         raise InvalidArgument(
-            f"{place!r} names no table: write table:orders_archive or table:SCHEMA.NAME",
+            f"{location!r} names no table: write table:orders_archive or table:SCHEMA.NAME",
             parameter="to",
         )
     return TableName(schema or "public", table)

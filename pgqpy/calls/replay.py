@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pgqpy.calls._call import Row
 
 
-class ReplayPlace(NamedTuple):
+class ReplayPosition(NamedTuple):
     """The position of a replay: after so many row groups of the file that ends at this tick."""
 
     tick: int = 0
@@ -28,7 +28,7 @@ class Replay(NamedTuple):
         asked: the description of the caller who began it; it identifies the replay.
         since: its events have this time or a later one; None: all.
         until: and an earlier one; None: all.
-        place: its position in the archive.
+        position: its position in the archive.
         events: inserted until now.
         begun: when it was begun.
         done: when it was done, or None.
@@ -37,7 +37,7 @@ class Replay(NamedTuple):
     asked: str
     since: datetime | None
     until: datetime | None
-    place: ReplayPlace
+    position: ReplayPosition
     events: int
     begun: datetime
     done: datetime | None
@@ -92,7 +92,7 @@ def begin_replay(
 
 def _to_replay(rows: list[Row]) -> Replay:
     asked, since, until, tick, group, *others = rows[0]
-    return Replay(asked, since, until, ReplayPlace(tick, group), *others)
+    return Replay(asked, since, until, ReplayPosition(tick, group), *others)
 
 
 # Whole days are added separately: an interval times a large number is not exact.
@@ -108,13 +108,13 @@ _TIMES = """
 def replay_events(
     queue: str,
     consumer: str,
-    place: ReplayPlace,
-    to_place: ReplayPlace,
+    position: ReplayPosition,
+    to_position: ReplayPosition,
     events: ArchivedEvents,
     *,
     done: bool = False,
 ) -> Call[int | None]:
-    """Insert events, and move the replay; None if it is not at `place`."""
+    """Insert events, and move the replay; None if it is not at `position`."""
     sql = (
         """
         select pgq.replay_events(%s::text, %s::text, %s::bigint, %s::bigint, %s::bigint,
@@ -123,5 +123,5 @@ def replay_events(
         + """, %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[], %s::text[],
                %s::text[])"""
     )
-    more = (*place, *to_place, done, *map(list, events))
+    more = (*position, *to_position, done, *map(list, events))
     return consumer_call("replay_events", sql, queue, consumer, *more, pgqpy_only=True)

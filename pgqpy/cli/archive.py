@@ -12,7 +12,7 @@ from pgqpy.cli.archive_replay import replay
 from pgqpy.cli.event_archive import open_store
 from pgqpy.cli.moments import parse_timedelta
 from pgqpy.cli.options import Target, connected, json_option, on_terminal
-from pgqpy.cli.output import as_text, show_rows
+from pgqpy.cli.output import as_text, say, show_rows
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -90,18 +90,18 @@ def run(target: Target, *, to: str, consumer: str | None, **options: Any) -> Non
 
     in_table = to.startswith(PREFIX)
     try:
-        place = parse_table(to) if in_table else Store(to)
+        location = parse_table(to) if in_table else Store(to)
     except InvalidArgument as exc:
         raise click.BadParameter(str(exc), param_hint="--to") from exc
     # Each table has its own consumer: one for two tables would give each a part of the events.
-    own = "archive" if isinstance(place, Store) else f"archive:{'.'.join(place)}"
+    own = "archive" if isinstance(location, Store) else f"archive:{'.'.join(location)}"
     wanted = ArchiveOptions(consumer=own if consumer is None else consumer, **options)
-    if isinstance(place, Store):
-        count, events = run_archive(wanted, place, target.dsn, _say)
+    if isinstance(location, Store):
+        count, events = run_archive(wanted, location, target.dsn, say)
     else:
-        count, events = run_table(wanted, place, target.dsn, _say)
+        count, events = run_table(wanted, location, target.dsn, say)
     what = "range(s)" if in_table else "file(s)"
-    _say(f"archived {events:,} event(s) of {wanted.queue} in {count} {what}")
+    say(f"archived {events:,} event(s) of {wanted.queue} in {count} {what}")
 
 
 @archive.command("list")
@@ -155,10 +155,10 @@ def verify(location: str, *, queue: str | None) -> int:
             problems += 1
             click.echo(problem)
         for left in checks.describe_unfinished(store, queue_id):
-            _say(left)
+            say(left)
     if queue is not None and not count:
         _find(store, queue)
-    _say(f"{count} file(s) read: {problems or 'no'} problem(s)")
+    say(f"{count} file(s) read: {problems or 'no'} problem(s)")
     return 0 if count and not problems else 1
 
 
@@ -183,7 +183,7 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
     for found in _chosen(store, queue):
         files = find_expired(store, found.identity.queue_id, older_than)
         if not files:
-            _say(f"{found.identity.queue}: nothing is older than {as_text(older_than)}")
+            say(f"{found.identity.queue}: nothing is older than {as_text(older_than)}")
             continue
         since = as_text(read_info(store, files[0].path).start.time)
         until = as_text(read_info(store, files[-1].path).end.time)
@@ -195,7 +195,7 @@ def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool
             if not click.confirm(f"Remove {what}?", err=True):
                 raise click.ClickException("nothing was removed")
         remove(store, files)
-        _say(f"removed {what}")
+        say(f"removed {what}")
 
 
 archive.add_command(replay)
@@ -229,7 +229,3 @@ def _summary(store: Store, found: QueueArchive) -> dict[str, Any]:
         "from_time": first.start.time,
         "to_time": found.newest.end.time,
     }
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

@@ -11,6 +11,7 @@ from pgqpy.cli import complete, queries
 from pgqpy.cli.event_archive import open_store
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected
+from pgqpy.cli.output import say
 
 if TYPE_CHECKING:
     from pgqpy.cli.moments import Moment
@@ -59,17 +60,13 @@ def replay(
         options = ReplayOptions(
             queue, consumer, asked, to_time(first, now), to_time(last, now), again
         )
-        done = insert(client, store, options, _say)
+        done = insert(client, store, options, say)
     message = f"inserted {done.inserted:,} event(s) again for {consumer} on {queue}"
     if done.left_out:
         message += f"; left out {done.left_out:,} that it has yet to get or does not take"
-    _say(message)
+    say(message)
 
 
 def _parse(ctx: click.Context, name: str, text: str | None) -> Moment | None:
     (param,) = (each for each in ctx.command.params if each.name == name)
     return parse_moment(ctx, param, text)
-
-
-def _say(text: str) -> None:
-    click.echo(text, err=True)

@@ -120,7 +120,7 @@ def _from_queue(
 def _archived(joined: JoinedArchive, start: int, wanted: Wanted) -> Iterator[Event]:
     from pgqpy.archive import read
 
-    asked = read.Wanted(
+    asked = read.ArchiveSelection(
         after=start,
         up_to=joined.seam,
         since=wanted.since,

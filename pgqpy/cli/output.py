@@ -1,4 +1,4 @@
-"""Data on stdout: a table on a terminal, aligned text in a pipe, or JSON."""
+"""Data on stdout (a table on a terminal, aligned text in a pipe, or JSON), messages on stderr."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 NAMES = ("queue", "consumer", "field")  # headings of columns with names
 WIDEST = 100_000  # characters
+
+
+def say(text: str) -> None:
+    """Print a message on stderr."""
+    click.echo(text, err=True)
 
 
 def show_rows(

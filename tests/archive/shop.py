@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pgqpy.archive.file_format import ArchiveFile, Identity
 from pgqpy.archive.folder import find_archive, list_files
-from pgqpy.archive.read import ALL, Wanted, read_events
+from pgqpy.archive.read import ALL, ArchiveSelection, read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
 from pgqpy.archive.store import Store
 from pgqpy.archive.verify import verify
@@ -73,7 +73,7 @@ class Shop:
         """Whose archive it is."""
         return find_archive(self.store, "orders").identity
 
-    def archived(self, wanted: Wanted = ALL) -> list[str | None]:
+    def archived(self, wanted: ArchiveSelection = ALL) -> list[str | None]:
         """Return the data of the events in the archive."""
         return [event.data for event in read_events(self.store, self.files, wanted)]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pgqpy.archive import folder, place, run, store
+from pgqpy.archive import comparison, folder, run, store
 from pgqpy.archive.consumer import ArchiveConsumer
 from pgqpy.archive.table import _Run as TableRun
 from pgqpy.consumers._sync.lock import RunningLock
@@ -66,22 +66,25 @@ MUTATIONS = {
         run, "check_identity", nothing, test_history.test_a_copy_does_not_write_beside_the_original
     ),
     "trust the position": Mutation(
-        place, "_check_join", nothing, test_run.test_a_consumer_that_was_moved_on_leaves_no_hole
+        comparison,
+        "_check_join",
+        nothing,
+        test_run.test_a_consumer_that_was_moved_on_leaves_no_hole,
     ),
     "trust the number of the last tick": Mutation(
-        place,
+        comparison,
         "_check_join",
         nothing,
         test_history.test_a_tick_that_was_numbered_again_stops_the_run,
     ),
     "do not look at files beyond the position": Mutation(
-        place,
+        comparison,
         "_catch_up",
         nothing,
         test_run.test_a_consumer_that_was_moved_back_does_not_double_events,
     ),
     "take files of any history": Mutation(
-        place,
+        comparison,
         "mark_of",
         SameAsAll,
         test_history.test_files_of_a_lost_history_stop_the_run_and_stay,

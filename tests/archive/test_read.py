@@ -11,7 +11,7 @@ import pgqpy
 from pgqpy.archive import ArchiveDamaged, ArchiveMismatch
 from pgqpy.archive.file_format import COLUMNS
 from pgqpy.archive.folder import find_archive, list_archives, open_file
-from pgqpy.archive.read import Wanted, choose_files, read_batches, read_events
+from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches, read_events
 
 if TYPE_CHECKING:
     from tests.archive.shop import Shop
@@ -35,7 +35,7 @@ def test_tick_of_each_event_is_the_first_one_that_sees_it(shop: Shop) -> None:
     (first, *later, last) = [tick.tick_id for tick in shop.client.get_tick_info("orders")]
     for after, up_to in [(first, later[0]), (later[0], later[1]), (later[1], last), (first, last)]:
         live = [event.data for event in shop.client.get_tick_events("orders", after, up_to)]
-        assert shop.archived(Wanted(after=after, up_to=up_to)) == live
+        assert shop.archived(ArchiveSelection(after=after, up_to=up_to)) == live
 
 
 def test_an_event_that_committed_late_belongs_to_the_later_tick(shop: Shop) -> None:
@@ -45,8 +45,8 @@ def test_an_event_that_committed_late_belongs_to_the_later_tick(shop: Shop) -> N
     middle = shop.last_tick
     shop.insert("after")
     shop.run()
-    assert shop.archived(Wanted(up_to=middle)) == ["early"]
-    assert shop.archived(Wanted(after=middle)) == ["late", "after"]
+    assert shop.archived(ArchiveSelection(up_to=middle)) == ["early"]
+    assert shop.archived(ArchiveSelection(after=middle)) == ["late", "after"]
 
 
 def test_times_types_and_extras_select(shop: Shop) -> None:
@@ -55,17 +55,19 @@ def test_times_types_and_extras_select(shop: Shop) -> None:
         shop.tick()
     shop.run(max_events=1)
     times = [event.time for event in read_events(shop.store, shop.files)]
-    assert shop.archived(Wanted(since=times[1])) == ["d1", "d2"]
-    assert shop.archived(Wanted(until=times[1])) == ["d0"]
-    assert shop.archived(Wanted(types=["t0", "t2"])) == ["d0", "d2"]
-    assert shop.archived(Wanted(extras={"extra1": ["e1"]}, types=["t1", "t2"])) == ["d1"]
-    assert shop.archived(Wanted(since=times[2] + timedelta(seconds=1))) == []
+    assert shop.archived(ArchiveSelection(since=times[1])) == ["d1", "d2"]
+    assert shop.archived(ArchiveSelection(until=times[1])) == ["d0"]
+    assert shop.archived(ArchiveSelection(types=["t0", "t2"])) == ["d0", "d2"]
+    assert shop.archived(ArchiveSelection(extras={"extra1": ["e1"]}, types=["t1", "t2"])) == ["d1"]
+    assert shop.archived(ArchiveSelection(since=times[2] + timedelta(seconds=1))) == []
 
 
 def test_a_batch_has_the_columns_that_are_asked_for(shop: Shop) -> None:
     shop.insert("a", "b")
     shop.run()
-    (batch,) = read_batches(shop.store, shop.files, Wanted(types=["placed"]), ["ev_data", "ev_id"])
+    (batch,) = read_batches(
+        shop.store, shop.files, ArchiveSelection(types=["placed"]), ["ev_data", "ev_id"]
+    )
     assert batch.to_pydict() == {"ev_data": ["a", "b"], "ev_id": [1, 2]}
     (batch,) = read_batches(shop.store, shop.files)
     assert batch.schema.equals(COLUMNS)
@@ -95,17 +97,17 @@ def test_times_that_python_lacks_are_kept_as_near_as_can_be(
     (found,) = read_events(shop.store, shop.files)
     assert found.time == nearest
     selected = ["d"] if nearest == LAST else []
-    assert shop.archived(Wanted(since=datetime.now(timezone.utc))) == selected
+    assert shop.archived(ArchiveSelection(since=datetime.now(timezone.utc))) == selected
 
 
 def test_files_of_a_range_are_those_that_hold_some_of_its_events(shop: Shop) -> None:
     for data in "abcd":
         shop.insert(data)
     shop.run(max_events=1)
-    cuts = [file.from_tick for file in shop.files]
-    assert choose_files(shop.files, cuts[1], cuts[3]) == shop.files[1:3]
-    assert choose_files(shop.files, cuts[1]) == shop.files[1:]
-    assert choose_files(shop.files, None, cuts[1]) == shop.files[:1]
+    tick_times = [file.from_tick for file in shop.files]
+    assert choose_files(shop.files, tick_times[1], tick_times[3]) == shop.files[1:3]
+    assert choose_files(shop.files, tick_times[1]) == shop.files[1:]
+    assert choose_files(shop.files, None, tick_times[1]) == shop.files[:1]
 
 
 def test_an_archive_is_found_by_the_name_of_its_queue(shop: Shop) -> None:

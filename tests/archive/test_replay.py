@@ -188,9 +188,7 @@ def test_what_expires_before_a_replay_goes_on_is_named(billed: Shop, connect: Co
     for file in (first, second):
         billed.store.remove(file.path)
     result = CliRunner().invoke(app, command(billed), prog_name="pgqpy")
-    lost = (
-        f"the archived events after tick {first.to_tick}, up to tick {second.to_tick}, have expired"
-    )
+    lost = f"the events after tick {first.to_tick}, up to tick {second.to_tick}, have expired"
     assert lost in result.stderr
     assert take(billed) == ["7"]
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 TABLE = "table:public.kept"
 
 
-def run(shop: Shop, place: str = TABLE, **options: Any) -> tuple[int, int]:
+def run(shop: Shop, location: str = TABLE, **options: Any) -> tuple[int, int]:
     wanted = ArchiveOptions("orders", **options)
-    return run_table(wanted, parse_table(place), shop.dsn, shop.said.append)
+    return run_table(wanted, parse_table(location), shop.dsn, shop.said.append)
 
 
 def rows(shop: Shop) -> list[tuple[Any, ...]]:
@@ -186,18 +186,18 @@ def test_a_role_that_reads_may_archive_where_it_may_create(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "table"),
+    ("location", "table"),
     [
         ("table:kept", TableName("public", "kept")),
         ("table:a.b", TableName("a", "b")),
         ('table:A".b;c', TableName('A"', "b;c")),
     ],
 )
-def test_a_place_names_a_table(place: str, table: TableName) -> None:
-    assert parse_table(place) == table
+def test_a_location_names_a_table(location: str, table: TableName) -> None:
+    assert parse_table(location) == table
 
 
-@pytest.mark.parametrize("place", ["table:", "table:.", "table:a.", "table:.a"])
-def test_a_place_without_a_name_is_refused(place: str) -> None:
+@pytest.mark.parametrize("location", ["table:", "table:.", "table:a.", "table:.a"])
+def test_a_location_without_a_name_is_refused(location: str) -> None:
     with pytest.raises(pgqpy.InvalidArgument, match="names no table"):
-        parse_table(place)
+        parse_table(location)

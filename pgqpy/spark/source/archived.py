@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from pgqpy import tick_ranges
 from pgqpy.archive.folder import read_info
-from pgqpy.archive.read import Wanted, choose_files, read_batches
+from pgqpy.archive.read import ArchiveSelection, choose_files, read_batches
 from pgqpy.archive.seam import join_archive
 from pgqpy.archive.store import Store
 from pgqpy.errors import RangeExpired
@@ -43,7 +43,7 @@ class ArchivePartition(InputPartition):
 
     location: str
     file: ArchiveFile
-    wanted: Wanted
+    wanted: ArchiveSelection
     share: tuple[int, int]  # number, of how many
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ def plan_archive(
     """
     files = choose_files(joined.files, start, end)
     least = -(-(min_partitions or 1) // max(1, len(files)))
-    wanted = Wanted(after=start, up_to=end, types=types)
+    wanted = ArchiveSelection(after=start, up_to=end, types=types)
     return [
         ArchivePartition(location=location, file=each, wanted=wanted, share=(number, shares))
         for each in files
@@ -148,8 +148,8 @@ def _archived_tick(joined: JoinedArchive, time: datetime) -> int | None:
     if number == 0:
         return None
     info = read_info(joined.store, joined.files[number - 1].path)
-    cuts = [info.start, *info.ticks]
-    return max(cut.tick for cut in cuts if cut.time <= time)
+    tick_times = [info.start, *info.ticks]
+    return max(tick_time.tick for tick_time in tick_times if tick_time.time <= time)
 
 
 def _earliest_instead(

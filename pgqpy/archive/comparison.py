@@ -132,7 +132,7 @@ def _catch_up(
         except ArchiveDamaged as error:
             if each is not beyond[-1]:
                 raise
-            say(f"{error}: it is written again")  # the store copies to rename, and was cut off
+            say(f"{error}: it is written again")  # a store that renames by a copy was interrupted
             store.remove(each.path)
             return
         consumer.advance(each.from_tick, each.to_tick)
