@@ -58,7 +58,7 @@ def policy_as_text(policy: str, after: timedelta | None, size: int | None) -> st
     """Describe a policy with its limits."""
     limits = [f"after {duration(after)}"] if after is not None else []
     limits += [f"from {size} bytes on"] if size is not None else []
-    return " ".join((policy, *(" or ".join(limits),) * bool(limits)))
+    return f"{policy} {' or '.join(limits)}" if limits else policy
 
 
 @click.command("set-policy")

@@ -71,14 +71,14 @@ def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
     )
 
 
-def limit_option(default: int, what: str = "") -> Callable[[Command], Command]:
+def limit_option(default: int, what: str = "rows") -> Callable[[Command], Command]:
     """Add ``--limit``: how many rows to show at most. `what` names them in the help."""
     return click.option(
         "--limit",
         type=click.IntRange(min=0, max=MOST_ROWS),
         default=default,
         show_default=True,
-        help=f"Show at most this many{' ' * bool(what)}{what}.",
+        help=f"Show at most this many {what}.",
     )
 
 
