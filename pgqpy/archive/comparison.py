@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pgqpy.tick_ranges import Position
 
 ELSEWHERE = "archive to another location (--to), with --new"
+MOST_NAMED = 3  # files in a message
 BEGUN = "_begun"  # readers of Parquet skip names that begin so
 
 
@@ -157,14 +158,16 @@ def _check_join(
     if consumer.find_tick(own.queue_id, position.tick) != end:
         raise _mismatch(
             own,
-            f"its last tick, {end.tick} of {end.time}, is another one in this database: the "
-            "server lost its last transactions, as in a failover or a restore, and the numbers of "
-            "ticks were given again",
+            f"its last tick, {end.tick} of {end.time}, has another time in this database: the "
+            "server lost its last transactions, as in a failover or a restore, and used tick "
+            "numbers again",
         )
 
 
 def _beyond(own: Identity, files: Sequence[ArchiveFile], position: Position) -> ArchiveMismatch:
-    names = ", ".join(each.path for each in files[:3]) + (" …" if len(files) > 3 else "")  # noqa: PLR2004  # as many as are read
+    names = ", ".join(each.path for each in files[:MOST_NAMED]) + (
+        " …" if len(files) > MOST_NAMED else ""
+    )
     return _mismatch(
         own,
         f"consumer {own.consumer!r} is at tick {position.tick}, and {len(files)} file(s) hold "

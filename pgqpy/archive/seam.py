@@ -137,7 +137,7 @@ def _find_seam(
     if differs:
         raise ArchiveMismatch(
             f"the archive does not fit queue {queue.name!r}: its ticks have other times here. The "
-            "server lost them, as in a failover or a restore from a backup, and gave their numbers "
+            "server lost them, as in a failover or a restore from a backup, and used their numbers "
             "again, or this is another database",
             queue=queue.name,
         )

@@ -101,7 +101,7 @@ def test_a_tick_that_was_numbered_again_stops_the_run(shop: Shop) -> None:
         query = f"update pgq.{table} set tick_time = tick_time + interval '1 second'"
         shop.client.connection.execute(query.encode())
     shop.insert("b")
-    with pytest.raises(ArchiveMismatch, match="numbers of ticks were given again"):
+    with pytest.raises(ArchiveMismatch, match="used tick numbers again"):
         shop.run()
 
 
