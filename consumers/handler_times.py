@@ -34,7 +34,7 @@ class HandlerTimes:
         self.ages.observe(max(time.time() - event.time.timestamp(), 0.0))
 
     def add(self, other: HandlerTimes) -> None:
-        """Add what another one has counted."""
+        """Add the counts of another one."""
         self.calls.add(other.calls)
         self.ages.add(other.ages)
 

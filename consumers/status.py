@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pgqpy.consumers.handler_times import HandlerTimes
 
-NUMBERS = ("batches", "events", "retries", "dead")
+COUNTS = ("batches", "events", "retries", "dead")
 
 
 @dataclass

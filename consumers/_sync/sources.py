@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pgqpy.consumers.handlers import HandlerFailed
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.settings import SETTINGS, handler_name
-from pgqpy.consumers.status import NUMBERS, ConsumerTotals
+from pgqpy.consumers.status import COUNTS, ConsumerTotals
 from pgqpy.consumers.together import run_together
 from pgqpy.consumers.turns import Turns
 
@@ -91,7 +91,7 @@ class Sources:
     def counts(self) -> ConsumerTotals:
         """Return the sums of the sources' totals."""
         totals = [source.counts() for source in self.each]
-        return ConsumerTotals(*(sum(getattr(each, name) for each in totals) for name in NUMBERS))
+        return ConsumerTotals(*(sum(getattr(each, name) for each in totals) for name in COUNTS))
 
     def outage(self) -> Outage | None:
         """Return the outage of the first source that has one."""

@@ -135,7 +135,7 @@ def _read_file(
         for number in range(share[0], file.metadata.num_row_groups, share[1])
         if _may_hold(file.metadata.row_group(number), wanted)
     ]
-    if not groups:  # which pyarrow before 19 takes for an error
+    if not groups:  # pyarrow before 19 raises an error for none
         return
     try:
         read = [*dict.fromkeys([*columns, *_compared(wanted)])]

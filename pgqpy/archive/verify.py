@@ -73,7 +73,7 @@ def check_file(store: Store, file: ArchiveFile) -> FileInfo:
 
 def _check_rows(opened: pq.ParquetFile, file: ArchiveFile, info: FileInfo) -> None:
     rows = 0
-    # A file without rows has no row group, which pyarrow before 19 takes for an error.
+    # A file without rows has no row group: pyarrow before 19 raises an error for it.
     batches = opened.iter_batches(use_threads=False) if opened.num_row_groups else ()
     for batch in batches:
         rows += batch.num_rows

@@ -56,7 +56,8 @@ def archive() -> None:
     "--to", "to", required=True, metavar="LOCATION", help="A folder, a URL, or table:SCHEMA.NAME."
 )
 @click.option(
-    "--consumer", help="Name of the subscription: archive, or for a table archive:SCHEMA.NAME."
+    "--consumer",
+    help="The archive's consumer.  [default: archive, for a table archive:SCHEMA.NAME]",
 )
 @click.option(
     "--max-events",
@@ -165,12 +166,16 @@ def verify(location: str, *, queue: str | None) -> int:
 @archive.command()
 @location_argument
 @click.option(
-    "--older-than", required=True, metavar="TIME", callback=parse_timedelta, help="Such as 90d."
+    "--older-than",
+    required=True,
+    metavar="TIME",
+    callback=parse_timedelta,
+    help="Age of a file's last tick, such as 90d.",
 )
 @queue_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def expire(location: str, *, older_than: timedelta, queue: str | None, yes: bool) -> None:
-    """Remove the files whose events are all older than this.
+    """Remove the files whose last tick is older than this.
 
     The newest file of a queue stays, whatever its age: the next run continues from its end.
 

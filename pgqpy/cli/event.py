@@ -166,7 +166,7 @@ def peek(
 
     TIME is 2026-01-31T14:00, 2026-01-31, or 90s, 30min, 2h, 7d for so long ago. An event is shown
     once a later tick exists. Retried copies are left out. With --archive, the events of an archive
-    come first, and those of the queue go on where it ends: each event once.
+    come first, then those of the queue from where the archive ends: each event once.
 
     Example: pgqpy event peek orders --since 2h --type 'order.*' --extra1 eu
     """

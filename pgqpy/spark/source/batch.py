@@ -126,7 +126,7 @@ class FilteringReader(BatchReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
         """Keep the filters that SQL evaluates exactly as Spark does; return the others.
 
-        Of an archive no server selects, so Spark evaluates all filters again.
+        No server filters archived events, so with an archive Spark evaluates all filters again.
         """
         for each in filters:
             condition = condition_of(each)
