@@ -128,6 +128,8 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
                 rows.append({**row, **file._asdict(), **times})
         else:
             rows.append(_summary(store, found))
+    if not rows:
+        raise InvalidArgument(f"{location} holds no archive", parameter="location")
     show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
 
 
@@ -159,8 +161,10 @@ def verify(location: str, *, queue: str | None) -> int:
             say(left)
     if queue is not None and not count:
         _find(store, queue)
+    if not count:
+        raise InvalidArgument(f"{location} holds no archive", parameter="location")
     say(f"{count} file(s) read: {problems or 'no'} problem(s)")
-    return 0 if count and not problems else 1
+    return 1 if problems else 0
 
 
 @archive.command()

@@ -28,8 +28,8 @@ DEFAULTS: dict[str, Any] = {
 
 SERVER = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGSERVICE")  # variables that say where it is
 NOTHING_NAMED = (
-    "no server was named: set PGQPY_DSN or give --dsn, such as postgresql://user@host/dbname; "
-    "`pgqpy demo` needs none"
+    "no server was named, such as postgresql://user@host/dbname: a command takes PGQPY_DSN or "
+    "--dsn, a program pgqpy.connect(dsn), and both take libpq's PGHOST; `pgqpy demo` needs none"
 )
 
 
