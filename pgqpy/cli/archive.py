@@ -128,8 +128,6 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
                 rows.append({**row, **file._asdict(), **times})
         else:
             rows.append(_summary(store, found))
-    if not rows:
-        raise InvalidArgument(f"{location} holds no archive", parameter="location")
     show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
 
 
