@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg import sql
-from psycopg.rows import tuple_row
 
 from pgqpy import tick_ranges
 from pgqpy.archive.consumer import ArchiveConsumer, missing_archive
 from pgqpy.archive.errors import ArchiveMismatch
+from pgqpy.archive.unfit import find_unfit
 from pgqpy.calls.read import COLUMNS
 from pgqpy.consumers._sync.lock import RunningLock
 from pgqpy.consumers._sync.session import Session
@@ -36,40 +36,6 @@ EXISTS: LiteralString = """
     select exists (
             select from pg_class c join pg_namespace n on n.oid = c.relnamespace
              where n.nspname = %s and c.relname = %s)"""
-# Which of the table and its partitions must not get the rows, and why. A crash empties unlogged
-# tables, and a foreign table commits on its own: the position would be ahead of the rows. A trigger
-# runs with the rights of the role that inserts: so the table must have none. Its owner can add one,
-# and the owner of its schema can replace the table: client.schema_owner must trust both.
-UNFIT: LiteralString = """
-    with trusted as (
-        select r.oid
-          from pg_roles r
-          join pg_database d on d.datname = current_database()
-         where r.oid = d.datdba or r.rolname in (current_user, 'pg_database_owner')
-            or pg_has_role(r.oid, session_user, 'member')),
-    judged as (
-        select c.oid, n.nspowner, c.relowner,
-               case when not (c.relkind in ('r', 'p') and c.relpersistence = 'p') then 'kind'
-                    when c.relowner not in (select oid from trusted) then 'owner'
-                    when n.nspowner not in (select oid from trusted) then 'schema'
-                    when exists (
-                        select from pg_trigger where tgrelid = c.oid and not tgisinternal)
-                    then 'trigger' end as reason
-          from pg_class t
-          join pg_namespace n on n.oid = t.relnamespace
-         cross join lateral (
-                select t.oid union select relid from pg_partition_tree(t.oid)) tree (oid)
-          join pg_class c on c.oid = tree.oid
-         where n.nspname = %s and t.relname = %s)
-    select oid::regclass::text, reason, relowner::regrole::text, nspowner::regrole::text
-      from judged where reason is not null
-     order by array_position('{kind,owner,schema,trigger}', reason) limit 1"""
-WHY = {
-    "kind": "is not an ordinary logged table: it could lose rows that the consumer has passed",
-    "owner": "belongs to role {owner}, whose triggers would run with your rights",
-    "schema": "is in a schema of role {schema_owner}, who could put another table in its place",
-    "trigger": "has triggers, which would run with your rights",
-}
 LOCK = sql.SQL("lock table {} in row exclusive mode")
 LAST = sql.SQL("select max(to_tick) from {} where queue_id = {}")
 INSERT = sql.SQL("""
@@ -206,10 +172,6 @@ class _Run:
     def _lock(self) -> None:
         """Lock the table's definition for the transaction; ArchiveMismatch if it is unfit."""
         self.client.connection.execute(LOCK.format(self.table.quoted))
-        with self.client.connection.cursor(row_factory=tuple_row) as cursor:
-            unfit = cursor.execute(UNFIT, self.table).fetchone()
-        if unfit is None:
-            return
-        name, reason, owner, schema_owner = unfit
-        why = WHY[reason].format(owner=owner, schema_owner=schema_owner)
-        raise ArchiveMismatch(f"{name} {why}: name another table", queue=self.options.queue)
+        unfit = find_unfit(self.client.connection, *self.table)
+        if unfit is not None:
+            raise ArchiveMismatch(f"{unfit}: name another table", queue=self.options.queue)
