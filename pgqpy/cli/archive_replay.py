@@ -16,6 +16,10 @@ from pgqpy.cli.output import say
 if TYPE_CHECKING:
     from pgqpy.cli.moments import Moment
 
+# What the server must not store: the user and password, or access key, of a URL. In URLs of Azure
+# the container is in that place, and two containers are two archives.
+SECRET = re.compile(r"\b(?!(?:abfss?|adl|az|wasbs?)://[^/:]*@)([\w+.-]+://)[^/]*@")
+
 
 @click.command()
 @click.argument("queue", shell_complete=complete.queues)
@@ -52,8 +56,7 @@ def replay(
     from pgqpy.archive.replay import ReplayOptions
     from pgqpy.archive.replay import replay as insert
 
-    shown = re.sub("//[^/]*@", "//", location)  # without a password: the server stores it
-    words = {"--from": shown, "--since": since, "--until": until}
+    words = {"--from": SECRET.sub(r"\1", location), "--since": since, "--until": until}
     asked = " ".join(f"{name} {word}" for name, word in words.items() if word is not None)
     with target.client() as client:
         now = queries.server_time(client)

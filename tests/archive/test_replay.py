@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from pgqpy.archive import replay, spool
 from pgqpy.cli.app import app
+from pgqpy.cli.archive_replay import SECRET
 from tests.archive.test_peek import rotate
 from tests.support.waiting import eventually
 
@@ -201,6 +202,21 @@ def test_no_password_of_a_place_is_kept(shop: Shop) -> None:
     run(shop)
     ((asked,),) = shop.client.connection.execute("select replay_asked from pgq.replay").fetchall()
     assert asked == "--from memory://replayed"
+
+
+@pytest.mark.parametrize(
+    ("location", "stored"),
+    [
+        ("abfs://one@shop.dfs.core.windows.net/x", "abfs://one@shop.dfs.core.windows.net/x"),
+        ("simplecache::abfss://two@shop/x", "simplecache::abfss://two@shop/x"),
+        ("az://one:secret@shop/x", "az://shop/x"),
+        ("https://secret@shop/x@y", "https://shop/x@y"),
+        ("simplecache::s3://key:secret@shop/x", "simplecache::s3://shop/x"),
+        ("/srv/a@b", "/srv/a@b"),
+    ],
+)
+def test_a_container_is_kept_but_no_secret(location: str, stored: str) -> None:
+    assert SECRET.sub(r"\1", location) == stored
 
 
 def test_two_processes_do_not_insert_twice(billed: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
