@@ -161,6 +161,20 @@ def test_event_that_waits_already_is_not_inserted(db: Database) -> None:
     assert db.main.one(RETRIES) == ["a", "b", "c"]
 
 
+def test_event_whose_retried_copy_is_in_the_queue_comes_with_it_and_again(db: Database) -> None:
+    db.queue()
+    start, end = ticked(db.main, "ab")
+    fail(db.main, "b")
+    put_back(db.main)
+    begin(db.main)
+    assert replay(db.main, [start, end]) == 2
+    put_back(db.main)
+    assert db.main.drain() == ["b", "a", "b"], "docs/archive.md says so"
+    assert replay(db.main, [start, end], (end, 2)) == 2
+    put_back(db.main)
+    assert db.main.drain() == ["a", "b"], "a consumer that has caught up gets each once"
+
+
 def test_parked_event_is_not_inserted(db: Database) -> None:
     db.queue()
     start = int(db.main.one("select max(tick_id) from pgq.tick"))

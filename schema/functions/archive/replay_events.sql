@@ -15,6 +15,10 @@
 -- - Events that were cancelled for it or for all, as far as pgq.skipped_event still has them. Their
 --   ids are compared, because a repair changes ev_txid.
 --
+-- Not left out are events whose retried copy the ticker has put into the queue, and which the
+-- consumer has yet to get: no index of the event tables has owners or ids, so each call would read
+-- all that the consumer is behind.
+--
 -- Parameters: i_tick, i_group: the replay's position. i_next_tick, i_next_group: its position after
 --   these events. i_done: they are the last ones. The elements of the arrays with the same index
 --   belong to one event.
