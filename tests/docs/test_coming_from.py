@@ -40,24 +40,30 @@ PGQ = """
     pgq.retry_queue maint_retry_events set_queue_config grant_perms tune_storage quote_fqname
     per_tx_limit disable_insert extra_maint ntables pgqd pgq_coop pgq_ext pgq_node Londiste qadmin
     queue_mover queue_splitter queue_loader SerialConsumer jsontriga logutriga sqltriga
+    ev_id ev_time ev_txid ev_owner ev_retry ev_type ev_data ev_extra1 ev_extra4 fillfactor
+    queue_ticker_max_count queue_ticker_max_lag queue_ticker_idle_period queue_ticker_paused
+    queue_external_ticker
 """
 PGMQ = """
     archive(id) archive(ids) create create_non_partitioned create_partitioned partition_interval
     retention_interval delete(id) delete(ids) drop_queue(partitioned) list_queues metrics
     metrics_all pop read(vt read_with_poll poll_timeout_s poll_interval_ms send send_batch set_vt
     pgmq_meta msg_id read_ct enqueued_at vt message queue_length pg_monitor pgmq.so
+    newest_msg_age_sec oldest_msg_age_sec total_messages scrape_time created_at archived_at pgmq-rs
+    \\dx 0.20.0.sql
 """
 TRIGGER = """
     payload created_at processed_at status pg_notify LISTEN polling locked limit rollback
-    retry_count next_retry_time dead idempotency filters batch 8,000
+    retry_count next_retry_time dead idempotency filters batch 8,000 backups audit cancelled indexed
+    throughput routing notified
 """
 TABLE_WITH_ORDER = """
     -delmsg -dsn -fill-db -logfile -rate -schema -workers msg_id queue_type status order_id
-    time_added time_processed next_msg.sql
+    time_added time_processed next_msg.sql types build msg_queue.log
 """
 ADVISORY = """
     insert pg_try_advisory_lock tableoid pg_advisory_unlock cancel filter priority ack broadcast
-    queue_wait flag
+    queue_wait flag metadata returning address py-q4pg Perl
 """
 
 
