@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 MAX_FETCH_SIZE = 1_000_000  # events
 MAX_CONCURRENCY = 1_000  # events
 MAX_LANES = 1024
+MAX_LEASE = 86_400  # seconds
 KEYS = ("type", "extra1", "extra2", "extra3", "extra4")  # of an event
 EXTRAS = KEYS[1:]
 
@@ -118,8 +119,8 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
     "lease": (
-        lambda n: n is None or (_is_delay(n) and seconds(n) >= 1),
-        "None, or seconds or a timedelta, 1 second or more",
+        lambda n: n is None or (_is_delay(n) and 1 <= seconds(n) <= MAX_LEASE),
+        "None, or seconds or a timedelta, from 1 second to a day",
     ),
     "concurrency": (
         lambda n: _is_count(n, most=MAX_CONCURRENCY),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_LIMIT = 1000  # events
 MIN_LEASE = timedelta(seconds=1)
+MAX_LEASE = timedelta(days=1)  # a receiver that died keeps its messages for so long
 
 _LEASED: LiteralString = "pgq.receive(%s::text, %s::text, %s::integer, %s::interval)"
 _RECEIVE: LiteralString = """
@@ -72,10 +73,13 @@ def finish_events_many(events: Sequence[tuple[int, int]]) -> Call[set[int]]:
 
 
 def lease_time(parameter: str, length: Interval) -> timedelta:
-    """Return the length of a lease; InvalidArgument if it is shorter than MIN_LEASE."""
+    """Return the length of a lease; InvalidArgument unless MIN_LEASE to MAX_LEASE."""
     found = check.required_interval(parameter, length)
     if found < MIN_LEASE:
         msg = f"{parameter} must be 1 second or more, not {found}: events are handled in it"
+        raise InvalidArgument(msg, parameter=parameter)
+    if found > MAX_LEASE:
+        msg = f"{parameter} must be a day at most, not {found}: extend it while events are handled"
         raise InvalidArgument(msg, parameter=parameter)
     return found
 

@@ -144,6 +144,7 @@ async def test_retry_that_fails_in_its_middle_changes_nothing(orders: Any) -> No
         ({"limit": True}, "limit must be .*, not True"),
         ({"lease": 0.5}, "lease must be 1 second or more"),
         ({"lease": 0}, "lease must be 1 second or more"),
+        ({"lease": 86_401}, "lease must be a day at most"),
         ({"lease": -1}, "lease must lie between"),
         ({"lease": math.nan}, "lease must be seconds or a timedelta, not nan"),
         ({"lease": 1e300}, "lease must lie between"),

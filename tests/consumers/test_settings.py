@@ -94,6 +94,7 @@ def test_attributes_of_its_own_are_fine():
         ("lease", "30"),
         ("lease", True),
         ("lease", math.inf),
+        ("lease", 86_401),
         ("fetch_size", 0),
         ("fetch_size", -5),
         ("fetch_size", 1.5),

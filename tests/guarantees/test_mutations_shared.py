@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.guarantees import test_shared as shared
+from tests.guarantees import test_shared_leases as leases
 from tests.guarantees import test_shared_parts as parts
 from tests.guarantees import test_shared_takeover as takeover
 from tests.guarantees.mutations import Mutation, expect_failure
@@ -140,6 +141,12 @@ MUTATIONS = {
         "when i_until is not null then pgq.lease_is_over(i_until, i_active)",
         "",
         partial(dies, lock=True, lease="1 minute", gone=ENDED),
+    ),
+    "lease for years": Mutation(
+        "lease_end",
+        "if i_lease > '1 day' then",
+        "if false then",
+        partial(leases.test_lease_of_more_than_a_day_is_refused, lease="25 hours"),
     ),
     "take from clients of PGQ": Mutation(
         "holder_is_dead",

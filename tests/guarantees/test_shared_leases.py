@@ -58,6 +58,25 @@ def test_worker_keeps_to_the_ids_of_a_lease_whatever_its_run_tells(db: Database,
     assert worker.data(batches[-1]) == ["a", "c"]
 
 
+@pytest.mark.parametrize("lease", ["25 hours", "infinity"])
+def test_lease_of_more_than_a_day_is_refused(db: Database, lease: str) -> None:
+    one, other = workers(db, "a")
+    batch = one.take(lease="1 day")
+    assert batch is not None
+    for call in (
+        "receive('q', 'c', 1, %s)",
+        "take_part('q', 'c', null, 'h', %s)",
+        f"touch_batch({batch}, %s)",
+    ):
+        with refused("PQ009", "22007"):  # PostgreSQL 15 has no infinite interval
+            other.session.one(f"select pgq.{call}", lease)
+    db.main.one("select pgq.register_lanes('q', 'lanes', 1, 'type')")
+    add(db, "b")
+    for call in ("take_lane('q', 'lanes', 'h', %s)", "take_parked_lane('q', 'lanes', 'h', 1, %s)"):
+        with refused("PQ009", "22007"):
+            db.main.one(f"select pgq.{call}", lease)
+
+
 def test_event_of_a_worker_is_no_message(db: Database) -> None:
     (one,) = workers(db, "", 1)
     add(db, "ab")

@@ -3,8 +3,8 @@
 -- So no event of a key is handled beside a parked one. take_lane gives an open batch again.
 -- Parameters: as take_lane, and i_limit as take_parked.
 -- Returns: as take_lane.
--- Raises: PQ002, PQ020 as find_lanes; PQ009 a limit that is out of range, or a bad i_holder; PQ013
---   not READ COMMITTED.
+-- Raises: PQ002, PQ020 as find_lanes; PQ009 a limit that is out of range, or a bad i_holder, or as
+--   lease_end; PQ013 not READ COMMITTED.
 -- Writes: row lock pgq.registration; insert pgq.position.
 create or replace function pgq.take_parked_lane(
     i_queue_name text, i_consumer_name text, i_holder text, i_limit int,
@@ -20,6 +20,7 @@ declare
     v pgq.current_position;
     s pgq.current_position;
     v_ids bigint[];
+    v_until timestamptz;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.raise_wrong_isolation('take_parked_lane');
@@ -28,6 +29,7 @@ begin
             hint = 'from 1 to 1000';
     end if;
     perform pgq.check_name('holder', i_holder, 255);
+    v_until := pgq.lease_end(i_lease);
     p := pgq.find_lanes(i_queue_name, i_consumer_name);
     subscription := p.sub_id;
     busy := 0;
@@ -59,7 +61,7 @@ begin
         return;
     end if;
     perform pgq.move_position(s.sub_id, s.pos_no, s.pos_last_tick, s.pos_last_tick, batch_id,
-        x_holder => i_holder, x_part => s.pos_part, x_until => clock_timestamp() + i_lease,
+        x_holder => i_holder, x_part => s.pos_part, x_until => v_until,
         x_ids => v_ids);
     part_size := s.pos_part;
     lane_key := s.sub_filter -> 'lane' ->> 2;

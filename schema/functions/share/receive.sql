@@ -15,14 +15,14 @@
 -- Each call reads the events of the range's ticks that are open. So it costs in proportion to the
 -- ticks, not to i_limit: little, unless one transaction inserted very many events.
 --
--- Parameters: i_limit: 1 to 1,000. i_lease: a second or more.
+-- Parameters: i_limit: 1 to 1,000. i_lease: a second to a day.
 -- Returns: the batch id of the lease with each event; attempt: 1, and one for each retry of the
 --   event, for each lease that had it and ended, and for each worker that died while it handled
 --   only this event. No rows: nothing to lease, or a hundred ranges without events came; then the
 --   position moved on.
--- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease, or as lease_slot; PQ012, 42501 as
---   batch_event_sql; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 the consumer is
---   plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
+-- Raises: PQ002 not a subscriber; PQ009 a bad limit or lease, or as lease_end, lease_slot; PQ012,
+--   42501 as batch_event_sql; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 the consumer
+--   is plain, or a subconsumer; PQ021 the consumer has a batch open; PQ022 as lease_slot.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert
 --   pgq.position; as lease_slot, batch_event_sql.
 create or replace function pgq.receive(
@@ -47,6 +47,7 @@ begin
         raise exception 'a lease of %', coalesce(i_lease::text, 'null') using errcode = 'PQ009',
             hint = 'a lease takes a second or more: the events are handled in it';
     end if;
+    perform pgq.lease_end(i_lease);
     p := pgq.find_shared(i_queue_name, i_consumer_name);
     if (pgq.find_dead_worker(p.sub_id, null)).sub_id is null
             and p.pos_cuts is null and pgq.find_next_tick(p, null, null, null) is null then
@@ -66,7 +67,7 @@ begin
             d := pgq.count_end(d);
             batch_id := pgq.lease_events(d,
                 array(select e.ev_id from unnest(v_events[1:i_limit]) e),
-                cardinality(v_events) > i_limit, clock_timestamp() + i_lease);
+                cardinality(v_events) > i_limit, pgq.lease_end(i_lease));
             attempt := pgq.add_tries(d.pos_leases, 1);
             return query
             select batch_id, pgq.add_tries(pgq.add_tries(attempt, e.ev_retry),

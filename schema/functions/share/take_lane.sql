@@ -13,7 +13,7 @@
 --   run expects: by another one it gets old lanes only. The others as in take_part.
 -- Returns: as take_part; worker is the lane, lane_key its key; subscription is the consumer's.
 --   Without a batch, busy says how many lanes others hold.
--- Raises: PQ002 as find_lanes; PQ009 a bad i_holder, or i_wanted below 1; PQ012 as
+-- Raises: PQ002 as find_lanes; PQ009 a bad i_holder, i_wanted below 1, or as lease_end; PQ012 as
 --   raise_other_hash; PQ013 not READ COMMITTED; PQ015 as find_next_tick; PQ020 as find_lanes, or
 --   the lanes have another key than i_key; PQ021 the consumer has another filter than i_filter; as
 --   skip_ranges, check_filter.

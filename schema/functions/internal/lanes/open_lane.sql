@@ -7,7 +7,7 @@
 -- Parameters: v: the lane as it was seen. i_filter: what the consumer took then; null: all. The
 --   others as in take_lane.
 -- Returns: its position with the open batch; all null: there is no batch, or another run is faster.
--- Raises: PQ015 as find_next_tick; as skip_ranges.
+-- Raises: PQ009 as lease_end; PQ015 as find_next_tick; as skip_ranges.
 -- Writes: row lock pgq.registration; insert pgq.position; as skip_ranges.
 create or replace function pgq.open_lane(
     v pgq.current_position, i_holder text, i_lease interval, i_dead_interval interval,
@@ -15,7 +15,7 @@ create or replace function pgq.open_lane(
 returns pgq.current_position language plpgsql set enable_seqscan = off
 set enable_bitmapscan = off set enable_sort = off as $$
 declare
-    c_until constant timestamptz := clock_timestamp() + i_lease;
+    c_until constant timestamptz := pgq.lease_end(i_lease);
     c_soon constant interval := '0.5 seconds';
     s pgq.current_position;
     r record;
