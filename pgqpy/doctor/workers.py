@@ -11,6 +11,8 @@ from pgqpy.texts import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
+
 # The open batches of workers, and how many workers and receivers of their consumer live. behind:
 # from the end of the batch to the end of what was taken last. The age of the batch would be no
 # measure: with min_lag each one is old. A tick that is not there is for the check "position".
@@ -35,13 +37,14 @@ WORKERS = """
 def judge_workers(rows: list[Row]) -> Iterator[Finding]:
     """Report batches that nobody takes over, and workers that finish nothing, or far too slowly.
 
-    If no worker lives at all, the check "running" reports the consumer. A lease limits itself.
+    If no worker lives at all, the check "running" reports the consumer. A lease does not end while
+    a handler hangs: a worker extends it, and so may a receiver.
     """
     for row in rows:
         if row["alive"] is False:
             if row["live"] and row["last_seen"] > QUIET:
                 yield _not_taken_over(row)
-        elif row["lease_left"] is None and row["last_move"] > GONE:
+        elif row["last_move"] > GONE:
             yield _without_progress(row)
         elif row["lease_left"] is None and row["behind"] > GONE:
             yield _behind(row)
@@ -75,9 +78,15 @@ def _without_progress(row: Row) -> Finding:
         f"has finished nothing of batch {row['current_batch']} for {duration(row['last_move'])}"
     )
     if row["last_seen"] <= GONE:
-        return Finding("warn", "worker", f"{what}, though it gives signs of life", HANGS)
+        remedy = EXTENDS if row["holder"] == "receive" else HANGS
+        return Finding("warn", "worker", f"{what}, though it gives signs of life", remedy)
     what += f", and gave no sign of life for {duration(row['last_seen'])}"
-    if row["alive"]:
+    if row["lease_left"] is not None:
+        remedy = (
+            "see whether its program runs; others get the events when its lease ends, in "
+            f"{duration(row['lease_left'])}"
+        )
+    elif row["pid"] is not None:
         remedy = (
             f"it is stopped or cannot be reached: end {_process(row)}; select "
             f"pg_terminate_backend({row['pid']}) lets another process take the batch over"
@@ -105,7 +114,8 @@ def _behind(row: Row) -> Finding:
 
 
 def _name(row: Row) -> str:
-    return f"{'lane' if row['mode'] == 'lanes' else 'worker'} {row['worker']}"
+    kind = "receiver" if row["holder"] == "receive" else "worker"
+    return f"{'lane' if row['mode'] == 'lanes' else kind} {row['worker']}"
 
 
 def _process(row: Row) -> str:

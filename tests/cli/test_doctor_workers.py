@@ -90,10 +90,37 @@ def test_a_worker_without_a_session_runs_while_its_lease_lasts(
 ) -> None:
     work("1", "one", lives=False)
     for worker in ("", "1"):
-        away(client.connection, worker, ACTIVE, MOVED)
+        away(client.connection, worker, ACTIVE, MOVED, span="9 minutes")
     client.connection.execute("update pgq.position set pos_until = now() + interval '1 hour'")
     code, worst = examine()
     assert (code, worst["running"][0], "worker" in worst) == (0, "ok", False)
+
+
+def test_a_lease_that_is_extended_hides_no_handler_that_hangs(
+    examine: Examine, work: Work, client: pgqpy.Client
+) -> None:
+    work("1", "one", lives=False)
+    extend = (
+        "select pgq.touch_batch(current_batch, '1 h') from pgq.get_worker_info() where worker = %s"
+    )
+    client.connection.execute(extend, ["1"])
+    client.insert_event("orders", "type", "two")
+    client.tick_queue("orders")
+    (message,) = client.receive("orders", "mails", limit=5, lease=3600)
+    for worker in ("1", "receive-1"):
+        away(client.connection, worker, ACTIVE, MOVED)
+    client.connection.execute(extend, ["1"])
+    message.extend(7200)
+    code, worst = examine()
+    assert (code, worst["worker"][0], worst["running"][0]) == (0, "warn", "ok")
+    for who in ("worker 1", "receiver receive-1"):
+        told = f"{who} of consumer mails of queue orders has finished nothing of batch "
+        assert told in worst["worker"][1]
+    assert worst["worker"][1].count("for 16 min") == 2
+    away(client.connection, "receive-1", ACTIVE)
+    silent = said(examine()[1], "worker")
+    assert "others get the events when its lease ends, in " in silent
+    assert "pg_terminate_backend" not in silent
 
 
 @pytest.mark.parametrize(("span", "level"), [("2 minutes", "warn"), ("16 minutes", "fail")])
