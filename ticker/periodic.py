@@ -17,6 +17,7 @@ from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client, table_locks
+from pgqpy.ticker.ages import UnknownAges
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
 from pgqpy.ticker.maintenance import maint
@@ -170,7 +171,7 @@ def duties_of(database: Database) -> list[Duty]:
         report.fired(entries.fire(client, stopping=stopping))
 
     cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
-    gauges = partial(_read_gauges, database, SizesReader())
+    gauges = partial(_read_gauges, database, SizesReader(), UnknownAges())
     return [
         *cron,
         Duty("maint", maintain, settings.maint_period, database),
@@ -178,10 +179,12 @@ def duties_of(database: Database) -> list[Duty]:
     ]
 
 
-def _read_gauges(database: Database, sizes: SizesReader, client: Client) -> None:
+def _read_gauges(
+    database: Database, sizes: SizesReader, unknown: UnknownAges, client: Client
+) -> None:
     report = database.report
     counted = report.counted  # first: a queue created meanwhile is not in the reading
-    reading = read_gauges(client, sizes)
+    reading = read_gauges(client, sizes, unknown)
     report.metrics.readings[report.database] = reading
     report.drop(counted - {queue for (queue,) in reading[TICKER_LAG]})
     report.notify_queue(reading[NOTIFY_QUEUE][()])

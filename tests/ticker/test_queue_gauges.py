@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.ticker import gauges
+from pgqpy.ticker.ages import OF_TIMES, UnknownAges
 from pgqpy.ticker.gauges import (
+    CONSUMER_LAG,
+    CONSUMER_LAST_SEEN,
     KEPT_EVENTS,
     NEWEST_EVENT,
+    OLDEST_BATCH,
     OLDEST_EVENT,
     OLDEST_TRANSACTION,
     QUEUE_BYTES,
     QUEUE_PAUSED,
     ROTATION_AGE,
     ROTATION_OVERDUE,
+    TICKER_LAG,
     SizesReader,
     read_gauges,
 )
@@ -100,3 +105,47 @@ def test_the_oldest_transaction_is_shown_to_who_may_see_it(
     assert read_gauges(client)[OLDEST_TRANSACTION][()] >= least > 0
     client.connection.execute("set role pgq_ticker")
     assert read_gauges(client)[OLDEST_TRANSACTION] == {}
+
+
+def test_ages_of_times_in_the_future_count_from_the_first_reading(
+    client: Client, connection: psycopg.Connection[Any], queue: str
+) -> None:
+    client.insert_event(queue, "t", "1")
+    client.tick_queue(queue)
+    client.next_batch(queue, "billing")
+    connection.execute("update pgq.tick set tick_time = tick_time + interval '1 day'")
+    connection.execute(SWITCHED, ["1 day"])
+    ahead = "now() + interval '1 day'"
+    connection.execute(
+        f"update pgq.position set pos_active = {ahead}, pos_moved = {ahead}".encode()
+    )
+    unknown = UnknownAges()
+    first = read_gauges(client, unknown=unknown)
+    for metric, values in first.items():
+        if metric.endswith(OF_TIMES):
+            assert min(values.values(), default=0) >= 0, metric
+    second = read_gauges(client, unknown=unknown)
+    of_queue = (TICKER_LAG, OLDEST_EVENT, NEWEST_EVENT, ROTATION_AGE, ROTATION_OVERDUE)
+    for metric in (*of_queue, CONSUMER_LAST_SEEN, OLDEST_BATCH):
+        (before,), (after,) = first[metric].values(), second[metric].values()
+        assert before == 0 < after, metric
+    connection.execute(SWITCHED, ["0"])
+    assert read_gauges(client, unknown=unknown)[ROTATION_OVERDUE] == {(queue,): 0}
+    connection.execute(SWITCHED, ["1 day"])
+    assert read_gauges(client, unknown=unknown)[ROTATION_OVERDUE] == {(queue,): 0}
+
+
+def test_lag_of_a_tick_in_the_future_counts_from_the_first_later_one_that_is_not(
+    client: Client, connection: psycopg.Connection[Any], queue: str
+) -> None:
+    connection.execute("update pgq.tick set tick_time = now() + interval '1 day'")
+    assert read_gauges(client)[CONSUMER_LAG][queue, "billing"] == 0
+    for age in ("-1 hour", "2 hours", "1 hour"):
+        client.tick_queue(queue)
+        connection.execute(
+            "update pgq.tick set tick_time = now() - %s::interval"
+            " where tick_id = (select max(tick_id) from pgq.tick)",
+            [age],
+        )
+    (info,) = client.get_consumer_info(queue, "billing")
+    assert 7200 <= gauges.seconds(info.lag) < 7300

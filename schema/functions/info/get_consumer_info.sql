@@ -2,6 +2,9 @@
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
 -- last one. A value that a damaged tick makes unknown is null.
 --
+-- If the last finished tick lies in the future, the clock was ahead then, and its age is unknown.
+-- lag is then the age of the first later tick that does not: so old it is at least; else 0.
+--
 -- A shared consumer is where its slowest worker is, and was seen when one of them was. A
 -- subconsumer without a range has no tick.
 -- Parameters: null: all.
@@ -14,7 +17,13 @@ returns setof record language sql security definer set search_path = pg_catalog,
 set row_security = off as $$
     select pgq.check_snapshot();
     select q.queue_name, c.co_name,
-           case when isfinite(done.tick_time) then now() - done.tick_time end,
+           case when isfinite(done.tick_time) then now() - case
+                when done.tick_time <= now() then done.tick_time
+                else coalesce((
+                    select t.tick_time from pgq.tick t
+                     where t.tick_queue = q.queue_id and t.tick_id > s.reached
+                       and t.tick_time <= now()
+                     order by t.tick_id limit 1), now()) end end,
            now() - s.seen, s.reached, s.pos_batch, s.pos_next_tick,
            pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq)
       from pgq.queue q

@@ -11,7 +11,7 @@
 -- attempt: 1, and one for each process that is known to have died with the range, or each lease
 -- that ended. part_size: the largest part in careful mode. tries: how often a process died while it
 -- handled only the first event after finished_to. filter: the events that the consumer takes; null:
--- all. lag: the age of the last finished tick, as in get_consumer_info.
+-- all. lag: the age of the last finished tick; negative: the tick lies in the future.
 --
 -- A nested loop would read the list of locks once for each worker: with 900 of them that took 30 ms
 -- instead of 4.
