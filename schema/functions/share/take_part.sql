@@ -33,8 +33,8 @@
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020 the consumer
 --   is plain, or a subconsumer; PQ021 the consumer has a batch open, or another filter than
---   i_filter, or another live worker has this subconsumer; PQ022 as lease_slot; 40001 as touch_batch;
---   42501 as cut_range; with a filter, as skip_ranges.
+--   i_filter, or another live worker has this subconsumer; PQ022 as lease_slot; 40001 as
+--   touch_batch; 42501 as cut_range; with a filter, as skip_ranges.
 -- Writes: row lock pgq.registration; update pgq.registration at the first call; insert or update
 --   pgq.position; as lease_slot, skip_ranges, uncount_end.
 create or replace function pgq.take_part(
