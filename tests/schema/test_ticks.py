@@ -229,7 +229,7 @@ def test_open_batch_counts_as_use_by_another_session(ticks, sql, rows, call):
 def test_other_calls_that_move_the_position_drop_the_pins(ticks, sql, rows, call):
     sql(PIN, 2, 4)
     sql(call)
-    assert rows(NEWEST)[0][2] is None
+    assert not rows(NEWEST)[0][2]
 
 
 def test_pins_move_no_position(ticks, sql, rows):
