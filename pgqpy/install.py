@@ -135,8 +135,7 @@ def status(connection: Connection[Any]) -> Status:
     """Return the state of the database; change nothing and call no untrusted code."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(_STATUS, [list(ROLES)]).fetchone() or {}
-        untrusted = cursor.execute(UNTRUSTED_OWNER).fetchone()
-    ours, queues = row.pop("ours"), row.pop("has_queues")
+    ours, queues, untrusted = row.pop("ours"), row.pop("has_queues"), row.pop("untrusted")
     # Reading another role's table runs that role's code: the casts of its column types.
     installed, count = None, 0
     if untrusted is None and ours:
@@ -257,17 +256,19 @@ def _scalar(
     return row[0] if row else None
 
 
-_STATUS = """
+# One statement: see ABSENT_OR_UNTRUSTED.
+_STATUS: LiteralString = f"""
     select current_database()::text as database, current_user::text as user,
         (select extversion from pg_extension where extname = 'pgq') as extension,
         n.oid is not null as schema_exists, pg_get_userbyid(n.nspowner)::text as owner,
         array(select rolname::text from pg_roles where rolname = any(%s) order by 1) as roles,
-        'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues
+        'installation' = any(plain.names) as ours, 'queue' = any(plain.names) as has_queues,
+        (select row_to_json(found) from ({UNTRUSTED_OWNER}) found) as untrusted
     from (select 1) as one left join pg_namespace n on n.nspname = 'pgq'
     -- another role's view would run that role's code with the reader's rights
     cross join lateral (select array(select relname::text from pg_class where relnamespace = n.oid
         and relkind = 'r' and relowner = n.nspowner) as names) plain
-"""
+"""  # noqa: S608  # our own query within our own
 
 _FOREIGN_MEMBERS = """
     select exists (select from pg_auth_members m join pg_roles r on r.oid = m.roleid

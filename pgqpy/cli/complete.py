@@ -5,6 +5,7 @@ After any error the list of completions is empty: a shell shows no error message
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,12 @@ def consumer_settings(_ctx: click.Context, _param: click.Parameter, incomplete: 
 
 
 def _matches(incomplete: str, names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete))
+    """Return the names that a shell takes as they are: others could be a command to it.
+
+    Whoever may register a consumer chooses its name.
+    """
+    plain = (name for name in names if shlex.quote(name) == name)
+    return sorted(name for name in plain if name.startswith(incomplete))
 
 
 def _client(ctx: click.Context) -> Client:

@@ -25,6 +25,7 @@ def complete(client: pgqpy.Client, dsn: str, monkeypatch: pytest.MonkeyPatch) ->
         client.create_queue(queue)
     client.add_cron("report", "orders", "build", schedule="@daily")
     client.register_consumer("orders", "billing")
+    client.register_consumer("orders", "billing$(touch${IFS}run)")  # a command to the shell
     client.register_consumer("mails", "sending")
     return completed
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from click.testing import Result
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
+from pgqpy import install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
 from pgqpy.spark.connections import connect_planner
@@ -48,6 +51,36 @@ def test_the_trap_springs_in_a_client_of_an_application(
     with pgqpy.connect(dsn) as client, pytest.raises(pgqpy.PgqError, match="rights of postgres"):
         client.get_queue_info()
     assert calls(connection) == before + 1
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_status_of_a_schema_that_comes_and_goes(
+    dsn: str, connection: Connection, *, there: bool
+) -> None:
+    """The owners that it looks at are those of the schema that it reads."""
+    names = itertools.cycle(["hidden to pgq", "pgq to hidden"])
+
+    class Swapping(psycopg.Cursor[Any]):
+        """Another session gives the schema its other name before each statement."""
+
+        def execute(self, *args: Any, **keywords: Any) -> Any:
+            old, _, new = next(names).split()
+            connection.execute(f"alter schema {old} rename to {new}")
+            return super().execute(*args, **keywords)
+
+    with psycopg.connect(dsn, autocommit=True, cursor_factory=Swapping) as swapped:
+        connection.execute("alter schema pgq rename to hidden")
+        try:
+            if not there:
+                swapped.execute("select 1")
+            found = install.status(swapped)
+        finally:
+            connection.execute(
+                "do $$ begin if to_regnamespace('hidden') is not null then"
+                " alter schema hidden rename to pgq; end if; end $$"
+            )
+    assert found.state == ("untrusted" if there else "missing")
+    assert found.installed is None
 
 
 @pytest.mark.parametrize(
