@@ -41,6 +41,9 @@ SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.api.mode": "classic",
 }
+# Of a local master. Spark hands tasks out to whoever asks, and they hold the DSN: so nobody but
+# this Spark may ask (it makes the secret itself), and nothing may stop the query by a link.
+LOCAL_SETTINGS: dict[str, Any] = {"spark.authenticate": "true", "spark.ui.killEnabled": "false"}
 
 
 def run_query(options: PipelineOptions, dsn: str, say: Say) -> None:
@@ -165,8 +168,12 @@ def _session(options: PipelineOptions) -> Iterator[SparkSession]:
     """
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # then Spark's own files configure it
     builder = SparkSession.builder.appName(f"pgqpy pipeline {options.queue}").config(map=SETTINGS)
-    if options.master:
-        builder = builder.master(options.master)
+    master = options.master or (None if submitted else "local[*]")
+    if master is not None:
+        builder = builder.master(master)
+    if master is not None and master.startswith("local"):
+        builder = builder.config(map=LOCAL_SETTINGS)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # where its ports listen
     if not submitted:
         # The default is the first python3 on PATH, which may lack pgqpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

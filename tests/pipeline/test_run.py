@@ -8,6 +8,7 @@ import random
 import secrets
 import signal
 import socket
+import struct
 import sys
 import threading
 from contextlib import closing, contextmanager, suppress
@@ -39,6 +40,7 @@ COMMAND = (sys.executable, "-u", "-m", "pgqpy", "pipeline", "run", "--queue", "o
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
 KILLS = 3
 BAD_EVERY = 10  # events
+RPC_REQUEST = 3  # a kind of Spark's messages between its processes
 CONFIGURED = {
     "spark.redaction.regex": "shoe",
     "spark.sql.redaction.options.regex": "hat",
@@ -55,7 +57,6 @@ class Lake:
         self._environment = {
             "PGQPY_DSN": dsn,
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
         }
         if submit:
             words = " ".join(f"--conf {name}={value}" for name, value in submit.items())
@@ -98,6 +99,26 @@ def run(spark: SparkSession, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *args: CliRunner().invoke(app, args, prog_name="pgqpy")
 
 
+def listening(process: SessionProcess) -> list[Any]:
+    """Return the addresses on which the processes of a pipeline listen."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        found += [each.laddr for each in child.net_connections() if each.status == "LISTEN"]
+    return found
+
+
+def ask_for_a_task(address: Any) -> bytes:
+    """Ask for what holds a task, as an executor does; return the answer."""
+    words = [b"x", b"driver", b"broadcast_0_piece0"]
+    texts = [struct.pack(">i", len(word)) + word for word in words]
+    body = b"\0" + texts[0] + texts[1] + struct.pack(">i", 1) + texts[2]
+    head = struct.pack(">qi", 1, len(body))
+    with suppress(OSError), socket.create_connection(address, timeout=1) as connection:
+        connection.sendall(struct.pack(">qb", 9 + len(head + body), RPC_REQUEST) + head + body)
+        return connection.recv(1000)
+    return b""
+
+
 def test_it_stops_in_order_and_shows_no_password(
     feed: Feed, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,9 +133,14 @@ def test_it_stops_in_order_and_shows_no_password(
         feed.insert(*data(range(4, 6)))
         process.wait_for_output("events 2 ")
         shown, pages = arguments(process), web_pages(port)
+        ports = listening(process)
+        answers = [ask_for_a_task(each) for each in ports]
         process.popen.send_signal(signal.SIGTERM)
         assert process.wait() == 0, process.output()
         output = process.output()
+    assert {each.ip.removeprefix("::ffff:") for each in ports} == {"127.0.0.1"}
+    assert any(b"Expected SaslMessage" in answer for answer in answers)
+    assert not any(b"broadcast_0" in answer for answer in answers)
     assert "5 events, 0 of them bad" in output
     assert feed.standing("pipeline") == (last_tick(feed), [])
     assert any("SparkSubmit" in line for line in shown)
