@@ -85,8 +85,8 @@ UNFIT: LiteralString = """
            pg_describe_object(class, object, 0), code.owner::regrole::text
       from judged
       left join code on by = judged.oid
-     where reason is not null
-     order by array_position('{kind,owner,schema,trigger,rule,code}', reason), class, object
+     order by reason is null,
+           array_position('{kind,owner,schema,trigger,rule,code}', reason), class, object
      limit 1"""
 WHY = {
     "kind": "is not an ordinary logged table: it could lose rows that the consumer has passed",
@@ -105,9 +105,11 @@ def find_unfit(connection: Connection[Any], schema: str, table: str) -> str | No
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
         unfit = cursor.execute(UNFIT, (schema, table)).fetchone()
-    if unfit is None:
-        return None
+    if unfit is None:  # its schema was renamed, and may get its name back before the INSERT
+        return f"{schema}.{table} was taken away at this moment"
     name, reason, owner, schema_owner, code, code_owner = unfit
+    if reason is None:
+        return None
     why = WHY[reason].format(
         owner=owner, schema_owner=schema_owner, code=code, code_owner=code_owner
     )

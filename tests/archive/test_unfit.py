@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pgqpy.archive import ArchiveMismatch
+from pgqpy.archive.unfit import find_unfit
 from tests.archive.test_table import run
 
 if TYPE_CHECKING:
@@ -100,3 +101,12 @@ def test_rules_are_refused(kept: Shop) -> None:
     )
     with pytest.raises(ArchiveMismatch, match="has rules"):
         run(kept, "table:kept.events")
+
+
+def test_a_table_that_is_away_for_a_moment_is_not_fit(kept: Shop) -> None:
+    connection = kept.client.connection
+    assert find_unfit(connection, "kept", "events") is None
+    connection.execute("alter schema kept rename to hidden")
+    away = find_unfit(connection, "kept", "events")
+    connection.execute("alter schema hidden rename to kept")
+    assert away is not None
