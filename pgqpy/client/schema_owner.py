@@ -42,15 +42,6 @@ UNTRUSTED_OWNER: LiteralString = """
     order by whole desc, held.class desc, held.object
     limit 1
 """
-# Whether there is no schema, and that row or nulls. It is one statement: a schema that came, or got
-# its name, after a look for its owners was not looked at. That of a trusted owner stays, as nobody
-# else can drop or rename it.
-ABSENT_OR_UNTRUSTED: LiteralString = f"""
-    select n.oid is null as absent, found.*
-    from (select) one
-    left join pg_namespace n on n.nspname = 'pgq'
-    left join ({UNTRUSTED_OWNER}) found on true
-"""  # noqa: S608  # our own query within our own
 
 
 class SchemaNotTrusted(PgqError):

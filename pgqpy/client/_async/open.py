@@ -8,9 +8,9 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
-from pgqpy.client.schema_owner import ABSENT_OR_UNTRUSTED, not_trusted
+from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
-from pgqpy.errors import ConnectionFailed, SchemaMissing
+from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,13 +50,13 @@ async def open_session_async(
             prepared: prepare_threshold is None.
 
     Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set;
-    SchemaNotTrusted and SchemaMissing before anything in the schema pgq is called.
+    SchemaNotTrusted before anything in the schema pgq is called.
     """
     keywords = connect_parameters(dsn, {}, defaults or {})
     connection = await _connect(dsn, kind, keywords)
     try:
         expected = connection.info.backend_pid
-        owners = "" if any_owner else ABSENT_OR_UNTRUSTED
+        owners = "" if any_owner else UNTRUSTED_OWNER
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
         while (pid := await _set_up(connection, settings, expected, owners)) != expected:
             if any_session:
@@ -102,7 +102,7 @@ async def _set_up(
 ) -> int:
     """Make the settings if the server's session has this process id; return the one it has.
 
-    `owners` is ABSENT_OR_UNTRUSTED or empty. Raises SchemaMissing, SchemaNotTrusted.
+    `owners` is UNTRUSTED_OWNER or empty. Raises SchemaNotTrusted.
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
@@ -111,12 +111,8 @@ async def _set_up(
     cursor.nextset()
     row = await cursor.fetchone()
     cursor.nextset()
-    if owners:
-        absent, *found = await cursor.fetchone() or (True,)
-        if absent:
-            raise SchemaMissing
-        if found[0] is not None:
-            raise not_trusted(*found)
+    if owners and (found := await cursor.fetchone()):
+        raise not_trusted(*found)
     return int(row[-1]) if row else 0
 
 
