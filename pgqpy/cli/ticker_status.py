@@ -10,8 +10,9 @@ from pgqpy import locks
 from pgqpy.cli import failures
 from pgqpy.cli.options import Target
 from pgqpy.cli.output import show_rows
-from pgqpy.consumers.missing_ticker import is_late
 from pgqpy.ticker.session import label
+from pgqpy.watch.read import SKIPPED
+from pgqpy.watch.states import tick_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from typing_extensions import LiteralString
 
     from pgqpy import Client
-    from pgqpy.records import QueueInfo
 
     Row = dict[str, Any]
 
@@ -38,10 +38,6 @@ HEALTHY = ("ok", "paused", "external")
 STANDBYS: LiteralString = f"""
     select count(*) from ({locks.HOLDERS}) h
     where class = 7366513 and object = 3 and pid is distinct from %s
-"""  # noqa: S608  # our own query within our own
-SKIPPED: LiteralString = f"""
-    select q.queue_name from ({locks.HOLDERS}) h join pgq.queue q on q.queue_id = h.object
-    where h.class = 7366515 and h.exclusive
 """  # noqa: S608  # our own query within our own
 EXTENSION = "select from pg_extension where extname = 'pgq'"
 
@@ -91,19 +87,7 @@ def _queues(client: Client) -> Iterator[Row]:
     for info in infos:
         yield common | {
             "queue": info.queue_name,
-            "state": _state(info, served=served, skipped=info.queue_name in skipped),
+            "state": tick_state(info, served=served, skipped=info.queue_name in skipped),
             "last_tick_age": info.ticker_lag,
             "new_events": info.ev_new,
         }
-
-
-def _state(info: QueueInfo, *, served: bool, skipped: bool) -> str:
-    if info.queue_ticker_paused:
-        return "paused"
-    if info.queue_external_ticker:
-        return "external"
-    if not served:
-        return "no ticker"
-    if skipped:
-        return "skipped"
-    return "late" if is_late(info) else "ok"

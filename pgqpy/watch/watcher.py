@@ -1,0 +1,178 @@
+"""The watcher of one database: a connection of its own, and the looks over it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import datetime, timezone
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import Connection
+
+from pgqpy import Client, table_locks
+from pgqpy.client import open_session
+from pgqpy.client.dsn import connect_parameters
+from pgqpy.client.session_settings import PINNED
+from pgqpy.doctor import Finding, examine
+from pgqpy.errors import PgqError
+from pgqpy.texts import error_text
+from pgqpy.watch.rates import LOST_PAUSE, Reached, SlowClock, pause_after, rates
+from pgqpy.watch.read import if_seen, read
+from pgqpy.watch.snapshot import DeadEvents, NoAnswer, Snapshot
+from pgqpy.watch.states import consumer_states, event_seqs, queue_states, ticker_daemons
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+SESSION = {
+    **PINNED,
+    "default_transaction_read_only": "on",
+    "statement_timeout": "10s",
+    "lock_timeout": "1s",
+    "jit": "off",  # it would compile a query for longer than the query takes
+}
+SIZES_EVERY = 60.0  # seconds
+FINDINGS_EVERY = 10.0  # seconds
+LEVELS = ("fail", "warn", "skipped", "ok")  # the worst first
+
+
+class Watcher:
+    """Looks at a database again and again, over one connection, in read-only transactions.
+
+    The server and this process together spend at most 2 % of a core, if the caller pauses between
+    two looks as `pause` says. Several threads may share a watcher.
+
+        with Watcher("postgresql://localhost/shop") as watcher:
+            while True:
+                show(watcher.look())
+                time.sleep(watcher.pause)
+    """
+
+    def __init__(self, dsn: str = "") -> None:
+        """Take the DSN; the first look connects. Raises ConnectionFailed if it is not valid."""
+        connect_parameters(dsn, {})
+        self._dsn = dsn
+        self._lock = Lock()
+        self._client: Client | None = None
+        self._last = Snapshot()
+        self._before: Reached | None = None
+        self._sizes: dict[str, int | None] = {}
+        self._sizes_clock = SlowClock(SIZES_EVERY)
+        self._findings_clock = SlowClock(FINDINGS_EVERY)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    @property
+    def last(self) -> Snapshot:
+        """What the last look found."""
+        return self._last
+
+    @property
+    def pause(self) -> float:
+        """How many seconds to wait until the next look."""
+        return LOST_PAUSE if self._last.no_answer else pause_after(self._last.took)
+
+    def close(self) -> None:
+        """Close the connection; a later look opens a new one."""
+        with self._lock:
+            self._disconnect()
+
+    def look(self, *, fully: bool = False) -> Snapshot:
+        """Look at the database; if it does not answer, say so in a snapshot with the last data.
+
+        With `fully`, sizes are read and the checks of doctor are made, whatever their clocks say.
+        """
+        with self._lock:
+            try:
+                self._last = self._look(self._connected(), fully=fully)
+            except (psycopg.Error, PgqError) as exc:
+                self._last = replace(self._last, no_answer=self._failure(exc))
+                self._disconnect()
+            return self._last
+
+    def dead_events(self, queue: str, consumer: str) -> DeadEvents | None:
+        """Count a consumer's dead events by type and class of exception.
+
+        None: this role may not see them, or the database does not answer.
+        """
+        with self._lock:
+            try:
+                client = self._connected()
+                counts = if_seen(lambda: client.get_dead_event_counts(queue, consumer))
+            except (psycopg.Error, PgqError):
+                self._disconnect()
+                return None
+            return None if counts is None else DeadEvents(tuple(counts), more=False)
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            name = {"fallback_application_name": "pgqpy watch"}
+            self._client = Client(open_session(self._dsn, SESSION, kind=Connection, defaults=name))
+        return self._client
+
+    def _disconnect(self) -> None:
+        if self._client is not None:
+            self._client.connection.close()
+        self._client = None
+
+    def _look(self, client: Client, *, fully: bool) -> Snapshot:
+        began = time.monotonic()
+        with table_locks.named_locks(client.connection):
+            found = read(client)
+        ended = time.monotonic()
+        now = Reached(ended, event_seqs(found))
+        speeds = rates(self._before, now)
+        self._before = now
+        if fully or self._sizes_clock.is_due(ended):
+            self._read_sizes(client)
+        findings, examined = self._last.findings, self._last.examined
+        if fully or self._last.no_answer or self._findings_clock.is_due(ended):
+            findings, examined = self._examine(client.connection), _now()
+        tickers = ticker_daemons(found)
+        consumers = consumer_states(found, speeds)
+        return Snapshot(
+            database=client.connection.info.dbname,
+            taken=_now(),
+            took=ended - began,
+            queues=queue_states(found, speeds, consumers, tickers, self._sizes),
+            consumers=consumers,
+            workers=tuple(found.workers or ()),
+            stalled=tuple(found.stalled or ()),
+            tickers=tickers,
+            findings=findings,
+            examined=examined,
+        )
+
+    def _read_sizes(self, client: Client) -> None:
+        began = time.monotonic()
+        metrics = if_seen(client.get_queue_metrics) or []
+        self._sizes = {each.queue_name: each.total_bytes for each in metrics}
+        self._sizes_clock.done(began, time.monotonic())
+
+    def _examine(self, connection: Connection[Any]) -> tuple[Finding, ...]:
+        began = time.monotonic()
+        findings: list[Finding] = []
+        try:
+            findings.extend(examine(connection))
+        except psycopg.Error as exc:
+            if connection.closed:
+                raise
+            what = f"not every check could run: {error_text(exc)}"
+            findings.append(Finding("skipped", "doctor", what, "run pgqpy doctor"))
+        self._findings_clock.done(began, time.monotonic())
+        return tuple(sorted(findings, key=lambda each: LEVELS.index(each.level)))
+
+    def _failure(self, exc: Exception) -> NoAnswer:
+        last = self._last.no_answer
+        connected = self._client is not None and not self._client.connection.closed
+        return NoAnswer(last.since if last else _now(), error_text(exc), connected)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)

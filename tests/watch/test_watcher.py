@@ -1,0 +1,284 @@
+"""What a look at a real database finds, and what it may not see."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy.errors import ConnectionFailed
+from pgqpy.watch import DeadEvents, Watcher
+from tests.support.hostile import calls, lay_trap
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pgqpy.testing import EmbeddedServer
+    from pgqpy.watch import ConsumerState, QueueState, Snapshot
+
+    Connection = psycopg.Connection[Any]
+    Connect = Callable[..., Connection]
+
+GUEST = "test_watch_guest"
+HOLD_TICKER = "select pg_advisory_lock(7366513, 0), pg_advisory_lock_shared(7366513, 3)"
+STAND_BY = "select pg_advisory_lock_shared(7366513, 3)"
+
+
+@pytest.fixture
+def watcher(dsn: str) -> Iterator[Watcher]:
+    with Watcher(dsn) as watcher:
+        yield watcher
+
+
+@pytest.fixture
+def guest(connection: Connection, dsn: str) -> Iterator[str]:
+    """The DSN of a login without any role of the queue."""
+    connection.execute(f"create role {GUEST} login".encode())
+    yield psycopg.conninfo.make_conninfo(dsn, user=GUEST)
+    connection.execute(f"drop owned by {GUEST}; drop role {GUEST}".encode())
+
+
+def orders(snapshot: Snapshot) -> QueueState:
+    found = snapshot.queue("orders")
+    assert found is not None
+    return found
+
+
+def billing(snapshot: Snapshot) -> ConsumerState:
+    found = snapshot.consumer("orders", "billing")
+    assert found is not None
+    return found
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_a_look_finds_what_waits_and_what_is_dead(
+    watcher: Watcher, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.register_consumer("orders", "audit")
+    client.insert_events("orders", [("placed", str(number)) for number in range(10)])
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch is not None
+    first, second, *_ = client.get_batch_events(batch)
+    client.event_dead(batch, [(first, "no such customer")])
+    client.event_retry(batch, second, 600)
+    client.insert_events("orders", [("placed", "later")] * 3, delay=600)
+    found = watcher.look()
+    assert found.no_answer is None
+    assert found.database == connection.info.dbname
+    queue, consumer = orders(found), billing(found)
+    assert (queue.consumers, queue.pending_events, queue.last_tick) == (2, 10, batch.tick_id)
+    assert [str(each) for each in (queue.dead_events, queue.retry_events)] == ["1", "1"]
+    assert (str(queue.delayed_events), queue.delayed_overdue) == ("3", None)
+    assert (str(consumer.dead_events), str(consumer.retry_events)) == ("1", "1")
+    assert (consumer.pending_events, consumer.open_batches) == (10, 1)
+    assert queue.total_bytes is not None
+    assert queue.total_bytes > 0
+    lags = [each.lag for each in found.consumers if each.lag is not None]
+    assert (queue.state, queue.worst_lag) == ("no ticker", max(lags))
+    assert [each.name for each in found.consumers_of("orders")] == ["audit", "billing"]
+    assert [each.current_batch for each in found.workers_of("orders", "billing")] == [batch.id]
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_the_second_look_tells_rates(watcher: Watcher, client: pgqpy.Client) -> None:
+    assert billing(watcher.look()).events_per_second is None
+    client.insert_events("orders", [("placed", "1")] * 10)
+    client.tick_queue("orders")
+    second = watcher.look()
+    assert orders(second).events_per_second
+    assert billing(second).events_per_second == 0
+    batch = client.next_batch("orders", "billing")
+    assert batch is not None
+    client.finish_batch(batch)
+    third = watcher.look()
+    assert orders(third).events_per_second == 0
+    assert billing(third).events_per_second
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_counts_stop_at_ten_thousand(watcher: Watcher, connection: Connection) -> None:
+    connection.execute("""
+        insert into pgq.dead_event
+            (ev_queue, ev_owner, ev_id, ev_txid, ev_time, dead_reason, dead_tries)
+        select sub_queue, sub_id, n, 1, now(), 'reason', 1
+        from pgq.registration, generate_series(1, 10001) n
+    """)
+    assert str(orders(watcher.look()).dead_events) == "10,000+"
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_findings_and_sizes_are_not_made_anew_at_each_look(
+    watcher: Watcher, connection: Connection
+) -> None:
+    first = watcher.look()
+    connection.execute("update pgq.queue set queue_disable_insert = true")
+    second = watcher.look()
+    assert second.examined == first.examined
+    assert "paused" not in {each.check for each in second.problems}
+    third = watcher.look(fully=True)
+    assert third.examined is not None
+    assert "paused" in {each.check for each in third.problems}
+    levels = [each.level for each in third.findings]
+    assert levels == sorted(levels, key=["fail", "warn", "skipped", "ok"].index)
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_the_ticker_daemons_and_the_state_of_a_queue(
+    watcher: Watcher, client: pgqpy.Client, connect: Connect
+) -> None:
+    active, standby = connect(application_name="first"), connect(application_name="second")
+    standby.execute(STAND_BY)
+    assert [each.active for each in watcher.look().tickers] == [False]
+    active.execute(HOLD_TICKER)
+    found = watcher.look()
+    assert [(each.application, each.active) for each in found.tickers] == [
+        ("first", True),
+        ("second", False),
+    ]
+    assert orders(found).state == "ok"
+    client.set_queue_config("orders", "ticker_paused", "true")
+    assert orders(watcher.look()).state == "paused"
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_processes_of_lanes_are_counted_once(
+    watcher: Watcher, client: pgqpy.Client, connect: Connect
+) -> None:
+    connect().execute("select pgq.set_lanes('orders', 'billing', 4, 'extra1')")
+    run = "select pg_advisory_lock_shared(7366514, sub_id) from pgq.registration"
+    for _ in range(2):
+        connect().execute(f"{run} where sub_parent is null".encode())
+    consumer = billing(watcher.look())
+    assert (consumer.mode, consumer.live_workers) == ("lanes", 2)
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_a_session_that_was_ended_is_opened_again(watcher: Watcher, connection: Connection) -> None:
+    first = watcher.look()
+    ended = connection.execute("""
+        select pg_terminate_backend(pid, 10000) from pg_stat_activity
+        where application_name = 'pgqpy watch' and datname = current_database()
+    """)
+    assert ended.fetchall() == [(True,)]
+    lost = watcher.look()
+    assert lost.no_answer is not None
+    assert (lost.no_answer.connected, lost.taken, lost.queues) == (False, first.taken, first.queues)
+    again = watcher.look()
+    assert again.no_answer is None
+    assert again.taken is not None
+    assert first.taken is not None
+    assert again.taken > first.taken
+
+
+def test_a_server_that_was_stopped_shows_since_when_and_comes_back(
+    own_server: EmbeddedServer,
+) -> None:
+    dsn = own_server.dsn("postgres")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        pgqpy.install.install(connection)
+    with Watcher(dsn) as watcher:
+        with pgqpy.connect(dsn) as client:
+            client.create_queue("orders")
+        assert orders(watcher.look()).consumers == 0
+        own_server.stop("immediate")
+        lost, later = watcher.look(), watcher.look()
+        assert lost.no_answer is not None
+        assert later.no_answer is not None
+        assert later.no_answer.since == lost.no_answer.since
+        assert "cannot connect" in later.no_answer.what
+        assert later.queues == lost.queues != ()
+        assert watcher.pause == 2.0
+        own_server.start()
+        assert eventually(watcher.look).no_answer is None
+
+
+def test_a_database_that_never_answered_has_no_data() -> None:
+    with Watcher("host=/nonexistent password=secret") as watcher:
+        found = watcher.look()
+    assert found.taken is None
+    assert found.no_answer is not None
+    assert "secret" not in found.no_answer.what
+
+
+def test_a_dsn_that_is_not_valid_is_refused() -> None:
+    with pytest.raises(ConnectionFailed):
+        Watcher("postgresql+psycopg://localhost/shop")
+
+
+def test_a_database_without_the_schema_says_what_to_do(empty_dsn: str) -> None:
+    with Watcher(empty_dsn) as watcher:
+        found = watcher.look()
+    assert found.no_answer is not None
+    assert found.no_answer.connected
+    assert "install" in found.no_answer.what
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_a_locked_table_is_named_with_what_ends_the_lock(
+    watcher: Watcher, connect: Connect
+) -> None:
+    watcher.look()
+    holder = connect(autocommit=False)
+    holder.execute("lock table pgq.consumer in access exclusive mode")
+    found = watcher.look()
+    assert found.no_answer is not None
+    assert found.no_answer.connected
+    assert f"pg_terminate_backend({holder.info.backend_pid})" in found.no_answer.what
+    holder.rollback()
+    assert watcher.look().no_answer is None
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_a_login_without_any_role_sees_everything_but_dead_events(
+    guest: str, connection: Connection
+) -> None:
+    with Watcher(guest) as watcher:
+        found = watcher.look()
+        assert found.no_answer is None
+        assert str(billing(found).dead_events) == "0"
+        assert "skipped" in {each.level for each in found.findings}
+        assert watcher.dead_events("orders", "billing") is None
+        connection.execute(f"grant pgq_reader to {GUEST}".encode())
+        assert watcher.dead_events("orders", "billing") == DeadEvents((), more=False)
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_what_a_role_may_not_see_is_unknown(guest: str, connection: Connection) -> None:
+    for function in ("get_consumer_counts(int)", "get_worker_info(text, text)"):
+        connection.execute(f"revoke execute on function pgq.{function} from public".encode())
+    with Watcher(guest) as watcher:
+        found = watcher.look()
+    assert found.no_answer is None
+    assert (billing(found).dead_events, billing(found).live_workers) == (None, None)
+    assert orders(found).dead_events is None
+
+
+def test_the_extension_pgq_has_fewer_answers(extension_dsn: str) -> None:
+    with psycopg.connect(extension_dsn, autocommit=True) as connection:
+        connection.execute("select pgq.create_queue('orders')")
+        connection.execute("select pgq.register_consumer('orders', 'billing')")
+    with Watcher(extension_dsn) as watcher:
+        found = watcher.look()
+    assert found.no_answer is None
+    assert (orders(found).consumers, orders(found).dead_events) == (1, None)
+    assert timedelta(0) <= (billing(found).lag or timedelta(-1)) < timedelta(minutes=10)
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_it_reads_only_and_calls_no_function_of_another_schema(
+    dsn: str, connection: Connection
+) -> None:
+    lay_trap(connection)
+    before = calls(connection)
+    with Watcher(dsn) as watcher:
+        assert watcher.look().no_answer is None
+        assert calls(connection) == before
+        client = watcher._client
+        assert client is not None
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            client.insert_event("orders", "test", "data")
