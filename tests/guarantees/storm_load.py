@@ -1,7 +1,8 @@
-"""The processes of the storm: `python storm_load.py produce|lanes|effects DSN LOG`.
+"""The processes of the storm: `python storm_load.py produce|lanes|effects|archive DSN LOG`.
 
 `produce` inserts in every way, `lanes` parks events that fail, `effects` retries them and is
-transactional. What they write down: see history.py, history_workers.py and storm_threads.py.
+transactional, `archive` writes files beside the logs. What the others write down: see history.py,
+history_workers.py and storm_threads.py.
 """
 
 from __future__ import annotations
@@ -9,22 +10,31 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
+from threading import Event as Alarm
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+import psycopg
+
+from pgqpy.archive.run import ArchiveOptions, run_archive
+from pgqpy.archive.store import Store
 from pgqpy.consumers import Consumer
+from pgqpy.errors import ConnectionFailed
 from tests.consumers.harness import private
 from tests.guarantees.workload import Effects, Log, Producer
 
 if TYPE_CHECKING:
-    import psycopg
-
     from pgqpy import Event
     from tests.guarantees.sessions import Session
 
 KEYS = 4  # of each producer
 KEYS_A_SECOND = 8  # of insert_event_once
 MAX_RETRIES = 2
+ARCHIVE = ArchiveOptions("q", max_events=40)
+FILES = "files"  # the archive's folder
+BETWEEN_RUNS = 0.1  # seconds
 MARK = "insert into marker (kind, data, ev_id, dedup_key, is_new) "
 PLAIN = (
     MARK + "select 'plain', %s, pgq.insert_event('q', 't', %s, %s, null, null, null), null, true"
@@ -120,10 +130,21 @@ class Retrying(Effects):
             raise ValueError(event.data)
 
 
+def archive(dsn: str, path: str) -> None:
+    """Archive what has come, again and again."""
+    store, log = Store(str(Path(path).with_name(FILES))), Log(path)
+    while True:
+        with suppress(psycopg.OperationalError, ConnectionFailed):
+            run_archive(ARCHIVE, store, dsn, lambda line: log.write(file=line))
+        Alarm().wait(BETWEEN_RUNS)
+
+
 def main(role: str, dsn: str, path: str) -> None:
     """Run one of the processes until it is killed."""
     if role == "produce":
         Mixed(dsn, Log(path)).run()
+    if role == "archive":
+        archive(dsn, path)
     consumer = Lanes(dsn) if role == "lanes" else Retrying(dsn)
     consumer.log = Log(path)
     consumer.run()

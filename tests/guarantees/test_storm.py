@@ -21,6 +21,7 @@ from tests.guarantees.history import read_transactions
 from tests.guarantees.history_workers import Fault, read_handled
 from tests.guarantees.sessions import Database
 from tests.guarantees.storm_judge import Judge
+from tests.guarantees.storm_load import FILES
 from tests.guarantees.storm_threads import SETUP, Operator, Reading, Sleeper, Turns, Worker
 from tests.guarantees.test_faults_kill import ROOT
 from tests.support.crash import ask, kill_backend, kill_server
@@ -36,6 +37,7 @@ LOAD = str(Path(__file__).with_name("storm_load.py"))
 CONSUMERS = ("effects", "seeker", "sleeper")
 PROCESSES = ("produce 1", "produce 2", "lanes 1", "lanes 2", "effects 1")
 DAEMONS = ("ticker 1", "ticker 2")
+ARCHIVE = "archive 1"  # begins in the middle: before, an event may be cancelled for all who read it
 ENV = {"PGQPY_MAINT_PERIOD": "0.3", "PGQPY_RETRY_PERIOD": "0.1"}
 ENV |= {"PGQPY_POLL_INTERVAL": "0.02", "PGQPY_TICK_INTERVAL": "0.03"}
 QUEUE = {"rotation_period": "500 milliseconds", "retention": "3 seconds"}
@@ -126,11 +128,13 @@ class Storm:
 
         def counts() -> tuple[int, ...]:
             lines = sum(path.read_bytes().count(b"\n") for path in self.logs("lanes"))
+            files = sum(path.read_bytes().count(b"\n") for path in self.logs("archive"))
+            files = files if ARCHIVE in self.processes else lines
             ((effects, seen, read),) = self.query(
                 "select (select count(*) from effect), (select count(*) from seen where consumer"
                 " = 'seeker'), (select count(*) from known)"
             )
-            return lines, effects, seen * STEP, read
+            return lines, effects, seen * STEP, read, files * STEP
 
         before = counts()
         self.wait_for(
@@ -147,10 +151,10 @@ class Storm:
         eventually(look, RECOVERY)
 
     def kill(self, name: str) -> None:
-        """Kill a process, and start another one."""
-        process = self.processes[name]
-        self.faults.append(Fault("kill", f"{process.pid}.", time.monotonic()))
-        process.kill()
+        """Kill a process if it has begun, and start another one."""
+        if process := self.processes.get(name):
+            self.faults.append(Fault("kill", f"{process.pid}.", time.monotonic()))
+            process.kill()
         self.processes[name] = self._start(name)
 
     def crash(self) -> None:
@@ -171,7 +175,7 @@ class Storm:
 
     def rage(self) -> None:
         """Let each fault happen, in any order."""
-        plan = [*PROCESSES, *DAEMONS, "crash", "crash"]
+        plan = [*PROCESSES, *DAEMONS, ARCHIVE, ARCHIVE, "crash", "crash"]
         self.chance.shuffle(plan)
         for name in plan:
             if name == "crash":
@@ -242,6 +246,7 @@ def test_all_guarantees_hold_while_every_feature_is_used_and_anything_is_killed(
         judge.lanes(logs, storm.faults, operator.hidden)
         judge.dedup_keys()
         judge.cron(ENTRIES, MISSED)
+        judge.archive(str(tmp_path / FILES))
         assert db.main.one("select queue_low_tick > 1 from pgq.queue"), "it rotated"
         assert reading.repeated > 20
         told = {row[0] for row in db.main.all("select distinct state from told")}
