@@ -256,8 +256,7 @@ def _scalar(
     return row[0] if row else None
 
 
-# One statement: a schema that got its name after a look for its owners was not looked at. That of a
-# trusted owner stays, as nobody else can drop or rename it.
+# One statement, for the reason of ABSENT_OR_UNTRUSTED: two would see two schemas of this name.
 _STATUS: LiteralString = f"""
     select current_database()::text as database, current_user::text as user,
         (select extversion from pg_extension where extname = 'pgq') as extension,

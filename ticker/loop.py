@@ -99,7 +99,9 @@ class TickLoop:
         Raises SessionLost if the session ends after it had worked, and other errors before.
         """
         self._health.change("connecting", self._health.reason)
-        with self._database.sessions.open(self._database.dsn, **TICK_SETTINGS) as connection:
+        # Any owner: check_database reads the owners together with the schema's version.
+        sessions, dsn = self._database.sessions, self._database.dsn
+        with sessions.open(dsn, TICK_SETTINGS, any_owner=True) as connection:
             try:
                 with table_locks.named_locks(connection):
                     installed = check_database(connection)

@@ -75,7 +75,7 @@ class Duty:
 
     def _connected(self) -> Client:
         if self._client is None:
-            opened = self.database.sessions.open(self.database.dsn, **self.settings)
+            opened = self.database.sessions.open(self.database.dsn, self.settings)
             self._client = Client(self._session.enter_context(opened))
         return self._client
 

@@ -20,7 +20,7 @@ from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
 from pgqpy.ticker.timing import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from threading import Event
 
     from psycopg import Connection
@@ -60,13 +60,21 @@ SESSION_SETTINGS: dict[str, str] = {
 }
 
 
-def open_session(dsn: str, **settings: str) -> Connection[tuple[Any, ...]]:
+def open_session(
+    dsn: str, settings: Mapping[str, str] = SESSION_SETTINGS, *, any_owner: bool = False
+) -> Connection[tuple[Any, ...]]:
     """Connect in autocommit mode, with SESSION_SETTINGS overridden by `settings`.
 
-    The connection string overrides CONNECT_DEFAULTS. Raises ConnectionFailed.
+    The connection string overrides CONNECT_DEFAULTS. With `any_owner`, the caller checks the
+    database before it calls anything. Raises ConnectionFailed, SchemaMissing, SchemaNotTrusted.
     """
-    wanted = SESSION_SETTINGS | settings
-    return connect_session(dsn, wanted, kind=psycopg.Connection, defaults=CONNECT_DEFAULTS)
+    return connect_session(
+        dsn,
+        {**SESSION_SETTINGS, **settings},
+        kind=psycopg.Connection,
+        defaults=CONNECT_DEFAULTS,
+        any_owner=any_owner,
+    )
 
 
 @dataclass(frozen=True)
@@ -150,9 +158,11 @@ class Sessions:
         self.breaking = False
 
     @contextmanager
-    def open(self, dsn: str, **settings: str) -> Iterator[Connection[tuple[Any, ...]]]:
+    def open(
+        self, dsn: str, settings: Mapping[str, str], *, any_owner: bool = False
+    ) -> Iterator[Connection[tuple[Any, ...]]]:
         """Open a session for as long as the block lasts (see `open_session`)."""
-        connection = open_session(dsn, **settings)
+        connection = open_session(dsn, settings, any_owner=any_owner)
         self._open.add(connection)
         if self.breaking:  # the others have been broken off
             break_off(connection)

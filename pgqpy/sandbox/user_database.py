@@ -53,7 +53,7 @@ class Contents(NamedTuple):
 @contextmanager
 def prepared(dsn: str, contents: Contents, say: Say) -> Iterator[None]:
     """Prepare the database; restore it at the end of the block."""
-    with connect_as_tool(dsn) as keeper:
+    with connect_as_tool(dsn, any_owner=True) as keeper:
         _take_lock(keeper.connection)
         before = status(keeper.connection)
         _check(before)
@@ -82,7 +82,9 @@ def _take_lock(connection: Connection[Any]) -> None:
 
 
 def _check(before: Status) -> None:
-    """Raise RunFailed unless the schema pgq has this version, or can be installed."""
+    """Raise an error unless the schema pgq has this version, or can be installed."""
+    if before.untrusted is not None:
+        raise before.untrusted
     if before.state == "extension":
         raise RunFailed("this database has the extension pgq: take another one")
     if before.problem is not None and before.state != "missing":
@@ -116,9 +118,12 @@ def _restore(dsn: str, contents: Contents, before: Status, say: Say) -> None:
     if contents.keep:
         say(f"kept: {contents}")
         return
-    with connect_as_tool(dsn) as client:
+    with connect_as_tool(dsn, any_owner=True) as client:
         _drop_schema(client.connection, contents)
-        if status(client.connection).state == "missing":
+        found = status(client.connection)
+        if found.untrusted is not None:
+            raise found.untrusted
+        if found.state == "missing":
             return
         _drop_queue(client, contents)
         if before.state == "missing":

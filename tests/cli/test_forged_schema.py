@@ -16,6 +16,7 @@ import pgqpy
 from pgqpy import install
 from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.pipeline.progress import QueueMonitor
+from pgqpy.sandbox.user_database import Contents, prepared
 from pgqpy.spark.connections import connect_planner
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.arrow_session import open_with_retries
@@ -164,8 +165,9 @@ class Async(AsyncConsumer):
         lambda dsn: connect_planner(Database(dsn), "orders"),
         lambda dsn: open_with_retries(Database(dsn), "orders"),
         lambda dsn: QueueMonitor(dsn, "orders").check(),
+        lambda dsn: prepared(dsn, Contents("simulate", "orders"), print).__enter__(),
     ],
-    ids=["consumer", "async consumer", "spark", "task of spark", "pipeline"],
+    ids=["consumer", "async consumer", "spark", "task of spark", "pipeline", "simulation"],
 )
 def test_what_runs_for_long(
     dsn: str, connection: Connection, before: int, start: Callable[[str], Any]

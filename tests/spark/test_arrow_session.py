@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgqpy.errors import ConnectionFailed
+from pgqpy.install import install
 from pgqpy.spark import connections
 from pgqpy.spark.database import Database
 from pgqpy.spark.source.arrow_session import ArrowSession, open_with_retries
@@ -51,6 +52,8 @@ def test_a_wrong_password_is_not_tried_again_and_not_printed(own_server):
 
 def test_a_server_that_restarts_is_waited_for(own_server):
     database = Database(own_server.dsn())
+    with psycopg.connect(own_server.dsn(), autocommit=True) as connection:
+        install(connection)
     own_server.stop()
     starter = threading.Timer(0.5, own_server.start)
     starter.start()

@@ -47,7 +47,7 @@ def queue(client: pgqpy.Client, new_orders: str) -> str:
 @pytest.fixture
 def statements(dsn: str) -> Iterator[Statements]:
     """The loop's statements, on a session like the loop's."""
-    with session.open_session(dsn, **TICK_SETTINGS) as connection:
+    with session.open_session(dsn, TICK_SETTINGS) as connection:
         yield Statements(connection)
 
 

@@ -26,7 +26,7 @@ def test_the_server_notices_that_the_daemons_machine_is_gone(own_server: Embedde
          where name in ('tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count',
                         'tcp_user_timeout') order by name
     """
-    with closing(open_session(own_server.tcp_dsn())) as connection:
+    with closing(open_session(own_server.tcp_dsn(), any_owner=True)) as connection:
         assert connection.execute(query).fetchall() == [(3,), (4,), (2,), (10_000,)]
 
 
@@ -36,7 +36,7 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("alter database {} set array_nulls = off").format(database))
     client.create_queue("orders")
-    with closing(open_session(dsn, **TICK_SETTINGS)) as session:
+    with closing(open_session(dsn, TICK_SETTINGS)) as session:
         statements, state = Statements(session), TickState()
         polls = [tick(statements, state, now=0.0).ticks for _ in range(3)]
     assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]

@@ -8,9 +8,9 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
-from pgqpy.client.schema_owner import UNTRUSTED_OWNER, not_trusted
+from pgqpy.client.schema_owner import ABSENT_OR_UNTRUSTED, not_trusted
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
-from pgqpy.errors import ConnectionFailed
+from pgqpy.errors import ConnectionFailed, SchemaMissing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,18 +45,19 @@ async def open_session_async(
         settings: PINNED, and more.
         kind: the class of the connection.
         defaults: more for libpq, such as `fallback_application_name`.
-        any_owner: allow any owner of the schema pgq; the caller checks it before calling anything.
+        any_owner: allow any owner of the schema pgq, or no schema; the caller checks the owners, in
+            the statement that finds the schema, before it calls anything.
         any_session: take a session that a pooler may share. Nothing stays set in it, and nothing is
             prepared: prepare_threshold is None.
 
     Raises ConnectionFailed, also for a session that a pooler shares, in which nothing stays set;
-    SchemaNotTrusted before anything in the schema pgq is called.
+    SchemaNotTrusted and SchemaMissing before anything in the schema pgq is called.
     """
     keywords = connect_parameters(dsn, {}, defaults or {})
     connection = await _connect(dsn, kind, keywords)
     try:
         expected = connection.info.backend_pid
-        owners = "" if any_owner else UNTRUSTED_OWNER
+        owners = "" if any_owner else ABSENT_OR_UNTRUSTED
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
         while (pid := await _set_up(connection, settings, expected, owners)) != expected:
             if any_session:
@@ -102,7 +103,7 @@ async def _set_up(
 ) -> int:
     """Make the settings if the server's session has this process id; return the one it has.
 
-    `owners` is UNTRUSTED_OWNER or empty. Raises SchemaNotTrusted.
+    `owners` is ABSENT_OR_UNTRUSTED or empty. Raises SchemaMissing, SchemaNotTrusted.
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
@@ -111,8 +112,12 @@ async def _set_up(
     cursor.nextset()
     row = await cursor.fetchone()
     cursor.nextset()
-    if owners and (found := await cursor.fetchone()):
-        raise not_trusted(*found)
+    if owners:
+        absent, *found = await cursor.fetchone() or (True,)
+        if absent:
+            raise SchemaMissing
+        if found[0] is not None:
+            raise not_trusted(*found)
     return int(row[-1]) if row else 0
 
 
