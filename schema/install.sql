@@ -51,6 +51,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/info/subtract_ids.sql
 \ir functions/internal/info/event_bytes.sql
 \ir functions/internal/ticks/counting_time.sql
+\ir functions/internal/ticks/seen_time.sql
 \ir functions/internal/batches/add_tries.sql
 \ir functions/internal/batches/new_batch_id.sql
 \ir functions/internal/batches/lease_end.sql
@@ -193,6 +194,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/consume/event_dead.sql
 \ir functions/internal/dead_events/dead_event_matches.sql
 \ir functions/internal/dead_events/take_dead_events.sql
+\ir functions/consume/get_dead_event_bounds.sql
 \ir functions/consume/get_dead_events.sql
 \ir functions/consume/get_dead_event_counts.sql
 \ir functions/consume/revive_dead_events.sql
@@ -327,6 +329,9 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/get_stalled_info.sql
 \ir functions/info/get_worker_info.sql
 \ir functions/info/get_tick_info.sql
+\ir functions/info/get_tick_marks.sql
+\ir functions/internal/maint/table_holder.sql
+\ir functions/info/get_rotation_info.sql
 \ir functions/info/get_delayed_counts.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
 from pgqpy.calls import _check as check
 from pgqpy.calls._call import Call, Row, batch_call, consumer_call, records
 from pgqpy.calls.failure import ascii_failure, failure_of
-from pgqpy.records import Batch, DeadEvent, DeadEventCount, Event, Failure
+from pgqpy.records import Batch, DeadEvent, DeadEventBounds, DeadEventCount, Event, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,24 +80,44 @@ def matching(
     )
 
 
-def get_dead_events(queue: str, consumer: str, wanted: Wanted) -> Call[list[DeadEvent]]:
+def get_dead_event_bounds(
+    queue: str, consumer: str, before: int | None, look: int
+) -> Call[DeadEventBounds]:
+    """Find the ids of the newest dead events."""
+    sql = """
+        select first_id, last_id, dead_events, has_more
+          from pgq.get_dead_event_bounds(%s::text, %s::text, %s::bigint, %s::integer)"""
+    params = (check.maybe_bigint("before", before), check.count("look", look))
+    return consumer_call(
+        "get_dead_event_bounds", sql, queue, consumer, *params, decode=_bounds, pgqpy_only=True
+    )
+
+
+def get_dead_events(
+    queue: str, consumer: str, wanted: Wanted, after: int | None, before: int | None
+) -> Call[list[DeadEvent]]:
     """List dead events, the newest event first."""
     sql = """
         select dead_time, dead_error, dead_reason, dead_traceback, dead_tries, ev_id, ev_time,
                ev_txid, ev_retry, ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4
           from pgq.get_dead_events(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
-                                   %s::timestamptz, %s::timestamptz, %s::integer)"""
-    return _call("get_dead_events", sql, queue, consumer, wanted, decode=records(DeadEvent))
+                                   %s::timestamptz, %s::timestamptz, %s::integer, %s::bigint,
+                                   %s::bigint)"""
+    ids, decode = _ids_between(after, before), records(DeadEvent)
+    return _call("get_dead_events", sql, queue, consumer, wanted, *ids, decode=decode)
 
 
-def get_dead_event_counts(queue: str, consumer: str, wanted: Wanted) -> Call[list[DeadEventCount]]:
+def get_dead_event_counts(
+    queue: str, consumer: str, wanted: Wanted, after: int | None, before: int | None
+) -> Call[list[DeadEventCount]]:
     """Count dead events by type and class of exception."""
     sql = """
         select ev_type, dead_error, dead_events, last_dead_time
           from pgq.get_dead_event_counts(%s::text, %s::text, %s::bigint[], %s::text, %s::text,
-                                         %s::timestamptz, %s::timestamptz, %s::integer)"""
-    decode = records(DeadEventCount)
-    return _call("get_dead_event_counts", sql, queue, consumer, wanted, decode=decode)
+                                         %s::timestamptz, %s::timestamptz, %s::integer,
+                                         %s::bigint, %s::bigint)"""
+    ids, decode = _ids_between(after, before), records(DeadEventCount)
+    return _call("get_dead_event_counts", sql, queue, consumer, wanted, *ids, decode=decode)
 
 
 def revive_dead_events(
@@ -136,6 +156,14 @@ def _call(
     return consumer_call(
         function, sql, queue, consumer, *params, decode=decode, pgqpy_only=True, **texts
     )
+
+
+def _ids_between(after: int | None, before: int | None) -> tuple[int | None, int | None]:
+    return check.maybe_bigint("after", after), check.maybe_bigint("before", before)
+
+
+def _bounds(rows: list[Row]) -> DeadEventBounds:
+    return DeadEventBounds(*rows[0])
 
 
 def _ids(rows: list[Row]) -> list[int]:

@@ -1,12 +1,12 @@
-"""Calls about consumers that are too far behind. They need pgq_reader, get_stalled_info no role."""
+"""Calls about consumers that are too far behind. They need pgq_reader, those that read no role."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, consumer_call, records
-from pgqpy.records import StalledInfo
+from pgqpy.calls._call import Call, consumer_call, queue_call, records
+from pgqpy.records import RotationTable, StalledInfo
 
 if TYPE_CHECKING:
     from pgqpy.calls._check import Interval
@@ -43,3 +43,12 @@ def get_stalled_info(queue: str | None) -> Call[list[StalledInfo]]:
     return Call(
         "get_stalled_info", sql, (check.maybe_name("queue", queue),), decode, pgqpy_only=True
     )
+
+
+def get_rotation_info(queue: str) -> Call[list[RotationTable]]:
+    """List the event tables of a queue, and what keeps the next one."""
+    sql = """
+        select table_no, table_name, state, total_bytes, first_time, last_time, due, held_by, holder
+          from pgq.get_rotation_info(%s::text)"""
+    decode = records(RotationTable)
+    return queue_call("get_rotation_info", sql, queue, decode=decode, pgqpy_only=True)

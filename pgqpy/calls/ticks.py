@@ -13,7 +13,7 @@ from pgqpy.calls import _check as check
 from pgqpy.calls import read
 from pgqpy.calls._call import Call, consumer_call, queue_call, records
 from pgqpy.calls.filters import filter_json
-from pgqpy.records import TickInfo, TickStage
+from pgqpy.records import TickInfo, TickMark, TickStage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,15 @@ def get_tick_info(
           from pgq.get_tick_info(%s::text, %s::bigint, %s::bigint)"""
     decode = records(TickInfo)
     return queue_call("get_tick_info", text, queue, *ticks, decode=decode, pgqpy_only=True)
+
+
+def get_tick_marks(queue: str, marks: int) -> Call[list[TickMark]]:
+    """Return some of the ticks of a queue, about even in time."""
+    text = """
+        select tick_id, tick_time, tick_event_seq
+          from pgq.get_tick_marks(%s::text, %s::integer)"""
+    wanted, decode = check.count("marks", marks), records(TickMark)
+    return queue_call("get_tick_marks", text, queue, wanted, decode=decode, pgqpy_only=True)
 
 
 def get_tick_at(queue: str, time: datetime) -> Call[int | None]:

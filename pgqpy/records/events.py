@@ -156,6 +156,22 @@ class DeadEvent(NamedTuple):
     ev_extra4: str | None
 
 
+class DeadEventBounds(NamedTuple):
+    """The ids of a consumer's newest dead events, from `get_dead_event_bounds`.
+
+    Attributes:
+        first_id: the lowest id; None: there are none.
+        last_id: the highest id.
+        dead_events: how many they are.
+        has_more: there are dead events with ids below `first_id`.
+    """
+
+    first_id: int | None
+    last_id: int | None
+    dead_events: int
+    has_more: bool
+
+
 class DeadEventCount(NamedTuple):
     """How many dead events have one type and one class of exception."""
 

@@ -163,6 +163,14 @@ class TickInfo(NamedTuple):
     events: int | None
 
 
+class TickMark(NamedTuple):
+    """A tick of a queue's picture, from `get_tick_marks`; `event_seq`: the last id it counts."""
+
+    id: int
+    time: datetime
+    event_seq: int
+
+
 class TickStage(NamedTuple):
     """A stage whose events are in a range of ticks, from `get_tick_stages`.
 
@@ -237,3 +245,30 @@ class StalledInfo(NamedTuple):
     held_bytes: int | None
     exceeded: bool
     is_live: bool | None
+
+
+class RotationTable(NamedTuple):
+    """One of a queue's rotating event tables, from `get_rotation_info`.
+
+    Attributes:
+        number: from 0 on.
+        name: with the schema.
+        state: current: inserts go there; next: the next rotation truncates it; older.
+        bytes: on disk, with indexes; None, as both times: a session holds its lock.
+        first_time: of the first tick that may see its first event; None: it has none.
+        last_time: of the first tick that may see its last event.
+        due: when the rotation is due by the clock. This and the next two are of state next only.
+        held_by: what keeps it, now or as soon as it is due: consumer, retention, stage,
+            transaction (a session's lock on it), ticker (it has to tick first); None: nothing.
+        holder: the consumer's name, the stage's writer, the session's pid (None: it is prepared).
+    """
+
+    number: int
+    name: str
+    state: str
+    bytes: int | None
+    first_time: datetime | None
+    last_time: datetime | None
+    due: datetime | None
+    held_by: str | None
+    holder: str | None

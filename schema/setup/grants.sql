@@ -14,19 +14,19 @@ begin
        from (values
         ('public', '
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
-            get_worker_info get_stalled_info get_tick_info get_tick_at get_cron_info
-            get_delayed_counts quote_fqname version schema_version'),
+            get_worker_info get_stalled_info get_rotation_info get_tick_info get_tick_marks
+            get_tick_at get_cron_info get_delayed_counts quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
-            get_dead_events get_dead_event_counts revive_dead_events delete_dead_events force_tick
-            finish_batch finish_part begin_run widen_run end_run tick_event_sql get_tick_stages
-            get_tick_events pin_range advance_subscription register_subconsumer
-            unregister_subconsumer set_consumer_mode set_consumer_filter take_part touch_batch
-            receive finish_events event_park next_parked take_parked get_parked_keys get_parked
-            retry_parked delete_parked set_lanes register_lanes take_lane take_parked_lane
-            skip_event seek_consumer get_delayed_events
+            get_dead_event_bounds get_dead_events get_dead_event_counts revive_dead_events
+            delete_dead_events force_tick finish_batch finish_part begin_run widen_run end_run
+            tick_event_sql get_tick_stages get_tick_events pin_range advance_subscription
+            register_subconsumer unregister_subconsumer set_consumer_mode set_consumer_filter
+            take_part touch_batch receive finish_events event_park next_parked take_parked
+            get_parked_keys get_parked retry_parked delete_parked set_lanes register_lanes
+            take_lane take_parked_lane skip_event seek_consumer get_delayed_events
             set_stall_policy reattach_consumer'),
         ('pgq_writer', '
             insert_event insert_events insert_event_once insert_event_at insert_events_at
@@ -63,10 +63,10 @@ begin
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
             raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql read_open_events
             read_sequence reads_by_ticks remove_delayed remove_parked remove_registration
-            remove_waiting resume_part retained_tick retry_time row_txid run_is_dead set_rights
-            show_holder skip_ranges slowest_tick subtract_ids system_identifier take_dead_events
-            take_range tick_is_due tick_sees_table tick_wanted ticked_time try_lock_against_drop
-            uncount_end update_insert_rights used_ticks')
+            remove_waiting resume_part retained_tick retry_time row_txid run_is_dead seen_time
+            set_rights show_holder skip_ranges slowest_tick subtract_ids system_identifier
+            table_holder take_dead_events take_range tick_is_due tick_sees_table tick_wanted
+            ticked_time try_lock_against_drop uncount_end update_insert_rights used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

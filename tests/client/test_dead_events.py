@@ -215,9 +215,27 @@ async def test_filters_of_dead_events_are_arguments(orders: Any) -> None:
         assert {caught.value.parameter} == set(wrong)
 
 
+async def test_dead_events_are_read_in_bounded_steps(orders: Any) -> None:
+    batch, events = await opened(orders, 4)
+    await orders.event_dead(batch, [(event, "why") for event in events])
+    bounds = await orders.get_dead_event_bounds("orders", "billing", look=3)
+    ids = [event.id for event in events]
+    assert bounds == (ids[1], ids[3], 3, True)
+    step = {"after": bounds.first_id - 1, "before": ids[3]}
+    found = await orders.get_dead_events("orders", "billing", **step)
+    assert [event.ev_id for event in found] == [ids[2], ids[1]]
+    (count,) = await orders.get_dead_event_counts("orders", "billing", **step)
+    assert count.dead_events == 2
+    bounds = await orders.get_dead_event_bounds("orders", "billing", before=ids[0])
+    assert bounds == (None, None, 0, False)
+    with pytest.raises(InvalidArgument):
+        await orders.get_dead_event_bounds("orders", "billing", look=0)
+
+
 async def test_dead_events_of_an_unknown_consumer(orders: Any) -> None:
     for call in (
         orders.get_dead_events,
+        orders.get_dead_event_bounds,
         orders.get_dead_event_counts,
         orders.revive_dead_events,
         orders.delete_dead_events,

@@ -179,3 +179,28 @@ async def test_tick_is_an_int_of_64_bits(orders: Any, tick: Any) -> None:
         await orders.tick_event_sql("orders", tick, 2)
     with pytest.raises(InvalidArgument):
         await ids(orders, tick, 2)
+
+
+async def test_some_ticks_picture_them_all(orders: Any) -> None:
+    await filled(orders, 4)
+    marks = await orders.get_tick_marks("orders", 3)
+    assert [marks[0].id, marks[-1].id, marks[-1].event_seq] == [1, 5, 12]
+    assert [mark.time for mark in marks] == sorted(mark.time for mark in marks)
+    assert len(await orders.get_tick_marks("orders")) == 5
+    with pytest.raises(QueueNotFound):
+        await orders.get_tick_marks("nope")
+    with pytest.raises(InvalidArgument):
+        await orders.get_tick_marks("orders", 1)
+
+
+async def test_tables_of_a_queue_are_records(orders: Any) -> None:
+    tables = await orders.get_rotation_info("orders")
+    assert [(table.number, table.state) for table in tables] == [
+        (0, "current"),
+        (1, "next"),
+        (2, "older"),
+    ]
+    assert tables[1].held_by is None
+    assert tables[1].due is not None
+    with pytest.raises(QueueNotFound):
+        await orders.get_rotation_info("nope")

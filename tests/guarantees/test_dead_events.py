@@ -147,3 +147,44 @@ def test_revived_event_is_delivered_once_with_its_retries_counted_anew(db: Datab
     assert found == [(1, None, "a"), (4, None, "a")]
     assert main.next("d") is not None
     assert main.events(main.next("d")) == []
+
+
+def test_dead_events_are_walked_through_in_bounded_steps_from_the_newest(db: Database) -> None:
+    main = _made_dead(db)
+    main.run("delete from pgq.dead_event where ev_id = 3")
+    bounds = "select * from pgq.get_dead_event_bounds('q', 'c', %s, %s)"
+    assert main.all(bounds, None, 2) == [(4, 5, 2, True)]
+    assert main.all(bounds, 4, 2) == [(1, 2, 2, False)]
+    assert main.all(bounds, None, 4) == [(1, 5, 4, False)]
+    assert main.all(bounds, 1, 2) == [(None, None, 0, False)]
+    ids = "select array_agg(ev_id) from pgq.get_dead_events('q', 'c', {})"
+    assert main.one(ids.format("i_after => 1, i_before => 5")) == [4, 2]
+    assert main.one(ids.format("i_after => 1, i_type => 'b', i_limit => 1")) == [5]
+    counts = "select sum(dead_events) from pgq.get_dead_event_counts('q', 'c', {})"
+    assert main.one(counts.format("i_after => 1, i_before => 5")) == 2
+    for wrong in (None, 0):
+        with refused("PQ009"):
+            main.one(bounds, None, wrong)
+    with refused("PQ002"):
+        main.one("select pgq.get_dead_event_bounds('q', 'nope')")
+
+
+def test_step_reads_its_own_dead_events_and_no_others(db: Database) -> None:
+    main = _made_dead(db)
+    main.run(
+        "insert into pgq.dead_event (dead_reason, dead_tries, ev_queue, ev_owner, ev_id, ev_time,"
+        " ev_txid)"
+        " select '', 1, ev_queue, ev_owner, ev_id + n, ev_time, ev_txid"
+        "   from pgq.dead_event, generate_series(5, 20000) n where ev_id = 5"
+    )
+    main.run("analyze pgq.dead_event")
+    first = main.one("select first_id from pgq.get_dead_event_bounds('q', 'c', i_look => 100)")
+    for call in (
+        "get_dead_event_bounds('q', 'c', i_look => 100)",
+        f"get_dead_event_counts('q', 'c', i_after => {first - 1})",
+        f"get_dead_events('q', 'c', i_type => 'none', i_after => {first - 1})",
+    ):
+        looks = f"explain (analyze, buffers, format json) select * from pgq.{call}"
+        main.all(f"select * from pgq.{call}")
+        (plan,) = main.one(looks)
+        assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 200

@@ -9,7 +9,7 @@ from pgqpy.client._async.base import AsyncBase
 
 if TYPE_CHECKING:
     from pgqpy.calls.stalled import Policy
-    from pgqpy.records import StalledInfo
+    from pgqpy.records import RotationTable, StalledInfo
 
 
 class AsyncStalled(AsyncBase):
@@ -57,3 +57,10 @@ class AsyncStalled(AsyncBase):
     async def get_stalled_info(self, queue: str | None = None) -> list[StalledInfo]:
         """Return the consumers that a rotation waits for, and those that are detached."""
         return await self.runner.run(calls.stalled.get_stalled_info(queue))
+
+    async def get_rotation_info(self, queue: str) -> list[RotationTable]:
+        """Return the event tables of a queue, and what keeps the next one from being truncated.
+
+        Everybody may call it. Raises QueueNotFound.
+        """
+        return await self.runner.run(calls.stalled.get_rotation_info(queue))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections import abc
     from datetime import datetime
 
-    from pgqpy.records import Event, TickInfo, TickStage
+    from pgqpy.records import Event, TickInfo, TickMark, TickStage
 
 
 class AsyncTickReading(AsyncBase):
@@ -35,6 +35,14 @@ class AsyncTickReading(AsyncBase):
         Everybody may call it. Raises QueueNotFound.
         """
         return await self.runner.run(calls.ticks.get_tick_info(queue, from_tick, to_tick))
+
+    async def get_tick_marks(self, queue: str, marks: int = 200) -> list[TickMark]:
+        """Return at most so many of the ticks that `get_tick_info` lists, about even in time.
+
+        The first and the last are among them. It costs milliseconds, however many ticks are kept.
+        Everybody may call it. Raises QueueNotFound, InvalidArgument.
+        """
+        return await self.runner.run(calls.ticks.get_tick_marks(queue, marks))
 
     async def get_tick_at(self, queue: str, time: datetime) -> int | None:
         """Return the tick after which all events come that were committed at a time or later.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from pgqpy.calls.dead_events import Filters
-    from pgqpy.records import Batch, DeadEvent, DeadEventCount, Event, Failure
+    from pgqpy.records import Batch, DeadEvent, DeadEventBounds, DeadEventCount, Event, Failure
 
 
 class DeadEvents(Base):
@@ -43,6 +43,9 @@ class DeadEvents(Base):
         queue: str,
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
+        *,
+        after: int | None = None,
+        before: int | None = None,
         **filters: Unpack[Filters],
     ) -> list[DeadEvent]:
         """List dead events of a consumer, the newest event first.
@@ -51,6 +54,8 @@ class DeadEvents(Base):
             queue: the queue.
             consumer: its consumer.
             event_ids: only these events.
+            after: only events with a higher id: see get_dead_event_bounds.
+            before: only events with a lower id.
             **filters: any of
                 type: only events of this type; "": those without a type.
                 error: only events that died of an exception of this class (`dead_error`); "":
@@ -62,13 +67,36 @@ class DeadEvents(Base):
         Raises ConsumerNotFound.
         """
         wanted = matching(event_ids, **filters)
-        return self.runner.run(calls.dead_events.get_dead_events(queue, consumer, wanted))
+        call = calls.dead_events.get_dead_events(queue, consumer, wanted, after, before)
+        return self.runner.run(call)
+
+    def get_dead_event_bounds(
+        self, queue: str, consumer: str, *, before: int | None = None, look: int = 10_000
+    ) -> DeadEventBounds:
+        """Return the ids of the newest dead events of a consumer, at most `look` of them.
+
+        `before` leaves out the events with this id or a higher one. A million dead events take
+        seconds to filter or count. Go through them in steps that take milliseconds instead:
+
+            bounds = client.get_dead_event_bounds("orders", "billing")
+            if bounds.first_id is not None:
+                after = bounds.first_id - 1
+                counts = client.get_dead_event_counts("orders", "billing", after=after)
+            # of the newest 10,000 if bounds.has_more; the next step: before=bounds.first_id
+
+        Raises ConsumerNotFound, InvalidArgument.
+        """
+        call = calls.dead_events.get_dead_event_bounds(queue, consumer, before, look)
+        return self.runner.run(call)
 
     def get_dead_event_counts(
         self,
         queue: str,
         consumer: str,
         event_ids: abc.Iterable[int] | None = None,
+        *,
+        after: int | None = None,
+        before: int | None = None,
         **filters: Unpack[Filters],
     ) -> list[DeadEventCount]:
         """Count dead events by type and class of exception, the most frequent first.
@@ -78,7 +106,7 @@ class DeadEvents(Base):
         """
         wanted = matching(event_ids, **filters)
         return self.runner.run(
-            calls.dead_events.get_dead_event_counts(queue, consumer, wanted)
+            calls.dead_events.get_dead_event_counts(queue, consumer, wanted, after, before)
         )
 
     def revive_dead_events(

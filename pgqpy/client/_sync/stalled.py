@@ -9,7 +9,7 @@ from pgqpy.client._sync.base import Base
 
 if TYPE_CHECKING:
     from pgqpy.calls.stalled import Policy
-    from pgqpy.records import StalledInfo
+    from pgqpy.records import RotationTable, StalledInfo
 
 
 class Stalled(Base):
@@ -57,3 +57,10 @@ class Stalled(Base):
     def get_stalled_info(self, queue: str | None = None) -> list[StalledInfo]:
         """Return the consumers that a rotation waits for, and those that are detached."""
         return self.runner.run(calls.stalled.get_stalled_info(queue))
+
+    def get_rotation_info(self, queue: str) -> list[RotationTable]:
+        """Return the event tables of a queue, and what keeps the next one from being truncated.
+
+        Everybody may call it. Raises QueueNotFound.
+        """
+        return self.runner.run(calls.stalled.get_rotation_info(queue))
