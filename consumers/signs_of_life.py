@@ -3,8 +3,11 @@
 A worker gives one whenever it takes a batch or finishes a part. While a handler runs for long, the
 worker's session is in use, or in a transaction. So a thread gives them over a connection of its
 own, which is open only then. A process that is stopped, or that the server cannot reach, gives
-none: after dead_interval its batch is taken over. With a lease, each sign extends it. The thread
-also finds that a batch was taken over, so that the worker begins no other event of it.
+none: after dead_interval its batch is taken over. With a lease, each sign extends it.
+
+The thread also finds that a batch was taken over, or that it cannot tell: the server may refuse a
+second connection to a worker whose own session works. Then the worker asks over its own session
+before it begins another event.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from pgqpy.client import Client, open_session
 from pgqpy.client.session_settings import PINNED
 from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
-from pgqpy.errors import BatchLost, PgqError
+from pgqpy.errors import PgqError
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
@@ -43,17 +46,16 @@ class HeldBatch:
     def __init__(self) -> None:
         """Hold none."""
         self.id: int | None = None
-        self.is_lost = False
+        self.in_doubt = False  # the worker has to ask before it begins another event
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
 
     def take(self, batch: int | None) -> None:
         """Note the batch that is open from now on; None: none is."""
-        self.id, self.sign_at, self.is_lost = batch, time.monotonic(), False
+        self.id, self.sign_at, self.in_doubt = batch, time.monotonic(), False
 
-    def check(self) -> None:
-        """Raise BatchLost if another worker may have taken the batch over."""
-        if self.is_lost:
-            raise BatchLost(batch_id=self.id)
+    def confirm(self, at: float) -> None:
+        """Note that a sign of life was given at this time."""
+        self.sign_at, self.in_doubt = at, False
 
 
 class Loop(Protocol):
@@ -101,9 +103,9 @@ class SignsOfLife:
             self._disconnect()
 
     def _give_sign(self, held: HeldBatch, batch: int, silence: float) -> None:
-        """Call touch_batch; after a silence the batch counts as lost until the server says no."""
+        """Call touch_batch; after a silence, and if it fails, the worker has to ask."""
         now = time.monotonic()
-        held.is_lost = silence >= self._silence and held.id == batch
+        held.in_doubt |= silence >= self._silence and held.id == batch
         try:
             if self._client is None:
                 self._client = self._connect()
@@ -111,12 +113,15 @@ class SignsOfLife:
                 is_open = self._client.runner.run(share.touch_batch(batch, self._lease))
         except (psycopg.Error, PgqError) as error:
             self._disconnect()
+            held.in_doubt |= held.id == batch
             text = "consumer %s of queue %s: no sign of life for batch %d: %s"
             names = (self._consumer.name, self._consumer.queue, batch)
             logger.warning(text, *names, describe(error))
         else:
-            if held.id == batch:
-                held.is_lost, held.sign_at = not is_open, now
+            if held.id == batch and is_open:
+                held.confirm(now)
+            elif held.id == batch:
+                held.in_doubt = True
 
     def _connect(self) -> Client:
         timeout = {"statement_timeout": f"{1000 * self._interval:.0f}ms", **PINNED}

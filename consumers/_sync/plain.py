@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from pgqpy.calls import consume
+from pgqpy.calls import consume, share
 from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers._sync.part_reader import PartReader
 from pgqpy.consumers._sync.session import NO_DISK_WAIT
@@ -151,8 +152,9 @@ class PlainLoop(Loop):
         # The path of every event: local names, no call but the handler's.
         handle, stop, held, parked = self.process_event, self.stop, self.held, self.parking.parked
         for event in events:
-            if stop.is_set or held.is_lost:
-                held.check()
+            if held.in_doubt:
+                self.confirm(batch.info)
+            if stop.is_set:
                 return events.index(event)
             if parked and self.parking.waits(event):
                 batch.failures.wait_behind(event)
@@ -168,6 +170,13 @@ class PlainLoop(Loop):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)
         return len(events)
+
+    def confirm(self, batch: Batch) -> None:
+        """Give a sign of life over the own session; raise BatchLost if the batch was taken over."""
+        asked_at = time.monotonic()
+        if not (self.send(share.touch_batch(batch, self.consumer.lease)))[0]:
+            raise BatchLost(batch_id=batch.id)
+        self.held.confirm(asked_at)
 
     def _finish_and_open_next(self, batch: OpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""

@@ -104,7 +104,8 @@ class SideBySide:
                 or (window and self._finished.span > most)
                 or ((stop.is_set or self._contended) and workers.running)
             ):
-                self._loop.held.check()
+                if self._loop.held.in_doubt:
+                    self._loop.confirm(self._batch.info)
                 if self._contended and not workers.running and not self._pass_on():
                     return False
                 while (

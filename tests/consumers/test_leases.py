@@ -136,7 +136,7 @@ def test_a_worker_begins_no_other_event_of_a_batch_that_was_taken_over(
     seen = []
     make.start(lambda event: seen.append(event.data), **settings())
     eventually(lambda: connection.execute(ENDED) and seen == [*"abcd"])
-    eventually(lambda: private(late.consumer, "loop").held.is_lost)
+    eventually(lambda: private(late.consumer, "loop").held.in_doubt)
     gate.open()
     queue.insert("e")
     eventually(lambda: "e" in [*effects(), *seen])
