@@ -12,8 +12,10 @@ from pgqpy import install as installer
 from pgqpy.cli import complete, queries
 from pgqpy.cli.failures import explain
 from pgqpy.cli.options import Target, connected, json_option
-from pgqpy.cli.output import show_row
+from pgqpy.cli.output import say, show_row
+from pgqpy.doctor import examine_roles
 from pgqpy.manifest import print_sql
+from pgqpy.texts import escaped
 
 
 @click.group()
@@ -32,7 +34,10 @@ def install(target: Target) -> None:
     """
     with target.client(any_owner=True, waits=True) as client:
         version = installer.install(client.connection)
+        warnings = list(examine_roles(client.connection))
     click.echo(f"schema pgq is at version {version}", err=True)
+    for found in warnings:
+        say(escaped(f"warning: {found.what}; {found.remedy}"))
 
 
 @schema.command()

@@ -17,6 +17,7 @@ from pgqpy.doctor import (
     engine,
     lanes,
     queues,
+    roles,
     stalled,
     standbys,
     workers,
@@ -48,6 +49,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("server", engine.SERVER, engine.judge_server),
         Check("rights", engine.RIGHTS, engine.judge_rights),
         Check("rights", engine.PUBLIC, engine.judge_public),
+        Check("roles", roles.ADMINS, roles.judge_admins),
         Check("restored", engine.RESTORED, engine.judge_restored),
         Check("position", engine.POSITIONS, engine.judge_positions),
         Check("position", engine.EXTENSION_POSITIONS, engine.judge_positions),
@@ -92,6 +94,11 @@ def examine(
     blockages = table_locks.find_blockages(connection, refused=refused is not None)
     yield from blockers.judge_blockages(blockages, refused)
     yield from found
+
+
+def examine_roles(connection: Connection[Any]) -> Iterator[Finding]:
+    """Yield the findings on roles that may grant the four roles."""
+    yield from _run(connection, Check("roles", roles.ADMINS, roles.judge_admins))
 
 
 def _findings(connection: Connection[Any], long_transaction: timedelta) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import pgqpy
@@ -78,3 +80,50 @@ def test_row_security_is_named(
     assert (code, worst["row security"][0]) == (1, "fail")
     assert f"alter table pgq.{table} disable row level security" in worst["row security"][1]
     assert "row security" not in examine()[1]
+
+
+@pytest.fixture
+def maker(connection: Connection) -> Iterator[str]:
+    """A login that may grant pgq_admin, as one that made it from PostgreSQL 16 on."""
+    connection.execute('create role "pgqpy test; maker" login createrole')
+    connection.execute('grant pgq_admin to "pgqpy test; maker" with admin option')
+    yield "pgqpy test; maker"
+    connection.execute('revoke pgq_admin from "pgqpy test; maker" cascade')
+    connection.execute('drop role "pgqpy test; maker"')
+
+
+def test_a_role_that_may_grant_the_roles_is_named(
+    examine: Examine, connection: Connection, run: Run, maker: str
+) -> None:
+    code, worst = examine()
+    installed = run("schema", "install")
+    assert (code, worst["roles"][0]) == (0, "warn")
+    what, _, remedy = worst["roles"][1].rstrip().partition("trusts it: ")
+    assert what.startswith(f"role {maker} may grant pgq_admin to itself")
+    assert installed.exit_code == 0
+    assert f"warning: role {maker} may grant pgq_admin" in installed.stderr
+    connection.execute(remedy.encode())
+    assert "roles" not in examine()[1]
+    assert "warning" not in run("schema", "install").stderr
+
+
+def test_the_owner_of_the_schema_may_grant_the_roles(
+    examine: Examine, connection: Connection, maker: str
+) -> None:
+    query = "select pg_get_userbyid(nspowner) from pg_namespace where nspname = 'pgq'"
+    ((owner,),) = connection.execute(query).fetchall()
+    connection.execute(f'alter schema pgq owner to "{maker}"'.encode())
+    worst = examine()[1]
+    connection.execute(f'alter schema pgq owner to "{owner}"'.encode())
+    assert "roles" not in worst
+
+
+def test_a_role_of_the_engine_that_can_log_in_is_named(
+    examine: Examine, connection: Connection
+) -> None:
+    connection.execute("alter role pgq_reader login password 'known'")
+    _, worst = examine()
+    connection.execute(worst["roles"][1].rstrip().partition("password; ")[2].encode())
+    assert worst["roles"][0] == "warn"
+    assert "role pgq_reader can log in" in worst["roles"][1]
+    assert "roles" not in examine()[1]
