@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgqpy.consumers.handler_times import HandlerTimes
+    from pgqpy.consumers.tracing import Tracing
 
 COUNTS = ("batches", "events", "retries", "dead")
 
@@ -21,6 +22,7 @@ class ConsumerTotals:
     retries: int = 0
     dead: int = 0
     times: HandlerTimes | None = field(default=None, repr=False, compare=False)  # if exposed
+    tracing: Tracing | None = field(default=None, repr=False, compare=False)  # if traced
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,29 @@
-"""The application's process_event as the loops call it: watched and timed where that is wanted."""
+"""The application's process_event as the loops call it: watched, timed, traced where wanted."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.consumers.handlers import check_result
+from pgqpy.consumers.tracing import tracing_event
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pgqpy.consumers._async.loop import AsyncLoop
     from pgqpy.consumers.handler_times import HandlerTimes
     from pgqpy.consumers.handler_watch import HandlerWatch
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.records import Event
 
 
-def event_handler(
-    consumer: BaseConsumer, watch: HandlerWatch | None, times: HandlerTimes | None
-) -> Callable[..., Any]:
+def event_handler(loop: AsyncLoop) -> Callable[..., Any]:
     """Return process_event itself, or a function around it."""
-    handler = consumer.process_event if watch is None else _watched(consumer, watch)
-    return handler if times is None else _timed(handler, times)
+    consumer, counts = loop.consumer, loop.counts
+    handler = consumer.process_event if loop.watch is None else _watched(consumer, loop.watch)
+    handler = handler if counts.times is None else _timed(handler, counts.times)
+    return handler if counts.tracing is None else _traced(handler, loop)
 
 
 def _watched(consumer: BaseConsumer, watch: HandlerWatch) -> Callable[..., Any]:
@@ -41,3 +45,11 @@ def _timed(handler: Callable[..., Any], times: HandlerTimes) -> Callable[..., An
         return result
 
     return timed
+
+
+def _traced(handler: Callable[..., Any], loop: AsyncLoop) -> Callable[..., Any]:
+    async def traced(event: Event, *more: Any) -> None:
+        with tracing_event(loop.current, event):  # no handler runs beside the next batch
+            check_result(await handler(event, *more))
+
+    return traced

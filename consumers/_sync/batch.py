@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pgqpy.consumers._sync.failures import Failures
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.handler_times import InsertTimes
+    from pgqpy.consumers.tracing import BatchTrace
     from pgqpy.records import Batch
 
 FETCH_POLL_INTERVAL = 0.01  # seconds
@@ -46,6 +47,7 @@ class OpenBatch:
         self.complete = False
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
+        self.trace: BatchTrace | None = None  # if the consumer is traced
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
@@ -116,6 +118,8 @@ class OpenBatch:
         self.size += len(events)
         if self.inserted is not None:
             self.inserted.add(events)
+        if self.trace is not None:
+            self.trace.note(events)
         if self.info.parked and self._part is None:
             self._parked_ids += [event.id for event in events]
 

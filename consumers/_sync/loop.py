@@ -17,13 +17,13 @@ from pgqpy.consumers._sync.parking import Parking
 from pgqpy.consumers._sync.ticker_check import TickerCheck
 from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
-from pgqpy.consumers.handler_times import timing_batch
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
 from pgqpy.consumers.parts import UNREAD, list_size
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.signs_of_life import HeldBatch
+from pgqpy.consumers.tracing import measuring_batch
 from pgqpy.errors import BatchLost, BatchNotFound, PgqError
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Loop:
         self._failed_batches = 0  # in a row
         self.suspended = False  # when the turn was passed on last
         if self.by_event:
-            handler = event_handler(consumer, self.watch, self.counts.times)
-            self.process_event = self.parking.with_key(handler)
+            self.process_event = self.parking.with_key(event_handler(self))
 
     @property
     def in_progress(self) -> str | None:
@@ -151,6 +150,8 @@ class Loop:
         failures = Failures(self.session, info, self.policy, limit, self.parking)
         self.pace.begin()
         self.current = OpenBatch(self.session, info, failures, size, part)
+        if self.counts.tracing is not None:
+            self.current.trace = self.counts.tracing.opened(info)
         return self.current
 
     def give_up(self, batch: OpenBatch, part: list[Event]) -> bool:
@@ -226,7 +227,7 @@ class Loop:
         self._batch = batch.info
         try:
             what = f"the handler of batch {batch.info.id}"
-            with watching(self.watch, what), self.pace, timing_batch(self.counts.times, batch):
+            with watching(self.watch, what), self.pace, measuring_batch(self.counts, batch):
                 check_result(self.consumer.process_batch(batch, *more))
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
@@ -274,6 +275,8 @@ class Loop:
         if self.filtered and whole_range:
             self.limits.count(batch.info, batch.size)
         self.pace.end(batch.size)
+        if batch.trace is not None:
+            batch.trace.finished(batch.size)
         counts.batches += whole
         counts.events += batch.size
         counts.retries += batch.failures.retried

@@ -20,7 +20,7 @@ class Either:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
-        if not inspect.ismethod(found):
+        if not inspect.isroutine(found):
             return found
         if name in ("get_batch_events", "get_tick_events"):
             return lambda *args, **kwargs: AsyncEvents(found(*args, **kwargs))
