@@ -116,8 +116,8 @@ PUBLIC = """
         from pg_namespace where nspname in ('pgq', 'pgq_coop')
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
-            proname ~ '(?x)^(get_((queue|consumer|worker|stalled|tick|cron)_info | tick_at
-                | (consumer|delayed)_counts
+            proname ~ '(?x)^(get_((queue|consumer|worker|stalled|rotation|tick|cron)_info
+                | tick_(at|marks) | (consumer|delayed)_counts
                 | queue_metrics) | schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p
