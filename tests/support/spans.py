@@ -25,9 +25,13 @@ class Spans:
         self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.tracer = self.provider.get_tracer("application")
 
+    def all(self) -> list[ReadableSpan]:
+        """Return the spans in the order in which they ended."""
+        return list(self._exporter.get_finished_spans())
+
     def named(self, name: str) -> list[ReadableSpan]:
-        """Return the spans with this name, in the order in which they ended."""
-        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+        """Return those with this name."""
+        return [span for span in self.all() if span.name == name]
 
     def wait(self, name: str, count: int = 1) -> list[ReadableSpan]:
         """Wait until so many spans of this name have ended; return them."""
@@ -38,7 +42,7 @@ class Spans:
 
     def names(self) -> list[str]:
         """Return the names of all spans."""
-        return sorted(span.name for span in self._exporter.get_finished_spans())
+        return sorted(span.name for span in self.all())
 
 
 def place(context: Any) -> str:
