@@ -178,6 +178,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/lanes/lane_sql.sql
 \ir functions/internal/lanes/key_changes.sql
 \ir functions/internal/ranges/range_sql.sql
+\ir functions/internal/ranges/range_txids.sql
 \ir functions/internal/ranges/check_queue.sql
 \ir functions/internal/batches/skip_ranges.sql
 \ir functions/internal/parked/parked_event_sql.sql
@@ -325,6 +326,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/get_queue_info.sql
 \ir functions/info/get_queue_metrics.sql
 \ir functions/info/get_consumer_info.sql
+\ir functions/info/get_waiting_since.sql
 \ir functions/info/get_consumer_counts.sql
 \ir functions/info/get_stalled_info.sql
 \ir functions/info/get_worker_info.sql

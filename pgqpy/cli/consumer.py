@@ -133,6 +133,8 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     (row,) = consumer_details.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
+    if info.current_batch is not None:
+        has.append("an open batch")
     open_batches = sum(worker["batch"] is not None for worker in row["workers"])
     if open_batches:
         whose = "lanes" if row["mode"] == "lanes" else "workers"

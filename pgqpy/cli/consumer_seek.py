@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
+from psycopg import sql
 from psycopg.errors import LockNotAvailable
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.cli import complete, queries
+from pgqpy.cli import complete, event_peek, queries
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected, on_terminal
 from pgqpy.cli.output import as_text
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from pgqpy.records import ConsumerInfo
 
     Place = Literal["beginning", "end"] | int | Moment
+    Goal = Literal["beginning", "end"] | int | datetime
 
-# The number of events is estimated from ids. The consumer's own tick is gone if it was detached
-# for long.
+# The number of events is estimated from ids; if there are none, _count_late counts. The consumer's
+# own tick, or events after it, are gone if it was detached for long.
 SKIPPED = """
     select first.tick_id as from_tick, last.tick_id as to_tick,
         last.tick_event_seq - first.tick_event_seq as events,
@@ -32,11 +34,13 @@ SKIPPED = """
         case when isfinite(first.tick_time) then last.tick_time - first.tick_time end as length
     from pgq.queue q
     cross join lateral (
-        select * from pgq.tick where tick_queue = q.queue_id and tick_id >= %s
+        select * from pgq.tick
+        where tick_queue = q.queue_id and tick_id >= greatest(%s, q.queue_low_tick)
         order by tick_id limit 1) first
     join pgq.tick last on last.tick_queue = q.queue_id and last.tick_id = %s
     where q.queue_name = %s and last.tick_id > first.tick_id
 """
+MOST_LATE = 1000
 ENDS: dict[str, Literal["beginning", "end"]] = {"beginning": "beginning", "end": "end"}
 
 
@@ -53,20 +57,27 @@ def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place
         raise click.BadParameter(text) from None
 
 
-def _ask_to_skip(
-    client: Client, info: ConsumerInfo, place: Literal["beginning", "end"] | int | datetime
-) -> None:
-    """Ask first, if the seek skips events that the consumer has not finished."""
-    queue, name = info[:2]
+def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> dict[str, Any] | None:
+    """Return the range that the seek skips; None if no events are in it."""
+    queue = info.queue_name
     if place == "beginning":
-        return
+        return None
     if place == "end":
         tick = queries.queue_info(client, queue).last_tick_id
     else:
         tick = place if isinstance(place, int) else client.get_tick_at(queue, place)
     with client.connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(SKIPPED, [info.last_tick, tick, queue]).fetchone()
-    if row is None or row["events"] <= 0:
+    if row is not None and row["events"] <= 0:
+        row["events"] = _count_late(client, queue, row["from_tick"], row["to_tick"])
+    return row if row is not None and row["events"] else None
+
+
+def _ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
+    """Ask first, if the seek skips events that the consumer has not finished."""
+    queue, name = info[:2]
+    row = _find_skipped(client, info, place)
+    if row is None:
         return
     skips = (
         f"skips about {row['events']} event(s) that consumer {name} of queue {queue} has not "
@@ -78,6 +89,16 @@ def _ask_to_skip(
         raise click.ClickException(f"this {skips}; add --yes to skip them")
     if not click.confirm(f"This {skips}. Skip them?", err=True):
         raise click.ClickException("the consumer was not moved")
+
+
+def _count_late(client: Client, queue: str, first: int, last: int) -> int:
+    """Count events of transactions that were open at the first tick, up to a thousand."""
+    with event_peek.reading(client), client.connection.cursor(row_factory=tuple_row) as cursor:
+        events = sql.SQL(client.tick_event_sql(queue, first, last))
+        query = sql.SQL("select count(*) from (select from ({}) e limit {}) few")
+        cursor.execute(query.format(events, sql.Literal(MOST_LATE)))
+        ((count,),) = cursor.fetchall()
+    return int(count)
 
 
 @click.command()

@@ -14,8 +14,9 @@ begin
        from (values
         ('public', '
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
-            get_worker_info get_stalled_info get_rotation_info get_tick_info get_tick_marks
-            get_tick_at get_cron_info get_delayed_counts quote_fqname version schema_version'),
+            get_waiting_since get_worker_info get_stalled_info get_rotation_info get_tick_info
+            get_tick_marks get_tick_at get_cron_info get_delayed_counts quote_fqname version
+            schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
@@ -61,12 +62,13 @@ begin
             move_due move_lanes move_position narrow_part new_batch_id note_look open_lane
             open_next_range parked_event_sql parse_look planned_due raise_detached raise_other_hash
             raise_queue_not_found raise_sequence_behind raise_sequences raise_subscription_moved
-            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql read_open_events
-            read_sequence reads_by_ticks remove_delayed remove_parked remove_registration
-            remove_waiting resume_part retained_tick retry_time row_txid run_is_dead seen_time
-            set_rights show_holder skip_ranges slowest_tick subtract_ids system_identifier
-            table_holder take_dead_events take_range tick_is_due tick_sees_table tick_wanted
-            ticked_time try_lock_against_drop uncount_end update_insert_rights used_ticks')
+            raise_worker_lives raise_wrong_isolation raise_wrong_mode range_sql range_txids
+            read_open_events read_sequence reads_by_ticks remove_delayed remove_parked
+            remove_registration remove_waiting resume_part retained_tick retry_time row_txid
+            run_is_dead seen_time set_rights show_holder skip_ranges slowest_tick subtract_ids
+            system_identifier table_holder take_dead_events take_range tick_is_due tick_sees_table
+            tick_wanted ticked_time try_lock_against_drop uncount_end update_insert_rights
+            used_ticks')
        ) listed (roles, names)
       cross join regexp_split_to_table(btrim(names, E' \n'), '[[:space:]]+') name
        join pg_proc p on p.pronamespace = 'pgq'::regnamespace and p.proname = name

@@ -32,6 +32,7 @@ PLAIN = {
     "get_batch_cursor": "the query of batch_event_sql, a number, and a condition of the caller:"
     " it runs with the caller's rights",
     "move_due": "one of two fixed conditions",
+    "range_txids": "queries that format() made",
     "read_open_events": "the query of batch_event_sql, and a number",
     "replay_events": "the conditions of filter_sql",
     "set_rights": "the server's own text of an object, which quotes what needs it",

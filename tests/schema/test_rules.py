@@ -28,6 +28,7 @@ PUBLIC = {
     "get_tick_at",
     "get_tick_info",
     "get_tick_marks",
+    "get_waiting_since",
     "get_worker_info",
     "quote_fqname",
     "schema_version",

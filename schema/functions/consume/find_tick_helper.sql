@@ -2,6 +2,11 @@
 -- the queue's last tick, if that meets the minimum of events or of time, so that many ticks become
 -- one batch. If the last tick exceeds a limit twofold, it is the first tick that meets a limit. If
 -- it is older than the tick before the batch, the clock was set back: the interval has passed then.
+--
+-- Events are counted by their ids, which do not tell of transactions that were open at the tick
+-- before: see range_txids. So when a tick came without new ids, the events themselves are counted,
+-- up to the minimum. While ids come, they meet the minimum; to count events at each of their ticks
+-- would cost more than to read them.
 -- Returns: one row, all null when no tick meets a limit.
 -- Raises, writes: as check_snapshot.
 create or replace function pgq.find_tick_helper(
@@ -12,6 +17,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp set row_
 set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
 declare
     last pgq.tick;
+    v_met boolean;
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
         perform pgq.check_snapshot();
@@ -24,9 +30,19 @@ begin
     end if;
     select * into last from pgq.tick where tick_queue = i_queue_id and tick_id > i_prev_tick_id
      order by tick_id desc limit 1;
-    if (last.tick_event_seq - i_prev_tick_seq >= i_min_count) is not true
-            and (last.tick_time - i_prev_tick_time >= i_min_interval) is not true
-            and (last.tick_time < i_prev_tick_time and i_min_interval is not null) is not true then
+    v_met := last.tick_event_seq - i_prev_tick_seq >= i_min_count
+        or last.tick_time - i_prev_tick_time >= i_min_interval
+        or last.tick_time < i_prev_tick_time and i_min_interval is not null;
+    if v_met is not true and i_min_count is not null and last.tick_event_seq = (
+            select tick_event_seq from pgq.tick
+             where tick_queue = i_queue_id and tick_id < last.tick_id
+             order by tick_id desc limit 1) then
+        v_met := i_min_count <= (
+            select cardinality(pgq.range_txids(
+                   i_queue_id, tick_snapshot, last.tick_snapshot, i_min_count))
+              from pgq.tick where tick_queue = i_queue_id and tick_id = i_prev_tick_id limit 1);
+    end if;
+    if v_met is not true then
         return;
     end if;
     if last.tick_event_seq - i_prev_tick_seq > i_min_count * 2

@@ -1,6 +1,8 @@
 -- The positions of consumers. lag: the age of the last finished tick. last_seen: the time since the
 -- consumer's last call. pending_events: how many event ids lie between its tick and the queue's
--- last one. A value that a damaged tick makes unknown is null.
+-- last one. If there are none, it is the number of events of transactions that were open at its
+-- tick, counted up to 1,000: see range_txids. It reads no event where the consumer is at the last
+-- tick. A value that a damaged tick makes unknown is null.
 --
 -- If the last finished tick lies in the future, the clock was ahead then, and its age is unknown.
 -- lag is then the age of the first later tick that does not: so old it is at least; else 0.
@@ -25,7 +27,10 @@ set row_security = off as $$
                        and t.tick_time <= now()
                      order by t.tick_id limit 1), now()) end end,
            now() - s.seen, s.reached, s.pos_batch, s.pos_next_tick,
-           pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq)
+           case when newest.tick_event_seq <= done.tick_event_seq and newest.tick_id > done.tick_id
+               then cardinality(pgq.range_txids(
+                   q.queue_id, done.tick_snapshot, newest.tick_snapshot, 1000))
+               else pgq.subtract_ids(newest.tick_event_seq, done.tick_event_seq) end
       from pgq.queue q
       join (
             select p.*, least(p.pos_last_tick, w.slowest) as reached,
@@ -38,7 +43,7 @@ set row_security = off as $$
       join pgq.consumer c on c.co_id = s.sub_consumer
       left join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = s.reached
      cross join lateral (
-            select tick_event_seq from pgq.tick
+            select * from pgq.tick
              where tick_queue = q.queue_id order by tick_id desc limit 1) newest
      where (i_queue_name is null or q.queue_name = i_queue_name)
        and (i_consumer_name is null or c.co_name = i_consumer_name)

@@ -1,0 +1,58 @@
+-- Since when events wait for a consumer: the time of the first tick after its position with which
+-- events came, or after which it, or one of its workers or lanes, has a batch open.
+--
+-- A tick whose sequence is higher came with events. One with the same sequence may have events of
+-- transactions that were open before: see range_txids.
+-- Returns: null: no events wait, or there is no such consumer, or it has no tick.
+-- Raises, writes: as check_snapshot.
+create or replace function pgq.get_waiting_since(i_queue_name text, i_consumer_name text)
+returns timestamptz language plpgsql security definer set search_path = pg_catalog, pg_temp
+set row_security = off set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off
+as $$
+declare
+    c_most constant int := 1000;
+    s record;
+    done pgq.tick;
+    v_moved bigint;
+    v_last pgq.tick;
+    v_txids bigint[];
+    v_seen bigint;
+begin
+    perform pgq.check_snapshot();
+    select p.sub_queue, min(every.pos_last_tick) as reached,
+           min(every.pos_next_tick) filter (where every.pos_batch is not null) as opened
+      into s
+      from pgq.queue q
+      join pgq.consumer c on c.co_name = i_consumer_name
+      join pgq.current_position p on p.sub_queue = q.queue_id and p.sub_consumer = c.co_id
+      join pgq.current_position every on p.sub_id in (every.sub_id, every.sub_parent)
+     where q.queue_name = i_queue_name
+     group by 1;
+    select * into done
+      from pgq.tick where tick_queue = s.sub_queue and tick_id = s.reached limit 1;
+    select tick_id into v_moved
+      from pgq.tick
+     where tick_queue = s.sub_queue and tick_id > done.tick_id
+       and tick_event_seq > done.tick_event_seq
+     order by tick_id limit 1;
+    select * into v_last
+      from pgq.tick
+     where tick_queue = s.sub_queue and tick_id > done.tick_id
+       and (v_moved is null or tick_id < v_moved)
+     order by tick_id desc limit 1;
+    if found then
+        v_txids := pgq.range_txids(
+            s.sub_queue, done.tick_snapshot, v_last.tick_snapshot, c_most);
+    end if;
+    if v_txids <> '{}' then
+        select tick_id into v_seen
+          from pgq.tick
+         where tick_queue = s.sub_queue and tick_id > done.tick_id and exists (
+                select from unnest(v_txids) x where txid_visible_in_snapshot(x, tick_snapshot))
+         order by tick_id limit 1;
+    end if;
+    return (
+        select tick_time from pgq.tick
+         where tick_queue = s.sub_queue and tick_id = least(v_moved, v_seen, s.opened) limit 1);
+end $$;
+comment on function pgq.get_waiting_since(text, text) is 'Since when events wait for a consumer.';
