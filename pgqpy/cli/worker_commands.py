@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
+from pgqpy.own_process import own_process
 from pgqpy.ticker.web import address, listen
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def worker_commands(
     0 each takes any free one; with None there are no metrics.
     """
     options = [word for setting in settings for word in ("--set", setting)]
-    run = [sys.executable, "-m", "pgqpy", "consumer", "run", *options, *logs, "--supervised"]
+    run = own_process("pgqpy", "consumer", "run", *options, *logs, "--supervised")
     host, first = metrics
     if first is None:
         return [[*run, "--", place]] * number

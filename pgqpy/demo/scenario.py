@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.pgbench import transactions, workload
 from pgqpy.demo.view import Figures, describe
+from pgqpy.own_process import own_process
 from pgqpy.sandbox.abort import RunFailed
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ DEAD_TIME = 1.0  # seconds at most from the kill to the restart
 WORKERS = 2
 TPS_WINDOW = 2.0  # seconds
 
-BALANCES = [sys.executable, "-m", "pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances"]
-TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
+BALANCES = own_process("pgqpy", "consumer", "run", "pgqpy.demo.balances:Balances")
+TICKER = own_process("pgqpy", "ticker", "run")
 APPLICATION = f"pgqpy consumer {CONSUMER}"
 NOW = "select extract(epoch from clock_timestamp())::float8"
 CONNECTED = """

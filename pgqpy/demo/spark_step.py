@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pgqpy.demo.balances import QUEUE
+from pgqpy.own_process import own_process
 
 if TYPE_CHECKING:
     from pgqpy.demo.database import DemoDatabase
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LAKE = "lake"  # the name of the pipeline's consumer and of its folder
 TIMEOUT = 90  # seconds; starting Java takes ten of them
-PIPELINE = [sys.executable, "-m", "pgqpy", "pipeline", "run", "--once", "--queue", QUEUE]
+PIPELINE = own_process("pgqpy", "pipeline", "run", "--once", "--queue", QUEUE)
 SCHEMA = "account INT, branch INT, delta INT"
 
 BranchSums = dict[int, tuple[int, int]]  # by branch: the number of events, the sum of their amounts

@@ -161,6 +161,22 @@ def _checkpoint(options: PipelineOptions) -> Iterator[str]:
 
 
 @contextmanager
+def _safe_path() -> Iterator[None]:
+    """Let Python processes of a Java process that starts in the block be safe in any directory.
+
+    They import nothing from the working directory, from Python 3.11 on.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
 def _session(options: PipelineOptions) -> Iterator[SparkSession]:
     """Yield a new session, or the one that spark-submit prepared; stop it at the end.
 
@@ -177,7 +193,8 @@ def _session(options: PipelineOptions) -> Iterator[SparkSession]:
     if not submitted:
         # The default is the first python3 on PATH, which may lack pgqpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = builder.getOrCreate()
+    with _safe_path():
+        spark = builder.getOrCreate()
     if not submitted and not os.environ.get("PGQPY_DEBUG"):
         spark.sparkContext.setLogLevel("OFF")  # errors are reported in one line
         logging.getLogger("py4j").setLevel(logging.CRITICAL)

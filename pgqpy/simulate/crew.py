@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import signal
-import sys
 import time
 from typing import TYPE_CHECKING
+
+from pgqpy.own_process import own_process
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pgqpy.simulate.line_log import LineLog
     from pgqpy.simulate.options import Options
 
-WORKER = [sys.executable, "-m", "pgqpy.simulate.worker"]
+WORKER = own_process("pgqpy.simulate.worker")
 
 
 class Crew:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from pgqpy.own_process import own_process
 from pgqpy.sandbox.abort import RunFailed
 from pgqpy.simulate.audit import Audit
 from pgqpy.simulate.checker import repeated
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pgqpy.sandbox.view import View
     from pgqpy.simulate.options import Options
 
-TICKER = [sys.executable, "-m", "pgqpy", "ticker", "run"]
-PRODUCER = [sys.executable, "-m", "pgqpy.simulate.producer"]
+TICKER = own_process("pgqpy", "ticker", "run")
+PRODUCER = own_process("pgqpy.simulate.producer")
 LOOK_INTERVAL = 0.05  # seconds between two looks at the processes
 AUDIT_INTERVAL = 1.0  # seconds
 CHECK_INTERVAL = 2.0  # seconds between two searches for events that come again and again

@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
@@ -31,12 +32,12 @@ from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from pgqpy.testing import EmbeddedServer
     from tests.cli.support import Run
 
-COMMAND = (sys.executable, "-u", "-m", "pgqpy", "pipeline", "run", "--queue", "orders")
+PGQPY = str(Path(sys.executable).with_name("pgqpy"))
+COMMAND = (PGQPY, "pipeline", "run", "--queue", "orders")
 OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest", "--master", "local[2]")
 KILLS = 3
 BAD_EVERY = 10  # events
@@ -58,6 +59,10 @@ class Lake:
             "PGQPY_DSN": dsn,
             "SPARK_LOCAL_DIRS": str(folder / "scratch"),
         }
+        self._cwd = folder / "cwd"
+        self._cwd.mkdir(exist_ok=True)
+        if sys.version_info >= (3, 11):  # else Spark's Python processes would import it
+            (self._cwd / "pyspark.py").write_text("raise SystemExit('of the working directory')")
         if submit:
             words = " ".join(f"--conf {name}={value}" for name, value in submit.items())
             self._environment["PYSPARK_SUBMIT_ARGS"] = f"{words} pyspark-shell"
@@ -65,7 +70,7 @@ class Lake:
     def start(self, *options: str) -> SessionProcess:
         """Start the command; always the same but for how it ends."""
         command = (*COMMAND, *OPTIONS, "--to", str(self.folder), *options)
-        return SessionProcess(*command, env=self._environment)
+        return SessionProcess(*command, env=self._environment, cwd=self._cwd)
 
     def fill(self) -> str:
         """Let it write what is there, and return what it said."""
@@ -153,7 +158,7 @@ def test_it_stops_in_order_and_shows_no_password(
         assert secret not in text
     feed.insert(*data([6]))  # it goes on by the same command
     monkeypatch.delenv("PYSPARK_PYTHON")
-    result = run(*COMMAND[4:], *OPTIONS, "--to", str(lake.folder), "--once")
+    result = run(*COMMAND[1:], *OPTIONS, "--to", str(lake.folder), "--once")
     assert "1 events, 0 of them bad" in result.stderr
     assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
     assert lake.good() == list(range(1, 7))
@@ -170,7 +175,7 @@ def test_it_stops_in_order_and_shows_no_password(
 def test_what_spark_refuses_is_told_in_one_line(
     run: Run, feed: Feed, options: list[str], exit_code: int, words: str
 ) -> None:
-    result = run(*COMMAND[4:], *options, "--once")
+    result = run(*COMMAND[1:], *options, "--once")
     assert result.exit_code == exit_code
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
     assert words in line

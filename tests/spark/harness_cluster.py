@@ -26,7 +26,9 @@ START_TIMEOUT = 300  # seconds; several Sparks may start at once on two cores
 class SessionProcess:
     """A process and all it starts, in a session of its own; its output is in a file."""
 
-    def __init__(self, *command: str, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> None:
         self._file = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # closed by close()
         self.popen = subprocess.Popen(
             command,
@@ -34,6 +36,7 @@ class SessionProcess:
             stdout=self._file,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(env or {})},
+            cwd=cwd,
             start_new_session=True,
         )
 
