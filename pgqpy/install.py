@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from typing_extensions import LiteralString
 
-ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker")
+ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker", "pgq_dashboard")
 LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
 
@@ -161,7 +161,7 @@ def uninstall(
 ) -> Uninstalled:
     """Drop the schema pgq with all queues, in one transaction.
 
-    Without `force` it refuses if there are queues. The four roles belong to the cluster and stay;
+    Without `force` it refuses if there are queues. The five roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
     if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
     table.

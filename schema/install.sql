@@ -34,6 +34,10 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/stage.sql
 \ir tables/cron.sql
 \ir tables/replay.sql
+\ir tables/history.sql
+\ir tables/history_0.sql
+\ir tables/history_1.sql
+\ir tables/history_2.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
@@ -335,6 +339,9 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/maint/table_holder.sql
 \ir functions/info/get_rotation_info.sql
 \ir functions/info/get_delayed_counts.sql
+\ir functions/internal/history/choose_history.sql
+\ir functions/maint/maint_history.sql
+\ir functions/info/get_history.sql
 \ir functions/info/version.sql
 \ir functions/info/schema_version.sql
 \ir functions/info/upgrade_schema.sql

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pgqpy.ticker.session import Database
 
+HISTORY_PERIOD = 60.0  # seconds
 KEEP_SESSION_UP_TO = 10.0  # seconds: a duty with a longer period connects for every run
 # A session that holds the lock of one queue does not delay the maintenance of the others.
 DUTY_SETTINGS = {"lock_timeout": "5s"}
@@ -171,9 +172,11 @@ def duties_of(database: Database) -> list[Duty]:
         report.fired(entries.fire(client, stopping=stopping))
 
     cron = [Duty("cron", fire, CRON_PERIOD, database)] if settings.cron else []
+    history = [Duty("history", Client.maint_history, HISTORY_PERIOD, database)]
     gauges = partial(_read_gauges, database, SizesReader(), UnknownAges())
     return [
         *cron,
+        *(history if settings.history else []),
         Duty("maint", maintain, settings.maint_period, database),
         Duty("gauges", gauges, settings.gauge_period, database),
     ]

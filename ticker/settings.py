@@ -47,6 +47,7 @@ class TickerSettings(BaseSettings):
     maint_period: Seconds = 30.0  # between rotation and clean-up
     gauge_period: Seconds = 15.0  # between readings of lag for /metrics
     cron: bool = Field(default=True, description="true or false")  # whether cron entries are fired
+    history: bool = Field(default=True, description="true or false")  # see pgq.maint_history
     health_limit: Seconds = 10.0  # without a successful poll a database is unhealthy
 
     http_host: str = "127.0.0.1"

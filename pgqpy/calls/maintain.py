@@ -51,6 +51,11 @@ def maint_retry_events() -> Call[int]:
     return Call("maint_retry_events", "select pgq.maint_retry_events()", (), value)
 
 
+def maint_history() -> Call[int]:
+    """Write a row of the history if one is due."""
+    return Call("maint_history", "select pgq.maint_history()", (), value, pgqpy_only=True)
+
+
 def maint_operations() -> Call[list[MaintOperation]]:
     """List the duties that are due, in order."""
     sql = "select func_name, func_arg from pgq.maint_operations()"

@@ -126,14 +126,16 @@ PUBLIC = """
         union all
         select 'SELECT on pgq.' || relname,
             relname !~ '(?x)^(event_.* | retry_queue | delayed_event | dead_event | parked
-                | skipped_event | dedup_key | ledger | stage | cron | replay)$',
+                | skipped_event | dedup_key | ledger | stage | cron | replay
+                | history(_[0-2])?)$',
             has_any_column_privilege('public', c.oid, 'select')
         from pg_class c
         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
             and relname ~ '(?x)^(installation | queue | tick(_recent)? | compaction_[0-9]+
                 | consumer | registration | subscription | (current_)?position
                 | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
-                | parked | skipped_event | dedup_key | ledger | stage | cron | replay)$'
+                | parked | skipped_event | dedup_key | ledger | stage | cron | replay
+                | history(_[0-2])?)$'
     ) rights (right_name, wanted, granted)
     where wanted <> granted and not exists (select from pg_extension where extname = 'pgq')
     order by 1 desc
@@ -158,7 +160,8 @@ ROW_SECURITY = """
     where relnamespace = to_regnamespace('pgq') and relrowsecurity
         and relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
             | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event
-            | dead_event | parked | skipped_event | ledger | stage | cron | replay)$'
+            | dead_event | parked | skipped_event | ledger | stage | cron | replay
+            | history(_[0-2])?)$'
     order by 1
 """
 

@@ -13,6 +13,7 @@ from pgqpy.records.events import (
     Part,
     RunState,
 )
+from pgqpy.records.history import HistoryPoint
 from pgqpy.records.state import (
     ConsumerCounts,
     ConsumerInfo,
@@ -47,6 +48,7 @@ __all__ = [
     "DelayedMoves",
     "Event",
     "Failure",
+    "HistoryPoint",
     "InsertedOnce",
     "Lanes",
     "MaintOperation",

@@ -21,14 +21,15 @@ begin
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom
             get_batch_events get_batch_info get_batch_cursor event_retry batch_retry event_dead
-            get_dead_event_bounds get_dead_events get_dead_event_counts revive_dead_events
-            delete_dead_events force_tick finish_batch finish_part begin_run widen_run end_run
-            tick_event_sql get_tick_stages get_tick_events pin_range advance_subscription
-            register_subconsumer unregister_subconsumer set_consumer_mode set_consumer_filter
-            take_part touch_batch receive finish_events event_park next_parked take_parked
-            get_parked_keys get_parked retry_parked delete_parked set_lanes register_lanes
-            take_lane take_parked_lane skip_event seek_consumer get_delayed_events
-            set_stall_policy reattach_consumer'),
+            get_dead_events revive_dead_events delete_dead_events force_tick finish_batch
+            finish_part begin_run widen_run end_run tick_event_sql get_tick_stages get_tick_events
+            pin_range advance_subscription register_subconsumer unregister_subconsumer
+            set_consumer_mode set_consumer_filter take_part touch_batch receive finish_events
+            event_park next_parked take_parked get_parked_keys get_parked retry_parked
+            delete_parked set_lanes register_lanes take_lane take_parked_lane skip_event
+            seek_consumer get_delayed_events set_stall_policy reattach_consumer'),
+        ('pgq_dashboard pgq_reader', '
+            get_history get_dead_event_bounds get_dead_event_counts'),
         ('pgq_writer', '
             insert_event insert_events insert_event_once insert_event_at insert_events_at
             current_event_table open_stage commit_stage drop_stage cancel_event'),
@@ -36,7 +37,7 @@ begin
             ticker tick_queue ticker_activity ticker_pulse ticker_due maint_operations
             maint_tables_to_vacuum maint_rotate_tables_step1 maint_rotate_tables_step2
             maint_retry_events maint_ticks maint_recent_ticks maint_positions maint_stages
-            maint_dedup_keys maint_stalled maint_skipped_events maint_delayed_events
+            maint_dedup_keys maint_stalled maint_skipped_events maint_delayed_events maint_history
             move_delayed_events delayed_events_are_new fire_cron'),
         ('pgq_admin', '
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
@@ -47,7 +48,7 @@ begin
             build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
             check_delayed check_filter check_idle check_insert check_moved check_name
             check_newest_position check_queue check_range check_removable check_restored
-            check_snapshot check_tick_order check_unstaged check_writer choose_parked
+            check_snapshot check_tick_order check_unstaged check_writer choose_history choose_parked
             compact_positions compact_ticks copy_skips count_end count_live_workers counting_time
             create_event_table cut_range dead_event_matches detach_consumer due_retries end_lanes
             event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
@@ -96,6 +97,7 @@ begin
         ('current_position subscription', '{public select}'),
         ('event_template parked skipped_event delayed_event', '{pgq_reader select}'),
         ('retry_queue dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
+        ('history history_0 history_1 history_2', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[

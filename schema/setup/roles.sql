@@ -1,11 +1,12 @@
--- Creates the four roles of the engine that are missing.
+-- Creates the five roles of the engine that are missing.
 --
 -- Raises: PQ014, a role is missing and the installer may not create roles; the hint has the
 --   statements for an administrator.
 -- Writes: roles of the cluster, membership of pgq_admin in pgq_reader and pgq_writer.
 do $roles$
 declare
-    wanted constant text[] := array['pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker'];
+    wanted constant text[] := array[
+        'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard'];
     parent text;
     missing text[];
 begin

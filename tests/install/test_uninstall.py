@@ -50,7 +50,7 @@ def test_uninstall_keeps_roles_that_are_used(
         other.execute("grant select on mine to pgq_reader")
         gone = install.uninstall(admin, roles=True)
     assert set(gone.kept_roles) == {"pgq_writer", "pgq_reader"}
-    assert set(gone.dropped_roles) == {"pgq_admin", "pgq_ticker"}
+    assert set(gone.dropped_roles) == {"pgq_admin", "pgq_ticker", "pgq_dashboard"}
 
 
 def test_uninstall_needs_something_to_remove(admin: Connection) -> None:

@@ -35,7 +35,7 @@ PUBLIC = {
     "seq_getval",
     "version",
 }
-ROLES = ("pgq_reader", "pgq_writer", "pgq_ticker", "pgq_admin")
+ROLES = ("pgq_reader", "pgq_writer", "pgq_ticker", "pgq_admin", "pgq_dashboard")
 
 
 def test_every_security_definer_function_pins_its_search_path(queue, rows):
@@ -165,7 +165,7 @@ def test_preflight_knows_the_shipped_version():
 
 def test_every_table_has_a_file_of_its_name(rows):
     found = rows(
-        "select regexp_replace(relname, '_0$', '') from pg_class c"
+        "select regexp_replace(relname, '^(compaction)_0$', '\\1') from pg_class c"
         " join pg_namespace n on n.oid = relnamespace where nspname = 'pgq' and relkind = 'r'"
     )
     assert {name for (name,) in found} == {path.stem for path in SCHEMA.glob("tables/*.sql")}

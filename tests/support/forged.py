@@ -60,7 +60,7 @@ def forger(server: Server) -> Iterator[str]:
 def forged_database(server: Server) -> Iterator[str]:
     """Make a database in which the forger was first; yield a superuser's DSN.
 
-    The four roles are there: they are the cluster's, and another database has our schema.
+    The five roles are there: they are the cluster's, and another database has our schema.
     """
     with forger(server) as role, new_database(server) as name:
         with psycopg.connect(server.dsn(name), autocommit=True) as admin:

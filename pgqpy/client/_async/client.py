@@ -13,6 +13,7 @@ from pgqpy.client._async.consume import AsyncConsuming
 from pgqpy.client._async.cron import AsyncCron
 from pgqpy.client._async.dead_events import AsyncDeadEvents
 from pgqpy.client._async.delayed import AsyncDelayedEvents
+from pgqpy.client._async.history import AsyncHistory
 from pgqpy.client._async.maintain import AsyncMaintaining
 from pgqpy.client._async.messages import AsyncReceiving
 from pgqpy.client._async.open import open_for_application, open_session_async
@@ -39,6 +40,7 @@ class AsyncClient(
     AsyncDelayedEvents,
     AsyncReceiving,
     AsyncStalled,
+    AsyncHistory,
     AsyncTickReading,
     AsyncManaging,
     AsyncCron,

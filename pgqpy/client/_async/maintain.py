@@ -61,6 +61,13 @@ class AsyncMaintaining(AsyncBase):
         """
         return await self.runner.run(calls.maintain.maint_retry_events())
 
+    async def maint_history(self) -> int:
+        """Write a row of the history, for `get_history`: 1; 0: none is due yet.
+
+        The ticker calls it once a minute.
+        """
+        return await self.runner.run(calls.maintain.maint_history())
+
     async def maint_operations(self) -> list[MaintOperation]:
         """List the maintenance functions that are due, in order. PGQ maint_operations.
 

@@ -13,6 +13,7 @@ from pgqpy.client._sync.consume import Consuming
 from pgqpy.client._sync.cron import Cron
 from pgqpy.client._sync.dead_events import DeadEvents
 from pgqpy.client._sync.delayed import DelayedEvents
+from pgqpy.client._sync.history import History
 from pgqpy.client._sync.maintain import Maintaining
 from pgqpy.client._sync.messages import Receiving
 from pgqpy.client._sync.open import open_for_application, open_session
@@ -39,6 +40,7 @@ class Client(
     DelayedEvents,
     Receiving,
     Stalled,
+    History,
     TickReading,
     Managing,
     Cron,

@@ -1,0 +1,39 @@
+"""The history of queues and consumers, on both clients."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from pgqpy import ConsumerNotFound, InvalidArgument, QueueNotFound
+from tests.client.either import sql
+
+
+async def test_history_is_a_point_for_each_minute(orders: Any) -> None:
+    assert await orders.maint_history() == 1
+    assert await orders.maint_history() == 0
+    await orders.insert_events("orders", [("t", "d")] * 3)
+    await orders.tick_queue("orders")
+    await sql(orders, "update pgq.history set hist_time = hist_time - interval '1 min' returning 1")
+    assert await orders.maint_history() == 1
+    first, second = await orders.get_history("orders")
+    assert second.time - first.time > timedelta(seconds=50)
+    assert (first.events_per_second, first.lag, first.pending_events) == (None, timedelta(0), 0)
+    assert second.events_per_second == pytest.approx(3 / 60, rel=0.5)
+    assert second[3:] == (3, 0, 0, 0)
+    now = datetime.now(timezone.utc)
+    recent = await orders.get_history("orders", now - timedelta(seconds=30), "billing")
+    assert [point.time for point in recent] == [second.time]
+
+
+async def test_history_of_what_is_not_there(orders: Any) -> None:
+    assert await orders.get_history("orders") == []
+    with pytest.raises(QueueNotFound):
+        await orders.get_history("nope")
+    with pytest.raises(ConsumerNotFound) as caught:
+        await orders.get_history("orders", consumer="nope")
+    assert (caught.value.queue, caught.value.consumer) == ("orders", "nope")
+    with pytest.raises(InvalidArgument):
+        await orders.get_history("orders", "yesterday")
