@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": "Show exactly-once processing on a temporary PostgreSQL.",
     "simulate": "Verify that nothing is lost, doubled or out of order.",
     "doctor": "Find problems and say how to solve them.",
+    "top": "Show queues, consumers and what is wrong, live, in the terminal.",
     "schema": "Install, upgrade, inspect or remove the schema pgq.",
     "queue": "Create, configure, inspect or drop queues.",
     "consumer": "Register, inspect or run consumers.",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from pgqpy.doctor import Finding
     from pgqpy.records import DeadEventCount, StalledInfo, WorkerInfo
@@ -53,7 +54,8 @@ class QueueState:
             ticks. Ids that a transaction used and rolled back count too.
         tick_age: of the last tick.
         new_events: since the last tick.
-        worst_lag: of its consumers, and `worst_consumer` has it; detached ones are left out.
+        worst_lag: how far the worst consumer, `worst_consumer`, is behind; detached ones are left
+            out. A consumer without pending events is not behind.
         pending_events: of the consumer that has most.
         total_bytes: its event tables on disk; read once a minute at most.
     """
@@ -110,6 +112,11 @@ class ConsumerState:
     oldest_batch: timedelta | None
     detached: datetime | None
 
+    @property
+    def behind(self) -> timedelta | None:
+        """The lag, but zero while no event is pending: then only ticks without events came."""
+        return timedelta(0) if self.pending_events == 0 else self.lag
+
 
 @dataclass(frozen=True, slots=True)
 class TickerDaemon:
@@ -135,7 +142,7 @@ class TickerDaemon:
 class DeadEvents:
     """A consumer's dead events by type and class of exception, the most frequent first.
 
-    With `more` there are older ones, which were not looked at.
+    The newest 10,000 are counted; with `more` there are older ones.
     """
 
     counts: tuple[DeadEventCount, ...]

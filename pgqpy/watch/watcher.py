@@ -16,11 +16,11 @@ from pgqpy.client import open_session
 from pgqpy.client.dsn import connect_parameters
 from pgqpy.client.session_settings import PINNED
 from pgqpy.doctor import Finding, examine
-from pgqpy.errors import PgqError
+from pgqpy.errors import ConnectionFailed, PgqError
 from pgqpy.texts import error_text
 from pgqpy.watch.rates import LOST_PAUSE, Reached, SlowClock, pause_after, rates
 from pgqpy.watch.read import if_seen, read
-from pgqpy.watch.snapshot import DeadEvents, NoAnswer, Snapshot
+from pgqpy.watch.snapshot import COUNTED, DeadEvents, NoAnswer, Snapshot
 from pgqpy.watch.states import consumer_states, event_seqs, queue_states, ticker_daemons
 
 if TYPE_CHECKING:
@@ -104,11 +104,10 @@ class Watcher:
         with self._lock:
             try:
                 client = self._connected()
-                counts = if_seen(lambda: client.get_dead_event_counts(queue, consumer))
+                return if_seen(lambda: _newest_dead(client, queue, consumer))
             except (psycopg.Error, PgqError):
                 self._disconnect()
                 return None
-            return None if counts is None else DeadEvents(tuple(counts), more=False)
 
     def _connected(self) -> Client:
         if self._client is None:
@@ -170,9 +169,19 @@ class Watcher:
 
     def _failure(self, exc: Exception) -> NoAnswer:
         last = self._last.no_answer
-        connected = self._client is not None and not self._client.connection.closed
-        return NoAnswer(last.since if last else _now(), error_text(exc), connected)
+        is_open = self._client is not None and not self._client.connection.closed
+        refused = isinstance(exc, PgqError) and not isinstance(exc, ConnectionFailed)
+        return NoAnswer(last.since if last else _now(), error_text(exc), is_open or refused)
 
 
 def _now() -> datetime:
     return datetime.now(timezone.utc)
+
+
+def _newest_dead(client: Client, queue: str, consumer: str) -> DeadEvents:
+    """Count the newest 10,000 dead events: a million would take a second."""
+    bounds = client.get_dead_event_bounds(queue, consumer, look=COUNTED)
+    if bounds.first_id is None:
+        return DeadEvents((), more=False)
+    counts = client.get_dead_event_counts(queue, consumer, after=bounds.first_id - 1)
+    return DeadEvents(tuple(counts), more=bounds.has_more)

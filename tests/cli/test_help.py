@@ -17,11 +17,11 @@ PROMISED = """
     schema install, schema upgrade, schema status, schema print, schema uninstall, schema repair,
     queue create, queue drop, queue list, queue show, queue set,
     consumer register, consumer unregister, consumer list, consumer show, consumer run,
-    event insert, event load, pipeline run, ticker run, ticker status, demo, doctor
+    event insert, event load, pipeline run, ticker run, ticker status, demo, doctor, top
 """
 READERS = """
     schema status, queue list, queue show, consumer list, consumer show, event dead, doctor,
-    ticker status
+    ticker status, top
 """
 
 

@@ -22,6 +22,7 @@ PAGES = [
     "docs/deduplicate.md",
     "docs/many-events.md",
     "docs/stalled.md",
+    "docs/top.md",
     "docs/travel.md",
 ]
 RUN = "run"

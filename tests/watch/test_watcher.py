@@ -78,7 +78,7 @@ def test_a_look_finds_what_waits_and_what_is_dead(
     assert (consumer.pending_events, consumer.open_batches) == (10, 1)
     assert queue.total_bytes is not None
     assert queue.total_bytes > 0
-    lags = [each.lag for each in found.consumers if each.lag is not None]
+    lags = [each.behind for each in found.consumers if each.behind is not None]
     assert (queue.state, queue.worst_lag) == ("no ticker", max(lags))
     assert [each.name for each in found.consumers_of("orders")] == ["audit", "billing"]
     assert [each.current_batch for each in found.workers_of("orders", "billing")] == [batch.id]
@@ -109,6 +109,9 @@ def test_counts_stop_at_ten_thousand(watcher: Watcher, connection: Connection) -
         from pgq.registration, generate_series(1, 10001) n
     """)
     assert str(orders(watcher.look()).dead_events) == "10,000+"
+    dead = watcher.dead_events("orders", "billing")
+    assert dead is not None
+    assert (sum(each.dead_events for each in dead.counts), dead.more) == (10_000, True)
 
 
 @pytest.mark.usefixtures("new_orders")

@@ -1,0 +1,104 @@
+"""``pgqpy top``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pgqpy.cli.options import Target, connected, json_option
+from pgqpy.cli.output import show_row, show_rows
+from pgqpy.errors import ConnectionFailed
+from pgqpy.top.columns import QUEUES, SORTS, in_order, text
+from pgqpy.top.lines import headline, problem_lines
+from pgqpy.watch import Count, Watcher
+
+if TYPE_CHECKING:
+    from pgqpy.top.columns import Sort
+    from pgqpy.watch import Snapshot
+
+NO_SCREEN = ("", "dumb", "unknown")  # values of TERM
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Print the overview once, as in a pipe, and end.")
+@click.option(
+    "--sort",
+    type=click.Choice(SORTS),
+    default="lag",
+    show_default=True,
+    help="The first order of the queues; the worst come first.",
+)
+@json_option
+@connected
+def top(target: Target, *, once: bool, sort: Sort, as_json: bool) -> int:
+    """Show queues, consumers, workers and what is wrong, live, in the terminal.
+
+    Keys sort, and look into a queue or consumer; ? lists them, q quits. It needs
+    pip install 'pgqpy[top]'. Where no terminal is, or with --once or --json, it prints the overview
+    once; events/s is then over the last 20 ticks of each queue. Any login may use it;
+    pg_read_all_stats, pgq_admin and pgq_dashboard let it see more.
+
+    Example: pgqpy top --once --sort dead
+    """
+    try:
+        watcher = Watcher(target.dsn)
+    except ConnectionFailed as exc:  # the DSN itself is wrong
+        raise click.UsageError(str(exc)) from exc
+    if once or as_json or not _has_screen():
+        with watcher:
+            return _show_once(watcher.look(), sort, as_json=as_json)
+    try:
+        from pgqpy.top.app import Top
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] != "textual":
+            raise
+        msg = 'textual is needed: pip install "pgqpy[top]"; pgqpy top --once works without it'
+        raise click.ClickException(msg) from None
+    bug = Top(watcher, sort).run()
+    if bug is not None:
+        raise bug
+    return 0
+
+
+def _has_screen() -> bool:
+    tty = sys.stdin.isatty() and sys.stdout.isatty()
+    return tty and os.environ.get("TERM", "") not in NO_SCREEN
+
+
+def _show_once(snapshot: Snapshot, sort: Sort, *, as_json: bool) -> int:
+    if snapshot.no_answer is not None:
+        raise click.ClickException(snapshot.no_answer.what)
+    queues = in_order(snapshot.queues, sort)
+    if as_json:
+        show_row(_as_dict(snapshot, queues), as_json=True)
+        return 0
+    click.echo(headline(snapshot))
+    for line in problem_lines(snapshot.problems):
+        click.echo(line)
+    if queues:
+        click.echo()
+        names = {column.heading: column.heading for column in QUEUES}
+        rows = [{column.heading: text(column.value(each)) for column in QUEUES} for each in queues]
+        show_rows(rows, names, as_json=False)
+    return 0
+
+
+def _as_dict(snapshot: Snapshot, queues: list[Any]) -> dict[str, Any]:
+    """Return what the overview knows; a count that stopped at its limit is that limit."""
+    return {
+        "database": snapshot.database,
+        "taken": snapshot.taken,
+        "problems": [each._asdict() for each in snapshot.problems],
+        "tickers": [_fields(each) for each in snapshot.tickers],
+        "queues": [_fields(each) for each in queues],
+        "consumers": [_fields(each) for each in snapshot.consumers],
+    }
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    values = ((field.name, getattr(record, field.name)) for field in fields(record))
+    return {name: value.number if isinstance(value, Count) else value for name, value in values}

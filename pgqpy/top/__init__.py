@@ -1,0 +1,1 @@
+"""The overview in a terminal: ``pgqpy top``. `pip install "pgqpy[top]"`."""

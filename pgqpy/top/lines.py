@@ -1,0 +1,121 @@
+"""The lines above the tables: what is wrong, and details in sentences. No I/O.
+
+Names and error texts come from the database: every line is escaped.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from pgqpy.texts import duration, printable
+from pgqpy.top.columns import LONGEST_NAME, number, size, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from pgqpy.doctor import Finding
+    from pgqpy.watch import ConsumerState, QueueState, Snapshot
+
+
+def problem_lines(findings: Iterable[Finding]) -> list[str]:
+    """Say what is wrong: two lines for each finding, the second one with what mends it."""
+    lines = []
+    for found in findings:
+        lines.append(f"{found.level.upper():<4} {found.check}: {printable(found.what)}")
+        if found.remedy:
+            lines.append(f"     -> {printable(found.remedy)}")
+    return lines
+
+
+def headline(snapshot: Snapshot) -> str:
+    """Sum the database up in one line."""
+    active = next((each for each in snapshot.tickers if each.active), None)
+    standbys = sum(not each.active for each in snapshot.tickers)
+    ticker = "no ticker" if active is None else f"ticker {active.application or active.pid}"
+    if standbys:
+        ticker += f" + {standbys} standby"
+    rate = sum(queue.events_per_second or 0.0 for queue in snapshot.queues)
+    parts = [
+        printable(snapshot.database, LONGEST_NAME),
+        f"{len(snapshot.queues):,} queues",
+        f"{len(snapshot.consumers):,} consumers",
+        f"{text(rate)} events/s",
+        printable(ticker, LONGEST_NAME),
+    ]
+    return "  ".join(parts)
+
+
+def answer_line(snapshot: Snapshot, now: datetime, patience: float) -> str | None:
+    """Say that the database does not answer, and how old the data are; None: it answers.
+
+    `patience`: seconds after the last data from which a look counts as one without an answer.
+    """
+    if snapshot.no_answer is not None:
+        for_how_long = _seconds(now - snapshot.no_answer.since)
+        what = printable(snapshot.no_answer.what)
+        of_data = f"; data of {_age(snapshot, now)} ago" if snapshot.taken else ""
+        word = "no data" if snapshot.no_answer.connected else "no answer"
+        return f"{word} for {for_how_long}{of_data}: {what}"
+    if snapshot.taken is not None and now - snapshot.taken > timedelta(seconds=patience):
+        return f"no answer yet; data of {_age(snapshot, now)} ago"
+    return None
+
+
+def _age(snapshot: Snapshot, now: datetime) -> str:
+    assert snapshot.taken is not None  # noqa: S101  # the callers have looked
+    return _seconds(now - snapshot.taken)
+
+
+def _seconds(age: timedelta) -> str:
+    return duration(timedelta(seconds=max(int(age.total_seconds()), 0)))
+
+
+def queue_lines(snapshot: Snapshot, queue: QueueState) -> list[str]:
+    """Describe a queue in lines, and the consumers that its rotation waits for."""
+    lines = [
+        f"ticks: {queue.state}, the last {text(number(queue.last_tick))}, {_ago(queue.tick_age)}",
+        (
+            f"events: {text(queue.events_per_second)}/s, {text(queue.new_events)} since the last "
+            f"tick, {text(queue.delayed_events)} delayed, {text(size(queue.total_bytes))}"
+        ),
+        f"rotation: every {duration(queue.rotation_period)}, the last {_ago(queue.rotation_age)}",
+    ]
+    for stalled in snapshot.stalled:
+        if stalled.queue == queue.name:
+            name = text(stalled.consumer)
+            lines.append(
+                f"consumer {name} is detached: rotation does not wait for it"
+                if stalled.detached
+                else f"rotation waits for consumer {name}, {text(stalled.held_for)} behind"
+            )
+    return lines
+
+
+def consumer_lines(consumer: ConsumerState) -> list[str]:
+    """Describe a consumer in lines."""
+    detached = f", detached since {text(consumer.detached)}" if consumer.detached else ""
+    return [
+        (
+            f"mode: {text(consumer.mode)}{detached}; at tick {text(number(consumer.last_tick))}, "
+            f"last seen {_ago(consumer.last_seen)}"
+        ),
+        (
+            f"lag: {text(consumer.lag)}, {text(consumer.pending_events)} events pending, "
+            f"{text(consumer.events_per_second)}/s finished"
+        ),
+        (
+            f"workers: {text(consumer.live_workers)}; open batches: {text(consumer.open_batches)}, "
+            f"the longest without progress for {text(consumer.oldest_batch)}"
+        ),
+        (
+            f"retry: {text(consumer.retry_events)}; dead: {text(consumer.dead_events)}; "
+            f"parked: {text(consumer.parked_events)} of {text(consumer.parked_keys)} keys, "
+            f"the first for {text(consumer.parked_for)}"
+        ),
+    ]
+
+
+def _ago(age: timedelta | None) -> str:
+    return "-" if age is None else f"{duration(age)} ago"

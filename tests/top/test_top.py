@@ -1,0 +1,212 @@
+"""The overview in a terminal, driven by textual's pilot, over a real database."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy import install
+from pgqpy.top.app import Top
+from pgqpy.watch import Watcher
+from tests.support.waiting import eventually, eventually_async
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from textual.pilot import Pilot
+
+    from pgqpy.testing import EmbeddedServer
+
+    Connection = psycopg.Connection[Any]
+
+WATCHERS = """
+    select from pg_stat_activity
+    where application_name = 'pgqpy watch' and datname = current_database()
+"""
+
+
+def shown(app: Top) -> str:
+    """Return the text on the screen."""
+    strips = app.screen._compositor.render_strips()
+    return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+
+def names(app: Top) -> list[str]:
+    """Return the first cells of the table's rows."""
+    lines = shown(app).splitlines()
+    (heading,) = (number for number, line in enumerate(lines) if line.startswith(" queue "))
+    return [line.split()[0] for line in lines[heading + 1 :] if line.startswith(" q")]
+
+
+@asynccontextmanager
+async def running(dsn: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Top, Any]]:
+    """Run the application; yield it and its pilot after its first look."""
+    app = Top(Watcher(dsn))
+    async with app.run_test(size=size) as pilot:
+        await eventually_async(lambda: app.snapshot.taken or app.snapshot.no_answer)
+        await pilot.pause()
+        yield app, pilot
+
+
+async def press(pilot: Pilot[Any], *keys: str) -> None:
+    """Press keys, and let the application do what they ask for."""
+    await pilot.press(*keys)
+    await pilot.pause()
+
+
+def kill_one(client: pgqpy.Client, queue: str, consumer: str, error: BaseException) -> None:
+    """Let a consumer have one dead event."""
+    client.insert_event(queue, "placed", "data")
+    client.tick_queue(queue)
+    batch = client.next_batch(queue, consumer)
+    assert batch is not None
+    client.event_dead(batch, [(event, error) for event in client.get_batch_events(batch)])
+    client.finish_batch(batch)
+
+
+@pytest.mark.usefixtures("new_orders")
+async def test_the_worst_comes_first_with_the_command_that_mends_it(
+    dsn: str, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.insert_events("orders", [("placed", "data")] * 7)
+    client.tick_queue("orders")
+    connection.execute("update pgq.tick set tick_time = now() - interval '3 hours'")
+    async with running(dsn) as (app, _pilot):
+        text = shown(app)
+    first, second, *_ = text.splitlines()
+    assert first.startswith(connection.info.dbname[:40])
+    assert second.startswith("FAIL ")
+    assert "pgqpy ticker run" in text
+    assert "1 of 1 queues, by lag" in text
+    row = next(line for line in text.splitlines() if line.startswith(" orders"))
+    assert row.split()[2:7] == ["3", "h", "7", "0", "0"]
+
+
+async def test_keys_sort_the_queues(dsn: str, client: pgqpy.Client, connection: Connection) -> None:
+    for queue in ("q-a", "q-b", "q-c"):
+        client.create_queue(queue)
+        client.register_consumer(queue, "billing")
+    kill_one(client, "q-b", "billing", ValueError())
+    client.insert_event("q-c", "placed", "data")
+    client.tick_queue("q-c")
+    connection.execute("update pgq.tick set tick_time = tick_time - interval '1 hour'")
+    async with running(dsn) as (app, pilot):
+        assert names(app) == ["q-c", "q-a", "q-b"]
+        await press(pilot, "d")
+        assert names(app)[0] == "q-b"
+        await press(pilot, "n")
+        assert names(app) == ["q-a", "q-b", "q-c"]
+        await press(pilot, "r")
+        assert "by rate" in shown(app)
+        await press(pilot, "slash", *"-b", "enter")
+        assert names(app) == ["q-b"]
+        await press(pilot, "escape")
+        assert len(names(app)) == 3
+
+
+@pytest.mark.usefixtures("new_orders")
+async def test_keys_look_into_a_queue_and_a_consumer(dsn: str, client: pgqpy.Client) -> None:
+    kill_one(client, "orders", "billing", ValueError("no such customer"))
+    client.insert_event("orders", "placed", "data")
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch is not None
+    async with running(dsn) as (app, pilot):
+        await press(pilot, "enter")
+        text = shown(app)
+        assert text.startswith("queue orders in ")
+        assert "rotation: every 2 h" in text
+        assert " billing " in text
+        await press(pilot, "enter")
+        await eventually_async(lambda: "ValueError" in shown(app))
+        text = shown(app)
+        assert text.startswith("consumer billing of queue orders")
+        assert str(batch.id) in text
+        assert "dead events by type: all of them" in text
+        await press(pilot, "escape", "escape", "question_mark")
+        assert "quit" in shown(app)
+        await press(pilot, "escape", "p")
+        assert "pgqpy event dead orders billing" in shown(app)
+
+
+async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequences(
+    dsn: str, client: pgqpy.Client, connection: Connection
+) -> None:
+    queue, consumer = "[red]x[/]", "[@click=app.quit]\u202ey"
+    client.create_queue(queue)
+    client.register_consumer(queue, consumer)
+    kill_one(client, queue, consumer, ValueError("reason"))
+    connection.execute("update pgq.dead_event set dead_error = E'[b]\\x1b[2J', ev_type = E'a\\nb'")
+    async with running(dsn, size=(120, 40)) as (app, pilot):
+        overview = shown(app)
+        await press(pilot, "p")
+        problems = shown(app)
+        await press(pilot, "escape", "enter")
+        of_queue = shown(app)
+        await press(pilot, "enter")
+        await eventually_async(lambda: r" [b]\x1b[2J " in shown(app))
+        of_consumer = shown(app)
+    assert " [red]x[/] " in overview
+    assert r"[@click=app.quit]\u202ey of [red]x[/]" in problems
+    assert r" [@click=app.quit]\u202ey " in of_queue
+    assert r" a\nb " in of_consumer
+    for text in (overview, problems, of_queue, of_consumer):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.usefixtures("new_orders")
+async def test_without_colours_the_chosen_row_is_reversed(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with running(dsn) as (app, _pilot):
+        strips = app.screen._compositor.render_strips()
+    styles = [(each.text, each.style) for strip in strips for each in strip if each.style]
+    colors = [color for _, style in styles for color in (style.color, style.bgcolor) if color]
+    assert [color for color in colors if not color.is_default] == []
+    reversed_ = "".join(text for text, style in styles if style.reverse)
+    assert "orders" in reversed_
+
+
+async def test_a_database_that_is_lost_shows_since_when_and_comes_back(
+    own_server: EmbeddedServer,
+) -> None:
+    dsn = own_server.dsn("postgres")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        install.install(connection)
+    with pgqpy.connect(dsn) as client:
+        client.create_queue("q-orders")
+    async with running(dsn) as (app, pilot):
+        assert names(app) == ["q-orders"]
+        own_server.stop("immediate")
+        await press(pilot, "space")
+        await eventually_async(lambda: "no answer for" in shown(app))
+        await eventually_async(lambda: "cannot connect" in shown(app))
+        assert names(app) == ["q-orders"]
+        own_server.start()
+        await eventually_async(lambda: "no answer" not in shown(app))
+
+
+@pytest.mark.usefixtures("new_orders")
+async def test_q_ends_it_with_its_connection(dsn: str, connection: Connection) -> None:
+    async with running(dsn) as (app, pilot):
+        assert len(connection.execute(WATCHERS).fetchall()) == 1
+        await press(pilot, "q")
+        assert app.return_code == 0
+    assert eventually(lambda: not connection.execute(WATCHERS).fetchall())
+
+
+async def test_an_unexpected_error_ends_it_and_is_returned(dsn: str) -> None:
+    class Broken(Watcher):
+        def look(self, *, fully: bool = False) -> Any:
+            raise ZeroDivisionError
+
+    app = Top(Broken(dsn))
+    async with app.run_test():
+        await eventually_async(lambda: app.return_value)
+    assert isinstance(app.return_value, ZeroDivisionError)
