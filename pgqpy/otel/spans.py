@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pgqpy.otel.api import Span, Tracer, TracerProvider
 
 SYSTEM = "pgq"
+VERSION = version("pgqpy")  # reading it takes longer than an insert
 CONVENTIONS = "https://opentelemetry.io/schemas/1.44.0"
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 LONGEST = 256  # characters of a context; version 00 has 55
@@ -35,7 +36,7 @@ _propagator = TraceContextTextMapPropagator()
 
 def tracer_of(provider: TracerProvider | None) -> Tracer:
     """Return pgqpy's tracer, of the application's provider if there is no other."""
-    return get_tracer("pgqpy", version("pgqpy"), provider, CONVENTIONS)
+    return get_tracer("pgqpy", VERSION, provider, CONVENTIONS)
 
 
 def attributes(queue: str, name: str, kind: str) -> dict[str, Any]:
