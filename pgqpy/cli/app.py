@@ -32,6 +32,7 @@ SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}  # 
 COMMANDS = {
     "demo": "Show exactly-once processing on a temporary PostgreSQL.",
     "simulate": "Verify that nothing is lost, doubled or out of order.",
+    "dashboard": "Show the queues in a browser.",
     "doctor": "Find problems and say how to solve them.",
     "top": "Show queues, consumers and what is wrong, live, in the terminal.",
     "schema": "Install, upgrade, inspect or remove the schema pgq.",

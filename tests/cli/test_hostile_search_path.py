@@ -94,6 +94,8 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
 }
 ELSEWHERE = {  # commands that do not end by themselves, or take long
     "consumer run": "test_a_consumer",
+    "dashboard password": "it asks no database",
+    "dashboard run": "tests/dashboard/test_pages.py",
     "demo": "a ticker, a client and a consumer, which have their tests",
     "pipeline run": "tests/spark/test_read.py",
     "ticker run": "tests/ticker/test_session.py",

@@ -1,0 +1,212 @@
+"""The application: its routes, and what happens where the database does not answer."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import aclosing, asynccontextmanager
+from datetime import datetime, timezone
+from functools import partial
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pgqpy.dashboard.access import PasswordAccess
+from pgqpy.dashboard.database import Database
+from pgqpy.dashboard.guard import Guard
+from pgqpy.dashboard.live import Feed
+from pgqpy.dashboard.login import LoginPages
+from pgqpy.dashboard.page import View
+from pgqpy.dashboard.pages import PAGES
+from pgqpy.dashboard.render import Renderer
+from pgqpy.dashboard.sessions import Sessions
+from pgqpy.errors import ConsumerNotFound, InvalidArgument, PgqError, QueueNotFound
+from pgqpy.texts import describe, error_text
+from pgqpy.watch import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from starlette.requests import Request
+
+    from pgqpy.dashboard.access import Access
+    from pgqpy.dashboard.page import Page
+    from pgqpy.watch import Snapshot
+
+logger = logging.getLogger(__name__)
+
+
+class Options(NamedTuple):
+    """How a dashboard is served.
+
+    Attributes:
+        dsn: the database; empty: libpq's PG* variables name it.
+        access: who may see it, and who may change something.
+        hosts: the values of the Host header that it answers to; None: all, where the application
+            around it checks them.
+        secure: its cookies are for HTTPS only.
+        read_only: nobody may change anything.
+        hide_payloads: show no data of events, no reasons and no tracebacks.
+    """
+
+    dsn: str
+    access: Access
+    hosts: tuple[str, ...] | None
+    secure: bool = False
+    read_only: bool = False
+    hide_payloads: bool = False
+
+
+class Dashboard:
+    """The application of one database."""
+
+    def __init__(self, options: Options) -> None:
+        """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid."""
+        self._database = Database(options.dsn, hide_payloads=options.hide_payloads)
+        self.feed = Feed(Watcher(options.dsn), idle=self._database.close)
+        has_logins = isinstance(options.access, PasswordAccess)
+        self._renderer = Renderer(has_logins=has_logins)
+        self._sessions = Sessions(secure=options.secure)
+        self.app = Starlette(
+            routes=self._routes(options.access),
+            middleware=[
+                Middleware(
+                    Guard,
+                    access=options.access,
+                    sessions=self._sessions,
+                    hosts=options.hosts,
+                    read_only=options.read_only,
+                )
+            ],
+            exception_handlers={HTTPException: self._not_found},
+            lifespan=self._lifespan,
+        )
+
+    def _routes(self, access: Access) -> list[Route | Mount]:
+        routes: list[Route | Mount] = [
+            Route("/healthz", health),
+            Mount("/static", StaticFiles(packages=[("pgqpy.dashboard", "static")])),
+        ]
+        if isinstance(access, PasswordAccess):
+            pages = LoginPages(access, self._sessions, self._renderer)
+            routes.append(Route("/login", pages.login, methods=["GET", "POST"]))
+            routes.append(Route("/logout", pages.logout, methods=["POST"]))
+        for page in PAGES:
+            routes.append(Route(page.path, partial(self._show, page)))
+            if page.live:
+                routes.append(Route(f"/live{page.path}", partial(self._stream, page)))
+        return routes
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await self.feed.stop()
+            self._database.close()
+
+    async def _show(self, page: Page, request: Request) -> Response:
+        """Answer with a whole page; with its problem if the database cannot be asked."""
+        snapshot = await self.feed.snapshot()
+        try:
+            context = await self._collect(page, request, snapshot)
+            return self._renderer.response(request, page.template, context)
+        except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
+            status, text = explain(exc)
+            context = {"problem": text, "snapshot": snapshot, "reload": status >= SERVER_ERROR}
+            return self._renderer.response(request, "problem.html", context, status)
+
+    async def _stream(self, page: Page, request: Request) -> Response:
+        """Answer with a stream of the page's live part, one message for each snapshot."""
+
+        async def make() -> str:
+            try:
+                context = await self._collect(page, request, self.feed.last)
+                return self._renderer.part(request, page.template, context)
+            except Exception as exc:  # noqa: BLE001  # as above
+                context = {"problem": explain(exc)[1], "snapshot": self.feed.last}
+                return self._renderer.part(request, "problem.html", context)
+
+        async def messages() -> AsyncIterator[str]:
+            async with aclosing(self.feed.follow()) as snapshots:
+                async for snapshot in snapshots:
+                    if snapshot is None:
+                        yield ":\n\n"
+                        continue
+                    key = (str(request.url), request.state.asker.login)
+                    yield message(await self.feed.text(key, make))
+
+        return StreamingResponse(messages(), media_type="text/event-stream")
+
+    async def _collect(self, page: Page, request: Request, snapshot: Snapshot) -> dict[str, Any]:
+        live = f"/live{page.path}?{request.url.query}" if page.live else None
+        common = {"snapshot": snapshot, "live": live, "params": request.query_params}
+        if snapshot.taken is None and snapshot.no_answer is not None:
+            raise NotYet(snapshot.no_answer.what)
+        view = partial(
+            View,
+            snapshot=snapshot,
+            params=request.query_params,
+            asker=request.state.asker,
+            now=datetime.now(timezone.utc),
+        )
+
+        if not page.asks:
+            return {**page.collect(view(asked=None)), **common}
+        return {**await self._database.run(lambda asked: page.collect(view(asked=asked))), **common}
+
+    async def _not_found(self, _request: Request, exc: Exception) -> Response:
+        status = exc.status_code if isinstance(exc, HTTPException) else HTTPStatus.NOT_FOUND
+        return PlainTextResponse(f"{HTTPStatus(status).phrase}\n", status)
+
+
+SERVER_ERROR = 500
+
+
+class NotYet(Exception):
+    """The database has not answered since the dashboard began."""
+
+
+async def health(_request: Request) -> Response:
+    """Say that the dashboard runs; it asks no database."""
+    return PlainTextResponse("ok\n")
+
+
+def message(html: str) -> str:
+    """Return a server-sent event with this data."""
+    return "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
+
+
+def explain(exc: Exception) -> tuple[HTTPStatus, str]:
+    """Return the status and the text of an error, for those who look at the page."""
+    known: tuple[tuple[Any, HTTPStatus, Callable[[Exception], str]], ...] = (
+        ((QueueNotFound, ConsumerNotFound), HTTPStatus.NOT_FOUND, error_text),
+        (InvalidArgument, HTTPStatus.BAD_REQUEST, error_text),
+        (
+            psycopg.errors.InsufficientPrivilege,
+            HTTPStatus.FORBIDDEN,
+            lambda exc: f"{primary(exc)}: grant pgq_reader to the role of the dashboard allows it",
+        ),
+        (psycopg.Error, HTTPStatus.SERVICE_UNAVAILABLE, primary),
+        ((NotYet, PgqError), HTTPStatus.SERVICE_UNAVAILABLE, error_text),
+    )
+    for kind, status, write in known:
+        if isinstance(exc, kind):
+            return status, write(exc)
+    logger.error(
+        "a page failed: %s", describe(exc), exc_info=exc if os.environ.get("PGQPY_DEBUG") else None
+    )
+    return HTTPStatus.INTERNAL_SERVER_ERROR, "This page has an error; the log names it."
+
+
+def primary(exc: Exception) -> str:
+    """Return the first line of the server's error, without the statement."""
+    first = exc.diag.message_primary if isinstance(exc, psycopg.Error) else None
+    return first or error_text(exc).partition("\\n")[0]

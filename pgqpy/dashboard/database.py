@@ -1,0 +1,110 @@
+"""The sessions that pages read with: read only, with the least role that suffices."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import Connection, errors, sql
+
+from pgqpy import Client, table_locks
+from pgqpy.client import open_session
+from pgqpy.client.session_settings import PINNED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    T = TypeVar("T")
+
+SETTINGS = {
+    **PINNED,
+    "default_transaction_read_only": "on",
+    "statement_timeout": "5s",
+    "lock_timeout": "1s",
+    "jit": "off",  # it would compile a query for longer than the query takes
+}
+MOST = 4  # sessions at once
+ROLES = ("pgq_reader", "pgq_dashboard")
+MAY = """
+    select p.proname, bool_or(has_function_privilege(p.oid, 'execute'))
+      from pg_proc p
+     where p.pronamespace = 'pgq'::regnamespace and p.proname = any (%s)
+     group by 1"""
+
+
+class Rights(NamedTuple):
+    """What a session of the pages may see."""
+
+    payloads: bool  # events, reasons, tracebacks
+    types: bool  # types and classes of errors
+    history: bool
+
+
+class Asked(NamedTuple):
+    """A session, and what it may see."""
+
+    client: Client
+    rights: Rights
+
+
+class Database:
+    """Runs the queries of pages in threads, over a few sessions."""
+
+    def __init__(self, dsn: str, *, hide_payloads: bool) -> None:
+        """Take the DSN; the first query connects."""
+        self._dsn = dsn
+        self._roles = ROLES[1:] if hide_payloads else ROLES
+        self._hide_payloads = hide_payloads
+        self._free: list[Asked] = []
+        self._places = asyncio.Semaphore(MOST)
+
+    async def run(self, work: Callable[[Asked], T]) -> T:
+        """Run queries in a thread. Raises the errors of the client and of psycopg."""
+        async with self._places:
+            return await asyncio.to_thread(self._run, work)
+
+    def close(self) -> None:
+        """Close the sessions; a later query opens new ones."""
+        while self._free:
+            self._free.pop().client.connection.close()
+
+    def _run(self, work: Callable[[Asked], T]) -> T:
+        asked = self._take()
+        try:
+            with table_locks.named_locks(asked.client.connection):
+                return work(asked)
+        finally:
+            if asked.client.connection.closed:
+                self.close()  # the server ended this session, and maybe the others too
+            else:
+                self._free.append(asked)
+
+    def _take(self) -> Asked:
+        with suppress(IndexError):
+            return self._free.pop()
+        name = {"fallback_application_name": "pgqpy dashboard"}
+        connection = open_session(self._dsn, SETTINGS, kind=Connection, defaults=name)
+        try:
+            self._lower_rights(connection)
+            return Asked(Client(connection), self._rights(connection))
+        except BaseException:
+            connection.close()
+            raise
+
+    def _lower_rights(self, connection: Connection[Any]) -> None:
+        """Set the first role that this login may take. Without one its own rights stay."""
+        for role in self._roles:
+            with suppress(errors.InsufficientPrivilege, errors.InvalidParameterValue):
+                connection.execute(sql.SQL("set role {}").format(sql.Identifier(role)))
+                return
+
+    def _rights(self, connection: Connection[Any]) -> Rights:
+        names = ["get_dead_events", "get_dead_event_counts", "get_history"]
+        try:
+            found = dict(connection.execute(MAY, [names]).fetchall())
+        except psycopg.errors.UndefinedObject:  # there is no schema pgq
+            found = {}
+        payloads, types, history = (bool(found.get(name)) for name in names)
+        return Rights(payloads and not self._hide_payloads, types, history)

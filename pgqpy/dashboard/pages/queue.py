@@ -1,0 +1,145 @@
+"""A queue: the ruler, its tables, its consumers, its settings."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+from psycopg.rows import dict_row
+
+from pgqpy.dashboard.page import ROWS, Page, View
+from pgqpy.dashboard.render import age, size
+from pgqpy.dashboard.ruler import Bar, Flag, Mark, ruler
+from pgqpy.errors import QueueNotFound
+from pgqpy.records import TickMark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pgqpy.records import RotationTable
+    from pgqpy.watch import ConsumerState
+
+FLAGS = 12  # consumers on the ruler, those that are behind most
+WORKERS = 32  # of one consumer
+MARKS = 200  # ticks over the whole time
+NEWEST = 100  # more ticks, the last ones: the scale has much room for the last minutes
+LATE = timedelta(minutes=10)
+NONE = timedelta(0)
+SETTINGS = """
+    select queue_ntables as tables, queue_rotation_period as rotation_period,
+        queue_retention as retention, queue_ticker_max_count as ticker_max_count,
+        queue_ticker_max_lag as ticker_max_lag, queue_ticker_idle_period as ticker_idle_period,
+        queue_ticker_paused as ticker_paused, queue_external_ticker as external_ticker,
+        queue_disable_insert as disable_insert, queue_per_tx_limit as per_tx_limit,
+        clock_timestamp() as now
+    from pgq.queue where queue_name = %s"""
+TICK_TIMES = """
+    select t.tick_id, t.tick_time
+    from pgq.queue q cross join lateral (
+        select tick_id, tick_time from pgq.tick
+        where tick_queue = q.queue_id and tick_id = any (%s)) t
+    where q.queue_name = %s"""
+
+
+def collect(view: View) -> dict[str, Any]:
+    """Return the queue with its consumers, tables, ruler and settings."""
+    name, client = view.needed("queue"), view.client
+    queue = view.snapshot.queue(name)
+    if queue is None:
+        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+    with client.connection.cursor(row_factory=dict_row) as cursor:
+        settings = cursor.execute(SETTINGS, [name]).fetchone()
+    if settings is None:
+        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+    now = settings.pop("now")
+    consumers = sorted(view.snapshot.consumers_of(name), key=_behind, reverse=True)
+    tables = client.get_rotation_info(name)
+    ticks = {mark.id: mark for mark in client.get_tick_marks(name, MARKS)}
+    newest = client.get_tick_info(name, max(ticks, default=0) - NEWEST)
+    ticks |= {each.tick_id: TickMark(*each[:2], each.tick_event_seq) for each in newest}
+    picture = ruler(
+        _marks(list(ticks.values()), now),
+        _flags(view, consumers[:FLAGS], now),
+        [_bar(each, now) for each in tables],
+    )
+    return {
+        "queue": queue,
+        "consumers": consumers[:ROWS],
+        "more_consumers": max(0, len(consumers) - ROWS),
+        "tables": tables,
+        "keeper": next((keeper(each) for each in tables if each.held_by), ""),
+        "ruler": Markup(picture),  # noqa: S704  # the ruler escapes all texts
+        "settings": settings,
+    }
+
+
+def _behind(consumer: ConsumerState) -> timedelta:
+    return consumer.lag or NONE
+
+
+def _marks(ticks: Sequence[TickMark], now: datetime) -> list[Mark]:
+    ticks = sorted(ticks)
+    before = [ticks[0], *ticks] if ticks else []
+    return [
+        Mark((now - tick.time).total_seconds(), tick.event_seq - last.event_seq)
+        for tick, last in zip(ticks, before, strict=False)
+    ]
+
+
+def _flags(view: View, consumers: Sequence[ConsumerState], now: datetime) -> list[Flag]:
+    """Return the consumers with their batches and workers; one query finds the times of ticks."""
+    rows = {
+        each.name: view.snapshot.workers_of(each.queue, each.name)[: WORKERS + 1]
+        for each in consumers
+    }
+    wanted = {tick for of in rows.values() for row in of for tick in (row.last_tick, row.next_tick)}
+    wanted |= {each.last_tick for each in consumers}
+    queue = view.needed("queue")
+    found = view.client.connection.execute(
+        TICK_TIMES, [[tick for tick in wanted if tick is not None], queue]
+    ).fetchall()
+    ages = {tick: (now - time).total_seconds() for tick, time in found}
+
+    def flag(each: ConsumerState) -> Flag:
+        own = [row for row in rows[each.name] if row.worker is None]
+        workers = [row.last_tick for row in rows[each.name] if row.worker is not None]
+        ends = [row.next_tick for row in own]
+        return Flag(
+            each.name,
+            ages.get(each.last_tick, 0.0) if each.last_tick else 0.0,
+            "detached" if each.detached else "late" if _behind(each) > LATE else "ok",
+            batch=next((ages[tick] for tick in ends if tick in ages), None),
+            workers=tuple(ages[tick] for tick in workers if tick in ages),
+            note="detached" if each.detached else f"{age(each.lag)} behind",
+        )
+
+    return [flag(each) for each in consumers]
+
+
+def _bar(each: RotationTable, now: datetime) -> Bar:
+    first, last = (
+        None if time is None else (now - time).total_seconds()
+        for time in (each.first_time, each.last_time)
+    )
+    note = ", ".join(filter(None, [size(each.bytes), keeper(each)]))
+    return Bar(each.name, each.state, first, None if each.state == "current" else last, note)
+
+
+def keeper(each: RotationTable) -> str:
+    """Say who keeps the table that is to be truncated next; empty for the others."""
+    if each.state != "next":
+        return ""
+    texts = {
+        None: "next to be truncated",
+        "consumer": f"kept for {each.holder}",
+        "stage": f"kept for a stage of {each.holder}",
+        "retention": "kept by the retention",
+        "transaction": f"locked by server process {each.holder}",
+        "ticker": "kept until the next tick",
+    }
+    return texts.get(each.held_by, f"kept by {each.held_by}")
+
+
+QUEUE = Page("/queue", "queue.html", collect, live=True)

@@ -1,0 +1,134 @@
+"""Pages as HTML: the templates, and how values look in them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+from pgqpy import __version__
+from pgqpy.texts import duration, escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from starlette.requests import Request
+
+KILOBYTE = 1024
+UNITS = ("kB", "MB", "GB", "TB", "PB")
+SECOND = timedelta(seconds=1)
+
+
+class Renderer:
+    """Renders the templates of this package. All values in them are escaped."""
+
+    def __init__(self, **common: Any) -> None:
+        """Read the templates. `common` are values that all pages have."""
+        self._common = common
+        self._environment = Environment(
+            loader=PackageLoader("pgqpy.dashboard"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            age=age, bytes=size, number=number, plain=plain, rate=rate, time=moment
+        )
+        self._environment.globals["version"] = __version__
+
+    def page(self, request: Request, template: str, context: Mapping[str, Any]) -> str:
+        """Return a whole page."""
+        return self._render(request, template, "base.html", context)
+
+    def part(self, request: Request, template: str, context: Mapping[str, Any]) -> str:
+        """Return the part of a page that changes while somebody looks."""
+        return self._render(request, template, "part.html", context)
+
+    def response(
+        self,
+        request: Request,
+        template: str,
+        context: Mapping[str, Any],
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> HTMLResponse:
+        """Return a whole page as response."""
+        return HTMLResponse(self.page(request, template, context), status)
+
+    def _render(
+        self, request: Request, template: str, layout: str, context: Mapping[str, Any]
+    ) -> str:
+        root = str(request.scope.get("root_path", ""))
+        asker = request.state.asker
+        values = {
+            **self._common,
+            "asker": asker,
+            "link": linker(root),
+            "layout": layout,
+            "live": None,
+            "now": datetime.now(timezone.utc),
+            "snapshot": None,
+            "path": request.url.path.removeprefix(root).removeprefix("/live"),
+            **context,
+        }
+        return self._environment.get_template(template).render(values)
+
+
+def linker(root: str) -> Callable[..., str]:
+    """Return the function that makes the URL of a page: its path, and parameters that are set."""
+
+    def link(path: str, **params: Any) -> str:
+        known = {name: value for name, value in params.items() if value is not None}
+        return f"{root}{path}" + (f"?{urlencode(known)}" if known else "")
+
+    return link
+
+
+def age(value: timedelta | None) -> str:
+    """Format a span of time; ``-`` if it is unknown."""
+    if value is None:
+        return "-"
+    if timedelta(0) <= value < SECOND:
+        return f"{value.total_seconds():.1f} s"
+    return duration(value)
+
+
+def rate(value: float | None) -> str:
+    """Format events a second."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.1f}"  # noqa: PLR2004  # two digits
+
+
+def number(value: object) -> str:
+    """Format a number with separators; ``-`` if it is unknown."""
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def size(value: int | None) -> str:
+    """Format a number of bytes."""
+    if value is None:
+        return "-"
+    amount, unit = value / KILOBYTE, 0
+    while amount >= KILOBYTE and unit < len(UNITS) - 1:
+        amount, unit = amount / KILOBYTE, unit + 1
+    digits = 1 if amount < 10 else 0  # noqa: PLR2004  # two digits in all
+    return f"{amount:.{digits}f} {UNITS[unit]}"
+
+
+def moment(value: datetime | None) -> str:
+    """Format a time, in UTC."""
+    if value is None:
+        return "-"
+    return value.astimezone(timezone.utc).isoformat(" ", "seconds").replace("+00:00", " UTC")
+
+
+def plain(value: object, keep: str = "") -> str:
+    """Return text with escapes in place of characters that cannot be printed; ``-`` for None."""
+    return "-" if value is None else escaped(str(value), keep)

@@ -1,0 +1,191 @@
+"""Who sees which page: one table over all routes, and every way to get around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.routing import Route
+
+from pgqpy.dashboard.access import FunctionAccess, HeaderAccess, PasswordAccess, is_loopback
+from pgqpy.dashboard.app import Dashboard, Options
+from pgqpy.dashboard.login import Throttle, local_path
+from pgqpy.dashboard.sessions import COOKIE
+from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
+
+PUBLIC = {"/healthz", "/login", "/logout"}
+PAGES = {"/", "/queue", "/consumer", "/dead", "/cron", "/tickers"}
+LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers"}
+
+
+def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:
+    app = Dashboard(Options("dbname=x", with_logins, None)).app
+    paths = {route.path for route in app.routes if isinstance(route, Route)}
+    assert paths == PUBLIC | PAGES | LIVE
+
+
+@pytest.mark.parametrize("path", sorted(PAGES))
+def test_without_a_login_every_page_leads_to_the_login(
+    site: Site, with_logins: PasswordAccess, path: str
+) -> None:
+    answer = site(with_logins).get(path + "?q=1")
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login?next=%2F")
+
+
+@pytest.mark.parametrize("path", sorted(LIVE))
+def test_without_a_login_there_is_no_stream(
+    site: Site, with_logins: PasswordAccess, path: str
+) -> None:
+    assert site(with_logins).get(path).status_code == 401
+
+
+def test_a_path_that_is_no_page_tells_nothing_without_a_login(
+    site: Site, with_logins: PasswordAccess
+) -> None:
+    client = site(with_logins)
+    assert client.get("/no-such-page").status_code == 303
+    assert client.get("/static/../app.py").status_code in {303, 404}
+    assert client.get("/healthz").text == "ok\n"
+
+
+def test_a_login_opens_the_page_that_was_asked_for(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    answer = log_in(client, "vera", next="/cron?page=1")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/cron?page=1")
+    assert "vera" in client.get("/cron").text
+
+
+@pytest.mark.parametrize("name", ["anna", "nobody", "", "anna:operator", "é\x00"])
+def test_a_wrong_password_opens_nothing(site: Site, with_logins: PasswordAccess, name: str) -> None:
+    client = site(with_logins)
+    answer = log_in(client, name, "wrong password")
+    assert answer.status_code == 401
+    assert "name or the password is wrong" in answer.text
+    assert client.get("/").status_code == 303
+
+
+def test_after_a_wrong_password_the_address_has_to_wait(
+    site: Site, with_logins: PasswordAccess
+) -> None:
+    client = site(with_logins)
+    assert log_in(client, "anna", "wrong password").status_code == 401
+    assert log_in(client, "anna").status_code == 429
+
+
+async def test_tries_at_the_same_time_count_as_one() -> None:
+    throttle, tries = Throttle(clock=lambda: 7.0), []
+
+    def wrong() -> bool:
+        tries.append(1)
+        return False
+
+    assert not await throttle.try_once("10.0.0.9", wrong)
+    assert not await throttle.try_once("10.0.0.9", wrong)
+    assert tries == [1]
+    assert throttle.may_try("10.0.0.8")
+
+
+def test_a_forged_or_changed_cookie_is_no_login(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    log_in(client, "anna")
+    real = client.cookies[COOKIE]
+    other = site(with_logins)  # another process, with another key
+    changed = ("B" if real[0] == "A" else "A") + real[1:]
+    for value in (changed, "x", real.partition(".")[0], real[:-9]):
+        client.cookies.clear()
+        client.cookies.set(COOKIE, value)
+        assert client.get("/").status_code == 303, value
+    other.cookies.set(COOKIE, real)
+    assert other.get("/").status_code == 303
+
+
+def test_the_cookie_is_for_this_site_only_and_scripts_cannot_read_it(
+    site: Site, with_logins: PasswordAccess
+) -> None:
+    cookie = site(with_logins, secure=True).get("/login").headers["set-cookie"]
+    for part in ("HttpOnly", "SameSite=strict", "Secure", "Path=/", "Max-Age=43200"):
+        assert part in cookie
+
+
+def test_a_login_gets_a_new_session(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    client.get("/login")
+    before = client.cookies[COOKIE]
+    old_token = token(client.get("/login").text)
+    log_in(client, "anna")
+    assert client.cookies[COOKIE] != before
+    answer = client.post("/logout", data={"token": old_token}, headers={"origin": HOME})
+    assert answer.status_code == 403
+
+
+def test_a_logout_ends_the_login(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    log_in(client, "anna")
+    mine = token(client.get("/").text)
+    assert client.post("/logout", data={"token": mine}, headers={"origin": HOME}).is_redirect
+    assert client.get("/").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["https://evil.example/", "//evil.example", "/\\evil.example", "\\\\evil", "javascript:x", ""],
+)
+def test_a_login_never_leads_elsewhere(wanted: str) -> None:
+    assert local_path(wanted) == "/"
+
+
+PROXY: list[tuple[dict[str, Any], int]] = [
+    ({}, 403),
+    ({"x-user": ""}, 403),
+    ({"x-user": "oscar"}, 200),
+    ({"x-user": "somebody"}, 200),
+]
+
+
+@pytest.mark.parametrize(("headers", "status"), PROXY)
+def test_the_proxy_names_the_user(
+    site: Site, behind_proxy: HeaderAccess, headers: dict[str, str], status: int
+) -> None:
+    assert site(behind_proxy).get("/", headers=headers).status_code == status
+
+
+def test_two_headers_with_users_are_refused(site: Site, behind_proxy: HeaderAccess) -> None:
+    headers = [("x-user", "somebody"), ("x-user", "oscar")]
+    assert site(behind_proxy).get("/", headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("peer", ["10.0.0.6", "testclient", "::1"])
+def test_the_header_counts_from_the_proxy_alone(
+    site: Site, behind_proxy: HeaderAccess, peer: str
+) -> None:
+    client = site(behind_proxy)
+    client._transport.client = (peer, 1)  # type: ignore[attr-defined]  # TestClient's own
+    answer = client.get("/", headers={"x-user": "oscar", "x-forwarded-for": "10.0.0.5"})
+    assert answer.status_code == 403
+
+
+def test_an_application_decides_by_a_function(site: Site) -> None:
+    def access(request: Any) -> Any:
+        return request.headers.get("x-role")
+
+    client = site(FunctionAccess(access))
+    assert client.get("/").status_code == 403
+    assert client.get("/", headers={"x-role": "viewer"}).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "10.0.0.5"])
+def test_another_host_name_is_refused(site: Site, host: str) -> None:
+    answer = site().get("/", headers={"host": host})
+    assert answer.status_code == 400
+    assert "content-security-policy" in answer.headers
+
+
+def test_which_addresses_are_of_this_machine() -> None:
+    assert all(map(is_loopback, ["127.0.0.1", "127.1.2.3", "::1", "localhost"]))
+    assert not any(map(is_loopback, ["0.0.0.0", "::", "10.0.0.1", "", "myhost"]))
+
+
+def test_the_secret_is_in_no_page(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    assert SECRET not in log_in(client, "anna", SECRET + "!").text

@@ -1,0 +1,94 @@
+"""Forged requests: what a form must have, and the headers of every answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgqpy.dashboard.access import LoopbackAccess, PasswordAccess
+from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
+
+HEADERS = {
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def test_a_form_without_its_token_is_refused(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    client.get("/login")
+    form = {"name": "anna", "password": SECRET}
+    for extra in ({}, {"token": ""}, {"token": "0" * 64}, {"token": "é"}):
+        answer = client.post("/login", data={**form, **extra}, headers={"origin": HOME})
+        assert answer.status_code == 403
+
+
+def test_the_token_of_another_browser_is_refused(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    stolen = token(client.get("/login").text)
+    client.cookies.clear()
+    client.get("/login")
+    form = {"name": "anna", "password": SECRET, "token": stolen}
+    assert client.post("/login", data=form, headers={"origin": HOME}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"origin": HOME + ":81"},
+        {"origin": ""},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+def test_a_form_of_another_site_is_refused(
+    site: Site, with_logins: PasswordAccess, headers: dict[str, str]
+) -> None:
+    client = site(with_logins)
+    form = {"token": token(client.get("/login").text), "name": "anna", "password": SECRET}
+    assert client.post("/login", data=form, headers=headers).status_code == 403
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_other_methods_are_refused(site: Site, method: str) -> None:
+    assert site().request(method, "/").status_code == 405
+
+
+def test_a_form_is_urlencoded_and_small(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    origin = {"origin": HOME}
+    assert client.post("/login", json={"token": "x"}, headers=origin).status_code == 415
+    assert client.post("/login", data={"x": "y" * 70_000}, headers=origin).status_code == 413
+    many = {f"x{number}": "y" for number in range(200)}
+    assert client.post("/login", data=many, headers=origin).status_code == 400
+
+
+def test_no_get_logs_out(site: Site, with_logins: PasswordAccess) -> None:
+    client = site(with_logins)
+    log_in(client, "anna")
+    assert client.get("/logout").status_code == 405
+    assert client.get("/").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/nope", "/queue", "/healthz", "/static/pgqpy.css"])
+def test_every_answer_has_the_headers(site: Site, path: str) -> None:
+    answer = site(LoopbackAccess()).get(path)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "server" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/queue?queue=x", "/cron", "/tickers"])
+def test_no_page_has_scripts_or_styles_inside(site: Site, path: str) -> None:
+    page = site().get(path).text
+    assert " style=" not in page
+    assert "<style" not in page
+    assert " onclick" not in page
+    assert page.count("<script ") == page.count("<script src=")
+    assert "http://" not in page.replace('"http://www.w3.org', "")

@@ -1,0 +1,175 @@
+"""One poll for all viewers, only while somebody looks; a lost database comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgqpy.dashboard import live
+from pgqpy.dashboard.live import Feed
+from pgqpy.watch import Snapshot, Watcher
+from tests.support.databases import new_database
+from tests.support.servers import Server
+from tests.support.waiting import eventually, eventually_async
+
+SESSIONS = """
+    select count(*) from pg_stat_activity
+    where application_name = 'pgqpy watch' and datname = current_database()"""
+
+
+class CountingWatcher(Watcher):
+    """A watcher that counts its looks."""
+
+    looks = 0
+
+    def look(self, *, fully: bool = False) -> Snapshot:
+        self.looks += 1
+        return super().look(fully=fully)
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for the next look, and the poll ends with the last viewer."""
+    monkeypatch.setattr(live, "LINGER", 0.0)
+    monkeypatch.setattr(Watcher, "pause", 0.01)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_nothing_is_polled_while_nobody_looks(
+    dsn: str, connection: psycopg.Connection[Any]
+) -> None:
+    watcher = CountingWatcher(dsn)
+    feed = Feed(watcher)
+    assert watcher.looks == 0
+    async for snapshot in feed.follow():
+        assert snapshot is not None
+        assert snapshot.database
+        assert feed.polls
+        if watcher.looks > 2:
+            break
+    await eventually_async(lambda: not feed.polls)
+    looks = watcher.looks
+    await eventually_async(lambda: connection.execute(SESSIONS).fetchall() == [(0,)])
+    assert watcher.looks == looks
+    assert (await feed.snapshot()).taken is not None  # it begins again
+    await feed.stop()
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_all_viewers_share_one_poll(dsn: str) -> None:
+    watcher = CountingWatcher(dsn)
+    feed = Feed(watcher)
+    seen: list[set[Any]] = []
+
+    async def view() -> None:
+        mine: set[Any] = set()
+        async for snapshot in feed.follow():
+            assert snapshot is not None
+            mine.add(snapshot.taken)
+            if len(mine) == 5:
+                break
+        seen.append(mine)
+
+    await asyncio.gather(*(view() for _ in range(20)))
+    await feed.stop()
+    assert len(seen) == 20
+    assert watcher.looks < 20 * 5 / 2
+
+
+async def test_a_text_is_made_once_for_all_who_ask(dsn: str) -> None:
+    feed, made = Feed(Watcher(dsn)), []
+
+    async def make() -> str:
+        made.append(1)
+        return "text"
+
+    assert await asyncio.gather(*(feed.text("page", make) for _ in range(9))) == ["text"] * 9
+    assert made == [1]
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_stream_too_many_ends_the_oldest(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
+    feed = Feed(Watcher(dsn))
+    oldest = feed.follow()
+    await anext(oldest)
+    newest = feed.follow()
+    await anext(newest)
+    await asyncio.wait_for(_to_the_end(oldest), 30)
+    assert await anext(newest) is not None
+    await feed.stop()
+    await newest.aclose()
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_stop_ends_streams_and_poll(dsn: str) -> None:
+    feed = Feed(Watcher(dsn))
+    stream = feed.follow()
+    await anext(stream)
+    await feed.stop()
+    await asyncio.wait_for(_to_the_end(stream), 30)
+    assert not feed.polls
+
+
+@pytest.fixture
+def close_database(server: Server) -> Callable[[str, bool], None]:
+    """End all sessions of a database and let nobody in; or let them in again."""
+
+    def close(name: str, closed: bool) -> None:
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            admin.execute(f"alter database {name} allow_connections {not closed}")
+            if closed:
+                admin.execute(
+                    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s",
+                    [name],
+                )
+
+    return close
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_lost_database_shows_as_such_and_comes_back(
+    server: Server, template: str, close_database: Callable[[str, bool], None]
+) -> None:
+    with new_database(server, template) as name:
+        feed = Feed(Watcher(server.dsn(name)))
+        stream = feed.follow()
+        await anext(stream)
+        close_database(name, True)
+        async for snapshot in stream:
+            if snapshot is not None and snapshot.no_answer:
+                break
+        assert feed.last.taken is not None  # the last data stay
+        close_database(name, False)
+        async for snapshot in stream:
+            if snapshot is not None and not snapshot.no_answer:
+                break
+        await feed.stop()
+        await stream.aclose()
+
+
+def test_pages_of_a_lost_database_say_so(
+    server: Server, template: str, close_database: Callable[[str, bool], None], site: Any
+) -> None:
+    with new_database(server, template) as name:
+        browser = site(dsn=server.dsn(name))
+        assert "alert" not in browser.get("/").text
+        close_database(name, True)
+
+        def lost() -> bool:
+            overview, cron = browser.get("/"), browser.get("/cron")
+            assert cron.status_code == 503
+            return "The database does not answer" in overview.text and overview.is_success
+
+        eventually(lost)
+        close_database(name, False)
+        eventually(lambda: browser.get("/cron").is_success)
+
+
+async def _to_the_end(stream: AsyncIterator[Any]) -> None:
+    async for _ in stream:
+        pass

@@ -1,0 +1,214 @@
+"""What the pages show, and that no text from the database becomes HTML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy.dashboard.render import linker
+from tests.dashboard.conftest import Site
+from tests.support.hostile import calls, lay_trap
+
+link = linker("")
+EVIL = "\"><script>alert(1)</script>'"
+PAYLOAD = "<img src=x onerror=alert(2)>\x1b[31m\u202e"
+
+
+def die(
+    client: pgqpy.Client, queue: str, consumer: str, *types: str, reason: str = PAYLOAD
+) -> None:
+    """Give up an event of each type."""
+    for type_ in types:
+        client.insert_event(queue, type_, PAYLOAD)
+    client.tick_queue(queue)
+    while (batch := client.next_batch(queue, consumer)) is not None:
+        events = list(client.get_batch_events(batch))
+        client.event_dead(batch, [(event, ValueError(PAYLOAD)) for event in events])
+        client.finish_batch(batch)
+
+
+@pytest.fixture
+def evil(client: pgqpy.Client) -> pgqpy.Client:
+    """A queue, a consumer, a cron entry and a dead event with names that are HTML."""
+    client.create_queue(EVIL)
+    client.register_consumer(EVIL, EVIL)
+    die(client, EVIL, EVIL, EVIL)
+    client.add_cron(EVIL, EVIL, EVIL, schedule="0 7 * * *")
+    return client
+
+
+@pytest.mark.parametrize("path", ["/", "/queue", "/consumer", "/dead", "/cron", "/tickers"])
+def test_names_and_texts_stay_text(site: Site, evil: pgqpy.Client, path: str) -> None:
+    answer = site().get(link(path, queue=EVIL, consumer=EVIL))
+    assert answer.status_code == 200
+    for text in (EVIL, "<script>alert", "\x1b", "\u202e", PAYLOAD, "<img src=x"):
+        assert text not in answer.text
+    assert "&lt;script&gt;alert" in answer.text or path == "/tickers"
+
+
+def test_an_error_does_not_become_html(site: Site) -> None:
+    answer = site().get(link("/queue", queue=EVIL))
+    assert answer.status_code == 404
+    assert "<script>alert" not in answer.text
+
+
+def test_the_overview_tells_what_is_wrong_first_with_its_remedy(
+    site: Site, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    die(client, "orders", "billing", "order.new")
+    page = site().get("/").text
+    assert page.index("billing of orders has 1 dead event(s)") < page.index("1 queue<")
+    assert "pgqpy event revive orders billing --all" in page
+
+
+def test_the_queues_are_sorted_searched_and_in_pages(site: Site, client: pgqpy.Client) -> None:
+    for number in range(55):
+        client.create_queue(f"q{number:02}")
+    client.register_consumer("q42", "billing")
+    client.insert_event("q42", "x", "y")
+    browser = site()
+    names = browser.get("/?sort=name").text
+    assert names.index(">q00<") < names.index(">q49<")
+    assert ">q50<" not in names
+    assert ">q50<" in browser.get("/?sort=name&page=2").text
+    assert browser.get("/?q=Q1").text.count('<th scope="row">') == 10
+    assert browser.get("/?page=99999&sort=nope").status_code == 200
+    assert "No queue has such a name" in browser.get("/?q=zz").text
+
+
+def test_the_queue_shows_ruler_tables_consumers_and_settings(
+    site: Site, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "x", "y")
+    client.tick_queue("orders")
+    assert client.next_batch("orders", "billing") is not None
+    page = site().get("/queue?queue=orders").text
+    assert '<svg class="ruler"' in page
+    assert 'class="batch"' in page
+    assert page.count('<g class="table ') == 3
+    assert "/consumer?queue=orders&amp;consumer=billing" in page
+    assert "rotation_period" in page
+
+
+def test_the_consumer_shows_who_works_for_it(site: Site, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "x", "y")
+    client.tick_queue("orders")
+    batch = client.next_batch("orders", "billing")
+    assert batch is not None
+    page = site().get("/consumer?queue=orders&consumer=billing").text
+    assert f"batch {batch.id}" in page
+    assert "pending events" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/queue?queue=nope", 404),
+        ("/consumer?queue=orders&consumer=nope", 404),
+        ("/dead?queue=orders&consumer=nope", 404),
+        ("/queue", 400),
+        ("/dead?queue=orders&consumer=billing&before=x", 400),
+        ("/dead?queue=orders&consumer=billing&before=99999999999999999999999", 400),
+        ("/queue?queue=a%00b", 404),
+        ("/nope", 404),
+    ],
+)
+@pytest.mark.usefixtures("new_orders")
+def test_a_wrong_address_is_told_in_words(site: Site, path: str, status: int) -> None:
+    assert site().get(path).status_code == status
+
+
+def test_dead_events_are_grouped_filtered_and_in_pages(site: Site, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    die(client, "orders", "billing", *["order.new"] * 60, *["order.paid"] * 2, "")
+    browser = site()
+    page = browser.get("/dead?queue=orders&consumer=billing").text
+    assert "63 dead events" in page
+    assert page.count('<details class="event">') == 50
+    paid = browser.get("/dead?queue=orders&consumer=billing&type=order.paid").text
+    assert paid.count('<details class="event">') == 2
+    none = browser.get("/dead?queue=orders&consumer=billing&type=nope").text
+    assert "None of these matches" in none
+    older = page.rpartition('<a rel="next" href="')[2].partition('"')[0].replace("&amp;", "&")
+    assert browser.get(older).text.count('<details class="event">') == 13
+
+
+@pytest.mark.usefixtures("evil")
+def test_payloads_can_be_hidden(site: Site) -> None:
+    page = site(hide_payloads=True).get(link("/dead", queue=EVIL, consumer=EVIL)).text
+    assert "1 dead events" in page
+    assert "onerror" not in page
+    assert "Payloads are hidden" in page
+
+
+@pytest.fixture
+def poor_dsn(dsn: str, connection: psycopg.Connection[Any]) -> Iterator[Callable[[str], str]]:
+    """The DSN of a login that has only the named role, or none."""
+    connection.execute("create role poor_dashboard login")
+
+    def make(role: str) -> str:
+        if role:
+            connection.execute(f"grant {role} to poor_dashboard")
+        return psycopg.conninfo.make_conninfo(dsn, user="poor_dashboard")
+
+    yield make
+    connection.execute("drop role poor_dashboard")
+
+
+@pytest.mark.parametrize(("role", "sees"), [("", 0), ("pgq_reader", 4)])
+def test_a_login_without_rights_is_shown_less_and_told_why(
+    site: Site, evil: pgqpy.Client, poor_dsn: Callable[[str], str], role: str, sees: int
+) -> None:
+    browser = site(dsn=poor_dsn(role))
+    for path in ("/", "/queue", "/consumer", "/cron", "/tickers"):
+        answer = browser.get(link(path, queue=EVIL, consumer=EVIL))
+        assert answer.status_code == 200, answer.text
+    page = browser.get(link("/dead", queue=EVIL, consumer=EVIL)).text
+    assert page.count("onerror") == sees
+    assert ("grant pgq_dashboard" in page) is (sees == 0)
+
+
+def test_a_page_cannot_write_whatever_it_asks(site: Site, client: pgqpy.Client, dsn: str) -> None:
+    from pgqpy.dashboard.database import Asked, Database
+
+    client.create_queue("orders")
+    database = Database(dsn, hide_payloads=False)
+
+    def write(asked: Asked) -> int:
+        return asked.client.insert_event("orders", "x", json.dumps({}))
+
+    try:
+        with pytest.raises(psycopg.Error) as refused:
+            database._run(write)
+        assert refused.value.sqlstate in {"25006", "42501"}
+    finally:
+        database.close()
+
+
+def test_a_database_without_the_schema_is_told_in_words(site: Site, empty_dsn: str) -> None:
+    answer = site(dsn=empty_dsn).get("/")
+    assert answer.status_code in {200, 503}
+    assert "pgqpy schema install" in answer.text
+
+
+def test_no_page_calls_a_function_of_another_schema(
+    site: Site, evil: pgqpy.Client, connection: psycopg.Connection[Any]
+) -> None:
+    lay_trap(connection)
+    before = calls(connection)
+    browser = site()
+    for path in ("/", "/queue", "/consumer", "/dead", "/cron", "/tickers"):
+        assert browser.get(link(path, queue=EVIL, consumer=EVIL)).status_code == 200
+    assert calls(connection) == before
