@@ -146,8 +146,8 @@ class Report:
             self.metrics.rotations.labels(self.database, queue).inc()
             self.log.info("rotated", queue=queue)
         for operation, exc in done.failures:
-            argument = operation.func_arg or ""
-            self.failed("maint", exc, queue=argument, operation=operation.func_name)
+            queue = "" if operation.func_name == "vacuum" else operation.func_arg or ""
+            self.failed("maint", exc, queue=queue, operation=operation.func_name)
 
     def stalled(self, found: list[StalledInfo]) -> None:
         """Log consumers that a rotation waits for, or that are detached; again after an hour."""

@@ -10,6 +10,7 @@ import click
 from pgqpy.cli.options import FiniteRange, Target, connected, json_option
 from pgqpy.cli.output import show_rows
 from pgqpy.doctor import Finding, examine
+from pgqpy.texts import escaped
 
 COLUMNS = {"level": "level", "check": "check", "what, and what to do": "what"}
 STYLES = {"ok": "green", "skipped": "cyan", "warn": "yellow", "fail": "bold red"}
@@ -45,7 +46,7 @@ def doctor(target: Target, *, long_transaction: float, as_json: bool) -> int:
     else:
         for found in findings:
             remedy = f"; {found.remedy}" if found.remedy else ""
-            click.echo(f"{found.level:<7}  {found.check:<11}  {found.what}{remedy}")
+            click.echo(escaped(f"{found.level:<7}  {found.check:<11}  {found.what}{remedy}"))
     return 1 if any(found.level == "fail" for found in findings) else 0
 
 

@@ -12,7 +12,7 @@ import click
 import psycopg
 
 from pgqpy.errors import PgqError
-from pgqpy.texts import printable
+from pgqpy.texts import escaped, printable
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -93,7 +93,7 @@ def explain(exc: BaseException) -> str:
     names = [*_names(exc), *(_names(exc.__cause__) if exc.__cause__ else ())]
     remedy = next((REMEDIES[name] for name in names if name in REMEDIES), remedy)
     line = "; ".join(" ".join(part.split()).rstrip(".") for part in (happened, remedy) if part)
-    return redact(line)
+    return redact(escaped(line))
 
 
 def redact(text: str) -> str:

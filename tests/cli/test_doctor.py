@@ -146,6 +146,20 @@ def test_prepared_transaction_that_holds_xmin_back(
     assert "prepared transaction forgotten" in worst["transaction"][1]
 
 
+def test_a_name_makes_no_line_of_its_own_in_a_pipe(run: Run, connect: Connect, dsn: str) -> None:
+    name = f"x\nok       running      all\x1b[2K {dsn}"[:150].replace("'", "")
+    owner = connect()
+    owner.execute("begin")
+    owner.execute("select txid_current()")
+    owner.execute(f"prepare transaction '{name}'".encode())
+    try:
+        said = run("doctor", "--long-transaction", "0.000001").stdout
+    finally:
+        owner.execute(f"rollback prepared '{name}'".encode())
+    assert r"prepared transaction x\nok" in said
+    assert "\x1b" not in said
+
+
 @pytest.fixture
 def guest(connection: Connection, dsn: str) -> Iterator[str]:
     connection.execute(f"create role {GUEST} login".encode())
