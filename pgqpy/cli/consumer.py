@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from pgqpy.calls import filters
 from pgqpy.cli import complete, consumer_details, queries
 from pgqpy.cli.consumer_lanes import lanes
+from pgqpy.cli.consumer_register import register
 from pgqpy.cli.consumer_seek import seek
 from pgqpy.cli.consumer_stalled import policy_details, reattach, set_policy
-from pgqpy.cli.options import Target, connected, json_option, on_terminal, split_settings
+from pgqpy.cli.options import Target, connected, json_option, on_terminal
 from pgqpy.cli.output import show_row, show_rows
 
 if TYPE_CHECKING:
@@ -46,68 +46,8 @@ def consumer() -> None:
     """Register, inspect or run consumers."""
 
 
-for command in (lanes, seek, set_policy, reattach):
+for command in (register, lanes, seek, set_policy, reattach):
     consumer.add_command(command)
-
-
-@consumer.command()
-@click.argument("queue", shell_complete=complete.queues)
-@click.argument("name")
-@click.option("--at", "tick_id", type=int, metavar="TICK", help="Start after this tick.")
-@click.option(
-    "--type",
-    "types",
-    multiple=True,
-    metavar="TYPE",
-    help="Take only events of this type, or with a prefix such as 'order.*'; may be repeated.",
-)
-@click.option(
-    "--extra",
-    "extras",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete.extras,
-    help="Take only events with this value, such as extra1=eu; may be repeated.",
-)
-@connected
-def register(
-    target: Target,
-    queue: str,
-    name: str,
-    *,
-    tick_id: int | None,
-    types: tuple[str, ...],
-    extras: tuple[str, ...],
-) -> None:
-    """Register a consumer on a queue. It receives the events inserted from now on.
-
-    With --at, a consumer that is registered already moves to that tick. With --type or --extra it
-    takes only these of the events that it has not finished; --type '*' takes all again.
-
-    Example: pgqpy consumer register orders billing --type 'order.*' --extra extra1=eu
-    """
-    values: dict[str, list[str]] = {}
-    for key, value in split_settings(extras, "--extra extra1=eu"):
-        values.setdefault(key, []).append(value)
-    with target.client() as client, client.transaction():
-        if tick_id is None:
-            new = client.register_consumer(queue, name)
-        else:
-            new = client.register_consumer_at(queue, name, tick_id)
-        changed = False
-        if types or extras:
-            chosen = types or None
-            changed = bool(client.set_consumer_filter(queue, name, types=chosen, extras=values))
-    if new:
-        message = f"registered {name} on {queue}"
-    elif tick_id is None:
-        what = "its filter is changed" if changed else "nothing changed"
-        message = f"{name} was registered on {queue} already: {what}"
-    else:
-        message = f"moved {name} on {queue} to tick {tick_id}"
-    click.echo(message, err=True)
-    if types or extras:
-        click.echo(f"it takes {filters.describe_filter(types or None, values)}", err=True)
 
 
 @consumer.command()

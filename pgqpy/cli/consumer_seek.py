@@ -73,8 +73,8 @@ def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> dict[str, 
     return row if row is not None and row["events"] else None
 
 
-def _ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
-    """Ask first, if the seek skips events that the consumer has not finished."""
+def ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
+    """Ask first, if a move skips events that the consumer has not finished."""
     queue, name = info[:2]
     row = _find_skipped(client, info, place)
     if row is None:
@@ -129,7 +129,7 @@ def seek(target: Target, queue: str, name: str, place: Place, *, discard: bool, 
         if not isinstance(place, (str, int)):
             place = to_time(place, queries.server_time(client))
         if not yes:
-            _ask_to_skip(client, info, place)
+            ask_to_skip(client, info, place)
         try:
             found = client.seek_consumer(queue, name, place, discard=discard)
         except LockNotAvailable as exc:

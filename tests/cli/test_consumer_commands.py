@@ -75,6 +75,12 @@ def test_register_at_moves_a_consumer(run: Run, run_json: RunJson, client: pgqpy
     moved = run("consumer", "register", "orders", "billing", "--at", str(first))
     assert (moved.exit_code, moved.stderr) == (0, f"moved billing on orders to tick {first}\n")
     assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
+    (last,) = client.get_queue_info("orders")
+    forward = ("consumer", "register", "orders", "billing", "--at", str(last.last_tick_id))
+    assert failed_with(run(*forward), 1, "skips about 1 event(s)", "add --yes")
+    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == first
+    assert run(*forward, "--yes").exit_code == 0
+    assert run_json("consumer", "show", "orders", "billing")["last_tick"] == last.last_tick_id
 
 
 def test_register_at_an_unknown_tick_registers_nothing(run: Run, run_json: RunJson) -> None:
