@@ -38,6 +38,7 @@ do $$ begin perform pg_advisory_xact_lock(7366513, 1); end $$;
 \ir tables/history_0.sql
 \ir tables/history_1.sql
 \ir tables/history_2.sql
+\ir tables/change.sql
 \ir views/current_position.sql
 \ir views/subscription.sql
 insert into pgq.installation select where not exists (select from pgq.installation);
@@ -149,6 +150,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/maint/maint_positions.sql
 \ir functions/maint/maint_dedup_keys.sql
 \ir functions/maint/maint_skipped_events.sql
+\ir functions/maint/maint_changes.sql
 \ir functions/maint/maint_tables_to_vacuum.sql
 \ir functions/maint/maint_operations.sql
 
@@ -325,6 +327,11 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/cron/run_cron.sql
 \ir functions/cron/fire_cron.sql
 \ir functions/cron/get_cron_info.sql
+
+-- Dashboards: who changed what
+\ir functions/changes/begin_change.sql
+\ir functions/changes/end_change.sql
+\ir functions/changes/get_changes.sql
 
 -- Everybody: the state of queues and consumers
 \ir functions/info/get_queue_info.sql

@@ -127,7 +127,7 @@ PUBLIC = """
         select 'SELECT on pgq.' || relname,
             relname !~ '(?x)^(event_.* | retry_queue | delayed_event | dead_event | parked
                 | skipped_event | dedup_key | ledger | stage | cron | replay
-                | history(_[0-2])?)$',
+                | change | history(_[0-2])?)$',
             has_any_column_privilege('public', c.oid, 'select')
         from pg_class c
         where relnamespace = 'pgq'::regnamespace and relkind in ('r', 'v')
@@ -135,7 +135,7 @@ PUBLIC = """
                 | consumer | registration | subscription | (current_)?position
                 | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event | dead_event
                 | parked | skipped_event | dedup_key | ledger | stage | cron | replay
-                | history(_[0-2])?)$'
+                | change | history(_[0-2])?)$'
     ) rights (right_name, wanted, granted)
     where wanted <> granted and not exists (select from pg_extension where extname = 'pgq')
     order by 1 desc
@@ -161,7 +161,7 @@ ROW_SECURITY = """
         and relname ~ '(?x)^(installation | queue | tick(_recent)? | consumer | registration
             | position | event_(template|[0-9]+(_[0-9]+)?) | retry_queue | delayed_event
             | dead_event | parked | skipped_event | ledger | stage | cron | replay
-            | history(_[0-2])?)$'
+            | change | history(_[0-2])?)$'
     order by 1
 """
 

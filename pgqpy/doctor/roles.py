@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 # From PostgreSQL 16 on, a role that makes another one has ADMIN OPTION on it, and may give that to
 # others. Superusers do not need it, and the schema's owner has every right in the schema. Up to 15,
-# every role with CREATEROLE may grant the four: such a role is not named, because it may be needed.
+# every role with CREATEROLE may grant them: such a role is not named, because it may be needed.
 ADMINS: LiteralString = """
     with ours as (
         select oid, rolname, rolcanlogin from pg_roles
-        where rolname in ('pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker'))
+        where rolname in (
+            'pgq_reader', 'pgq_writer', 'pgq_admin', 'pgq_ticker', 'pgq_dashboard'))
     select r.rolname::text as role, m.rolname::text as login, quote_ident(m.rolname) as quoted,
         quote_ident(g.rolname) as grantor
     from ours r

@@ -13,7 +13,7 @@ from pgqpy.records.events import (
     Part,
     RunState,
 )
-from pgqpy.records.history import HistoryPoint
+from pgqpy.records.history import Change, HistoryPoint
 from pgqpy.records.state import (
     ConsumerCounts,
     ConsumerInfo,
@@ -37,6 +37,7 @@ __all__ = [
     "Batch",
     "BatchInfo",
     "Cancellation",
+    "Change",
     "ConsumerCounts",
     "ConsumerInfo",
     "CronEntry",

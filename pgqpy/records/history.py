@@ -1,8 +1,8 @@
-"""Records of what happened: the history of a queue."""
+"""Records of what happened: the history of a queue, and who changed what."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -28,3 +28,27 @@ class HistoryPoint(NamedTuple):
     retry_events: int | None
     dead_events: int | None
     parked_events: int | None
+
+
+class Change(NamedTuple):
+    """A change that a program noted by `begin_change`, from `get_changes`.
+
+    Attributes:
+        login: the login of the database.
+        user: the user, as the program knows him.
+        action: what was done.
+        arguments: with which arguments; a dict of JSON values.
+        end_time: when it ended; None, as `outcome`: it has not ended, or the program died.
+        outcome: how it ended.
+    """
+
+    id: int
+    time: datetime
+    login: str
+    user: str | None
+    action: str
+    queue: str | None
+    consumer: str | None
+    arguments: dict[str, Any] | None
+    end_time: datetime | None
+    outcome: str | None

@@ -30,6 +30,8 @@ begin
             seek_consumer get_delayed_events set_stall_policy reattach_consumer'),
         ('pgq_dashboard pgq_reader', '
             get_history get_dead_event_bounds get_dead_event_counts'),
+        ('pgq_dashboard pgq_admin', '
+            begin_change end_change get_changes'),
         ('pgq_writer', '
             insert_event insert_events insert_event_once insert_event_at insert_events_at
             current_event_table open_stage commit_stage drop_stage cancel_event'),
@@ -38,7 +40,7 @@ begin
             maint_tables_to_vacuum maint_rotate_tables_step1 maint_rotate_tables_step2
             maint_retry_events maint_ticks maint_recent_ticks maint_positions maint_stages
             maint_dedup_keys maint_stalled maint_skipped_events maint_delayed_events maint_history
-            move_delayed_events delayed_events_are_new fire_cron'),
+            maint_changes move_delayed_events delayed_events_are_new fire_cron'),
         ('pgq_admin', '
             create_queue drop_queue set_queue_config insert_event_raw event_retry_raw
             upgrade_schema grant_perms tune_storage seq_setval repair_queue add_cron remove_cron
@@ -97,8 +99,9 @@ begin
         ('current_position subscription', '{public select}'),
         ('event_template parked skipped_event delayed_event', '{pgq_reader select}'),
         ('retry_queue dead_event dedup_key ledger stage cron replay', '{pgq_admin select}'),
-        ('history history_0 history_1 history_2', '{pgq_admin select}'),
+        ('change history history_0 history_1 history_2', '{pgq_admin select}'),
         ('batch_id_seq queue_queue_id_seq consumer_co_id_seq registration_sub_id_seq', '{}'),
+        ('change_change_id_seq', '{}'),
         ('queue', array['public select'] || array(
             select 'pgq_admin update queue_' || unnest(array[
                 'rotation_period', 'external_ticker', 'disable_insert', 'per_tx_limit',

@@ -1,4 +1,4 @@
-"""The history of queues and consumers, on both clients."""
+"""The history of queues and consumers, and who changed what, on both clients."""
 
 from __future__ import annotations
 
@@ -37,3 +37,28 @@ async def test_history_of_what_is_not_there(orders: Any) -> None:
     assert (caught.value.queue, caught.value.consumer) == ("orders", "nope")
     with pytest.raises(InvalidArgument):
         await orders.get_history("orders", "yesterday")
+
+
+async def test_changes_are_noted_and_listed(orders: Any) -> None:
+    arguments = {"pause": timedelta(hours=1), "keys": [1, None]}
+    with pytest.raises(InvalidArgument) as caught:
+        await orders.begin_change("pause", "orders", arguments=arguments)
+    assert caught.value.parameter == "arguments"
+    arguments = {"at": datetime(2026, 1, 1, tzinfo=timezone.utc), "keys": [1, None]}
+    change = await orders.begin_change("pause", "orders", "billing", arguments, user="ann")
+    other = await orders.begin_change("resume")
+    assert await orders.end_change(change, "done") == 1
+    assert await orders.end_change(change, "done") == 0
+    newest, oldest = await orders.get_changes()
+    assert (newest.id, newest.action, newest.user, newest.outcome) == (other, "resume", None, None)
+    assert oldest[3:8] == (
+        "ann",
+        "pause",
+        "orders",
+        "billing",
+        {"at": "2026-01-01T00:00:00+00:00", "keys": [1, None]},
+    )
+    assert (oldest.outcome, oldest.end_time > oldest.time) == ("done", True)
+    assert await orders.get_changes(1, before=other) == [oldest]
+    with pytest.raises(InvalidArgument):
+        await orders.get_changes(0)

@@ -30,6 +30,10 @@ set row_security = off as $$
     union all
     select 'pgq.maint_skipped_events', null
     union all
+    select 'pgq.maint_changes', null
+     where (select change_time from pgq.change order by change_id limit 1)
+        < now() - interval '90 days'
+    union all
     select extra, queue_name from pgq.queue cross join unnest(queue_extra_maint) extra
      where pgq.is_extra_maint(extra)
     union all
