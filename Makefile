@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-prometheus check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-prometheus test-browser check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -45,7 +45,7 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@$(BIN)/python tools/postgres.py
 
 test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
-	@$(PYTEST) -m "not slow and not prometheus" $(COVERAGE) $(TESTS) \
+	@$(PYTEST) -m "not slow and not prometheus and not browser" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
@@ -56,6 +56,13 @@ test-prometheus: $(STAMP)  ## Test the alert rules and the Grafana board with De
 	@command -v promtool >/dev/null || { echo "promtool is missing: apt-get install prometheus (Debian, Ubuntu)"; exit 1; }
 	@$(BIN)/python -m pytest -m prometheus tests/deploy && echo "make test-prometheus: passed" \
 	  || { echo "make test-prometheus: FAILED"; exit 1; }
+
+# Both drive the browser that is there, and download none. They are large, and only for these tests.
+test-browser: $(STAMP)  ## Test the dashboard in Debian's chromium
+	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install chromium (Debian, Ubuntu)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
+	@$(BIN)/python -m pytest -m browser tests/dashboard && echo "make test-browser: passed" \
+	  || { echo "make test-browser: FAILED"; exit 1; }
 
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || echo "spark archive: not made, Java starts more slowly: see $@.log"

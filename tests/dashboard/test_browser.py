@@ -1,0 +1,223 @@
+"""The dashboard in Debian's chromium: every page, live, dark, narrow, by keys, for everybody.
+
+`make test-browser` runs these tests; they need the package chromium.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from pgqpy.dashboard.passwords import make_entry
+from pgqpy.dashboard.render import linker
+from tests.dashboard.conftest import SECRET
+from tests.support.databases import new_database
+from tests.support.processes import PythonProcess
+from tests.support.servers import Server
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = "/usr/bin/chromium"
+EVIL = '"><script>alert(1)</script>'
+WAIT = 30_000  # milliseconds
+link = linker("")
+PAGES = {
+    "overview": "/",
+    "queue": "/queue?queue=orders",
+    "consumer": "/consumer?queue=orders&consumer=billing",
+    "dead": "/dead?queue=orders&consumer=billing",
+    "cron": "/cron",
+    "health": "/tickers",
+    "evil": link("/queue", queue=EVIL),
+    "wrong": "/queue?queue=nope",
+}
+Open = Callable[..., Any]
+
+
+def fill(dsn: str) -> None:
+    """Make queues, consumers, dead events and a cron entry."""
+    with pgqpy.connect(dsn) as client:
+        for name in ("orders", "mails", EVIL):
+            client.create_queue(name)
+        for name in ("billing", "shipping", EVIL):
+            client.register_consumer("orders", name)
+        for number in range(20):
+            client.insert_event("orders", "order.new", json.dumps({"order": number}))
+            client.tick_queue("orders")
+        batch = client.next_batch("orders", "billing")
+        assert batch is not None
+        events = list(client.get_batch_events(batch))
+        client.event_dead(batch, [(event, ValueError(EVIL)) for event in events])
+        client.finish_batch(batch)
+        client.next_batch("orders", "shipping")
+        client.add_cron("report", "orders", "build", schedule="0 7 * * *")
+
+
+@pytest.fixture(scope="module")
+def filled_dsn(server: Server, template: str) -> Iterator[str]:
+    """One database for the tests that only look."""
+    with new_database(server, template) as name:
+        fill(server.dsn(name))
+        yield server.dsn(name)
+
+
+def served(stack: ExitStack, dsn: str, *options: str) -> str:
+    """Start the dashboard, and return its URL."""
+    command = ("-m", "pgqpy", "dashboard", "run", "--port", "0", *options)
+    process = PythonProcess(*command, env={"PGQPY_DSN": dsn})
+    stack.callback(process.close)
+    return process.wait_for_output("/\n").partition("dashboard: ")[2].strip().rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def url(filled_dsn: str) -> Iterator[str]:
+    """The address of a dashboard of this database."""
+    with ExitStack() as stack:
+        yield served(stack, filled_dsn)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Debian's chromium, driven by playwright. The tests run as root: without its sandbox."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Start a dashboard of one's own: `serve(dsn, "--read-only")` returns its URL."""
+    with ExitStack() as stack:
+        yield partial(served, stack)
+
+
+@pytest.fixture
+def open_page(chromium: Any, serve: Any) -> Iterator[Open]:
+    """Open a page: `open_page(url, color_scheme="dark")`; at the end no error may be there."""
+    problems: list[str] = []
+    with ExitStack() as stack:
+
+        def opener(address: str, **options: Any) -> Any:
+            context = chromium.new_context(**options)
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(WAIT)
+            page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("dialog", lambda dialog: problems.append(dialog.message))
+            page.goto(address)
+            return page
+
+        yield opener
+    wanted = [each for each in problems if "status of 404" not in each]  # a wrong address has one
+    assert wanted == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_has_no_error_and_no_barrier(
+    open_page: Open, url: str, name: str, scheme: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page(url + PAGES[name], color_scheme=scheme)
+    for summary in page.locator("summary").all():
+        summary.click()
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_fits_a_phone(open_page: Open, url: str, name: str) -> None:
+    page = open_page(url + PAGES[name], viewport={"width": 360, "height": 740})
+    width = page.evaluate("document.documentElement.scrollWidth")
+    assert width <= 360
+    for table in page.locator("table.cards").all():
+        assert table.evaluate("each => getComputedStyle(each).display") == "block"
+
+
+def test_dark_is_dark(open_page: Open, url: str) -> None:
+    colours = [
+        open_page(url, color_scheme=scheme).evaluate("getComputedStyle(document.body).color")
+        for scheme in ("light", "dark")
+    ]
+    assert colours[0] != colours[1]
+
+
+def test_the_overview_follows_the_database(open_page: Open, url: str, filled_dsn: str) -> None:
+    page = open_page(url)
+    with pgqpy.connect(filled_dsn) as client:
+        client.create_queue("appears")
+        page.get_by_role("link", name="appears").wait_for()
+        client.drop_queue("appears")
+        page.get_by_role("link", name="appears").wait_for(state="detached")
+    assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
+
+
+def test_a_name_is_no_script(open_page: Open, url: str) -> None:
+    page = open_page(url)
+    page.get_by_role("link", name=EVIL).first.click()
+    page.locator("h1", has_text=EVIL).wait_for()
+
+
+def test_keys_move_around(open_page: Open, url: str) -> None:
+    page = open_page(url)
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("mails")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=mails")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.textContent") == "mails"
+    page.keyboard.press("g")
+    page.keyboard.press("h")
+    page.wait_for_url("**/tickers")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_page_can_be_read_without_javascript(open_page: Open, url: str, name: str) -> None:
+    page = open_page(url + PAGES[name], java_script_enabled=False)
+    assert page.locator("h1").count() == 1
+    live = page.locator("main[hx-sse\\:connect]").count()
+    assert page.locator("noscript meta[http-equiv=refresh]").count() == live
+
+
+def test_a_login_and_a_logout(
+    open_page: Open, serve: Callable[..., str], filled_dsn: str, tmp_path: Path
+) -> None:
+    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
+    url = serve(filled_dsn, "--password-file", str(tmp_path / "logins"))
+    page = open_page(url + "/cron")
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(SECRET)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/cron")
+    page.get_by_role("button", name="Log out").click()
+    page.wait_for_url("**/login")
+
+
+def test_a_lost_database_is_shown_and_comes_back(
+    open_page: Open, serve: Callable[..., str], server: Server, template: str
+) -> None:
+    with new_database(server, template) as name:
+        page = open_page(serve(server.dsn(name)))
+        lost = page.get_by_text("The database does not answer")
+        assert lost.count() == 0
+        with psycopg.connect(server.dsn(), autocommit=True) as admin:
+            admin.execute(f"alter database {name} allow_connections false")
+            query = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
+            admin.execute(query, [name])
+            lost.wait_for()
+            admin.execute(f"alter database {name} allow_connections true")
+        lost.wait_for(state="detached")
