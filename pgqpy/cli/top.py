@@ -58,15 +58,16 @@ def top(target: Target, *, once: bool, sort: Sort, as_json: bool) -> int:
             raise
         msg = 'textual is needed: pip install "pgqpy[top]"; pgqpy top --once works without it'
         raise click.ClickException(msg) from None
-    bug = Top(watcher, sort).run()
+    overview = Top(watcher, sort)
+    bug = overview.run()
     if bug is not None:
         raise bug
-    return 0
+    return overview.return_code or 0
 
 
 def _has_screen() -> bool:
-    tty = sys.stdin.isatty() and sys.stdout.isatty()
-    return tty and os.environ.get("TERM", "") not in NO_SCREEN
+    streams = (sys.stdin, sys.stdout, sys.stderr)  # textual writes to standard error
+    return all(each.isatty() for each in streams) and os.environ.get("TERM", "") not in NO_SCREEN
 
 
 def _show_once(snapshot: Snapshot, sort: Sort, *, as_json: bool) -> int:

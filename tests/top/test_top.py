@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -11,7 +11,9 @@ import pytest
 import pgqpy
 from pgqpy import install
 from pgqpy.top.app import Top
+from pgqpy.top.table import LiveTable
 from pgqpy.watch import Watcher
+from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
@@ -96,8 +98,9 @@ async def test_keys_sort_the_queues(dsn: str, client: pgqpy.Client, connection: 
     connection.execute("update pgq.tick set tick_time = tick_time - interval '1 hour'")
     async with running(dsn) as (app, pilot):
         assert names(app) == ["q-c", "q-a", "q-b"]
-        await press(pilot, "d")
+        await press(pilot, "down", "d")
         assert names(app)[0] == "q-b"
+        assert app.screen.query_one(LiveTable).chosen == "q-a"  # the cursor stays on its queue
         await press(pilot, "n")
         assert names(app) == ["q-a", "q-b", "q-c"]
         await press(pilot, "r")
@@ -141,6 +144,7 @@ async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequence
     client.register_consumer(queue, consumer)
     kill_one(client, queue, consumer, ValueError("reason"))
     connection.execute("update pgq.dead_event set dead_error = E'[b]\\x1b[2J', ev_type = E'a\\nb'")
+    connection.execute("update pgq.registration set sub_detached = now()")
     async with running(dsn, size=(120, 40)) as (app, pilot):
         overview = shown(app)
         await press(pilot, "p")
@@ -152,7 +156,10 @@ async def test_names_and_errors_are_shown_as_they_are_without_markup_or_sequence
         of_consumer = shown(app)
     assert " [red]x[/] " in overview
     assert r"[@click=app.quit]\u202ey of [red]x[/]" in problems
-    assert r" [@click=app.quit]\u202ey " in of_queue
+    assert of_queue.startswith("queue [red]x[/] in ")
+    assert r"consumer [@click=app.quit]\u202ey is detached" in of_queue
+    assert r" [@click=app.quit]\u202ey  " in of_queue
+    assert of_consumer.startswith(r"consumer [@click=app.quit]\u202ey of queue [red]x[/] in ")
     assert r" a\nb " in of_consumer
     for text in (overview, problems, of_queue, of_consumer):
         assert "\x1b" not in text
@@ -190,6 +197,24 @@ async def test_a_database_that_is_lost_shows_since_when_and_comes_back(
         assert names(app) == ["q-orders"]
         own_server.start()
         await eventually_async(lambda: "no answer" not in shown(app))
+
+
+async def test_a_server_that_hangs_keeps_neither_the_keys_nor_the_end(
+    own_server: EmbeddedServer,
+) -> None:
+    with psycopg.connect(own_server.dsn("postgres"), autocommit=True) as connection:
+        install.install(connection)
+        connection.execute("select pgq.create_queue('q-orders')")
+    proxy = SilentProxy(own_server.dsn("postgres"))
+    with closing(proxy):
+        with ExitStack() as stack:
+            async with running(proxy.dsn) as (app, pilot):
+                stack.enter_context(proxy.silent())
+                await press(pilot, "space", "enter")
+                assert "queue q-orders" in shown(app)
+                await press(pilot, "q")
+            assert app._looks._thread.is_alive()
+        app._looks._thread.join()
 
 
 @pytest.mark.usefixtures("new_orders")

@@ -176,6 +176,7 @@ def test_a_session_that_was_ended_is_opened_again(watcher: Watcher, connection: 
     assert again.taken is not None
     assert first.taken is not None
     assert again.taken > first.taken
+    assert again.examined != first.examined
 
 
 def test_a_server_that_was_stopped_shows_since_when_and_comes_back(
@@ -246,7 +247,7 @@ def test_a_login_without_any_role_sees_everything_but_dead_events(
         assert str(billing(found).dead_events) == "0"
         assert "skipped" in {each.level for each in found.findings}
         assert watcher.dead_events("orders", "billing") is None
-        connection.execute(f"grant pgq_reader to {GUEST}".encode())
+        connection.execute(f"grant pgq_dashboard to {GUEST}".encode())
         assert watcher.dead_events("orders", "billing") == DeadEvents((), more=False)
 
 
