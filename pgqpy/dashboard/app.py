@@ -128,7 +128,7 @@ class Dashboard:
 
         async def make() -> str:
             try:
-                context = await self._collect(page, request, self.feed.last)
+                context = await self._collect(page, request, self.feed.last, whole=False)
                 return self._renderer.part(request, page.template, context)
             except Exception as exc:  # noqa: BLE001  # as above
                 context = {"problem": explain(exc)[1], "snapshot": self.feed.last}
@@ -145,7 +145,9 @@ class Dashboard:
 
         return StreamingResponse(messages(), media_type="text/event-stream")
 
-    async def _collect(self, page: Page, request: Request, snapshot: Snapshot) -> dict[str, Any]:
+    async def _collect(
+        self, page: Page, request: Request, snapshot: Snapshot, *, whole: bool = True
+    ) -> dict[str, Any]:
         live = f"/live{page.path}?{request.url.query}" if page.live else None
         common = {"snapshot": snapshot, "live": live, "params": request.query_params}
         if snapshot.taken is None and snapshot.no_answer is not None:
@@ -156,6 +158,7 @@ class Dashboard:
             params=request.query_params,
             asker=request.state.asker,
             now=datetime.now(timezone.utc),
+            whole=whole,
         )
 
         if not page.asks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pgqpy.dashboard.charts import SPAN, Chart, charts
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class View:
     asker: Asker
     asked: Asked | None  # a page without `asks` has none
     now: datetime
+    whole: bool = True  # the whole page, not the part that follows the snapshots
 
     @property
     def client(self) -> Client:
@@ -45,6 +47,12 @@ class View:
     def text(self, name: str) -> str | None:
         """Return a parameter; None if it is missing or empty."""
         return self.params.get(name) or None
+
+    def history(self, queue: str, consumer: str | None = None) -> list[Chart]:
+        """Return the charts; none for the part that follows the snapshots, which keeps them."""
+        if not (self.whole and self.rights.history):
+            return []
+        return charts(self.client.get_history(queue, self.now - SPAN, consumer), self.now)
 
     def needed(self, name: str) -> str:
         """Return a parameter; InvalidArgument if it is missing."""

@@ -59,6 +59,7 @@ def fill(dsn: str) -> None:
         client.finish_batch(batch)
         client.next_batch("orders", "shipping")
         client.add_cron("report", "orders", "build", schedule="0 7 * * *")
+        client.connection.execute("select pgq.maint_history()")
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +164,15 @@ def test_the_overview_follows_the_database(open_page: Open, url: str, filled_dsn
         client.drop_queue("appears")
         page.get_by_role("link", name="appears").wait_for(state="detached")
     assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
+
+
+def test_the_charts_stay_while_the_page_follows_the_database(open_page: Open, url: str) -> None:
+    page = open_page(url + PAGES["queue"])
+    time = page.locator(".status").text_content()
+    page.wait_for_function(
+        "time => document.querySelector('.status').textContent != time", arg=time
+    )
+    assert page.locator("svg.chart").count() == 5
 
 
 def test_a_name_is_no_script(open_page: Open, url: str) -> None:

@@ -26,6 +26,7 @@ def collect(view: View) -> dict[str, Any]:
     stalled = [each for each in view.snapshot.stalled if each[:2] == (queue, name)]
     return {
         "consumer": found,
+        "charts": view.history(queue, name),
         "own": own,
         "filter": describe_filter(None, own.filter) if own and own.filter else None,
         "workers": workers[:ROWS],

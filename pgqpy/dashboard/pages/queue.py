@@ -66,6 +66,7 @@ def collect(view: View) -> dict[str, Any]:
     )
     return {
         "queue": queue,
+        "charts": view.history(name),
         "consumers": consumers[:ROWS],
         "more_consumers": max(0, len(consumers) - ROWS),
         "tables": tables,
