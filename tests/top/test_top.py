@@ -50,14 +50,24 @@ async def running(dsn: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[t
     app = Top(Watcher(dsn))
     async with app.run_test(size=size) as pilot:
         await eventually_async(lambda: app.snapshot.taken or app.snapshot.no_answer)
-        await pilot.pause()
+        await settle(pilot)
         yield app, pilot
+
+
+async def settle(pilot: Pilot[Any]) -> None:
+    """Wait until the application has drawn; a table computes its widths when it is idle."""
+    await pilot.pause()
+    tables = pilot.app.screen.query(LiveTable)
+    await eventually_async(
+        lambda: not any(each._updated_cells or each._require_update_dimensions for each in tables)
+    )
+    await pilot.pause()
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys, and let the application do what they ask for."""
     await pilot.press(*keys)
-    await pilot.pause()
+    await settle(pilot)
 
 
 def kill_one(client: pgqpy.Client, queue: str, consumer: str, error: BaseException) -> None:
