@@ -70,8 +70,7 @@ class AsyncLoop:
         own_limits = (consumer.min_count, consumer.min_interval)
         self.limits = BatchLimits(most=consumer.fetch_size, own=own_limits)
         self.filtered = consumer.types is not None or consumer.extras is not None
-        wanted = (consumer.types, consumer.extras)
-        self.asked = filters.filter_json(*wanted) if self.filtered else None
+        self.asked = filters.filter_json(consumer.types, consumer.extras) if self.filtered else None
         self.key = watched_key(consumer, self.watch)
         self.parking = AsyncParking(consumer, session, self.key, self.lock)
         self.missing_ticker = AsyncTickerCheck()
@@ -80,6 +79,7 @@ class AsyncLoop:
         self.current: AsyncOpenBatch  # the batch or part that make_batch made last
         self.held = HeldBatch()  # for the signs of life of a worker
         self._expects_batch = True  # at the next look
+        self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
         self.suspended = False  # when the turn was passed on last
         if self.by_event:
@@ -123,6 +123,9 @@ class AsyncLoop:
             await self.careful.keep_whole(self.session)
         if found is not None:
             await self.turn.alone()
+            if self._waited:
+                self._waited = False
+                await self.lock.check(self.session)
         return results, found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
@@ -198,7 +201,7 @@ class AsyncLoop:
 
     async def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval; then for the turn."""
-        self.event = None
+        self.event, self._waited = None, True
         self.turn.leave()
         longest = min(self.consumer.poll_interval, self.parking.seconds)
         self._expects_batch = await self.session.wait(longest, self.stop)
@@ -281,8 +284,7 @@ class AsyncLoop:
         counts.events += batch.size
         counts.retries += batch.failures.retried
         counts.dead += batch.failures.given_up
-        self._failed_batches = 0
-        self.event, self.session.ready = None, True
+        self._failed_batches, self.event, self.session.ready = 0, None, True
         self.missing_ticker.batch_came()
         self.progress()
 

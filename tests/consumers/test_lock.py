@@ -133,6 +133,30 @@ def test_a_handler_that_lets_the_lock_go_leaves_each_effect_once_and_in_order(
     assert effects() == ["a", "b", "c", "d", *map(str, range(20))]
 
 
+@pytest.mark.parametrize("settings", [{}, {"transactional": True}])
+def test_an_idle_consumer_that_is_registered_anew_takes_the_lock_again(
+    queue, client, make, settings
+):
+    seen: list[str] = []
+
+    def handler(event):
+        seen.append(event.data)
+        return ()
+
+    first = make.start(handler, **settings)
+    queue.insert("a")
+    queue.wait_until_finished()
+    with client.transaction():
+        client.unregister_consumer(QUEUE, CONSUMER)
+        client.register_consumer(QUEUE, CONSUMER)
+    queue.insert("b")
+    queue.wait_until_finished()
+    assert seen == ["a", "b"]
+    with short_grace(), pytest.raises(ConsumerRunning):
+        make.start(handler, **settings).join()
+    first.stop()
+
+
 TAKES = {
     "session": ["select pg_advisory_lock(7366514, sub_id) from pgq.subscription"],
     "shared": ["select pg_advisory_lock_shared(7366514, sub_id) from pgq.subscription"],
