@@ -41,7 +41,10 @@ set row_security = off as $$
                       from pgq.current_position where sub_parent = p.sub_id) w) s
         on s.sub_queue = q.queue_id
       join pgq.consumer c on c.co_id = s.sub_consumer
-      left join pgq.tick done on done.tick_queue = q.queue_id and done.tick_id = s.reached
+      left join lateral (
+            select * from pgq.tick
+             where tick_queue = q.queue_id and tick_id = s.reached
+             limit 1) done on true  -- without the limit it reads all ticks for each consumer
      cross join lateral (
             select * from pgq.tick
              where tick_queue = q.queue_id order by tick_id desc limit 1) newest
