@@ -12,9 +12,12 @@ from pgqpy.errors import MissingExtra
 @click.command()
 @click.option("--seconds", type=click.IntRange(2, 3600), default=15, show_default=True)
 @click.option("--clients", type=click.IntRange(1, 256), default=4, show_default=True)
+@click.option(
+    "--dashboard", is_flag=True, help="Show the demo in a browser; on a terminal until Ctrl-C."
+)
 @connected
 @click.pass_context
-def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> int:
+def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int, dashboard: bool) -> int:
     """Insert events with pgbench, kill one of two workers half way, then compare every balance.
 
     If Java and pgqpy[spark] are installed, Spark reads the same events into parquet at the end.
@@ -25,7 +28,13 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> i
 
     Example: pgqpy demo --seconds 30 --clients 8
     """
+    from pgqpy.demo import Options
     from pgqpy.demo import run as run_demo
+
+    if dashboard:
+        from pgqpy.dashboard import check_packages
+
+        check_packages()
 
     # PGQPY_DSN names the application's database; the demo uses it only if --dsn says so.
     named = any(
@@ -33,7 +42,7 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int) -> i
         for place in (ctx, ctx.find_root())
     )
     dsn = target.dsn if named else None
-    return run_demo(_missing_for_spark(), dsn, seconds=seconds, clients=clients)
+    return run_demo(Options(_missing_for_spark(), dsn, seconds, clients, dashboard))
 
 
 def _missing_for_spark() -> str:

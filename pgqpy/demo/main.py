@@ -2,50 +2,81 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
 
 from pgqpy import connect
 from pgqpy.demo import pgbench
 from pgqpy.demo.balances import CONSUMER, QUEUE
+from pgqpy.demo.dashboard import dashboard, on_terminal, stay
 from pgqpy.demo.database import DemoDatabase, open_database
-from pgqpy.demo.scenario import play
+from pgqpy.demo.scenario import TICKER, play
 from pgqpy.demo.spark_step import LAKE, write_parquet
 from pgqpy.demo.verdict import Result, judge, judge_parquet
 from pgqpy.demo.view import print_result
 from pgqpy.sandbox.abort import ignore_signals, interruptible
-from pgqpy.sandbox.view import View, open_view
+from pgqpy.sandbox.view import open_view
+
+if TYPE_CHECKING:
+    from pgqpy.sandbox.view import View
 
 FINE, FAILED, INTERRUPTED = 0, 1, 130
 
 
-def run(missing_for_spark: str, dsn: str | None = None, seconds: int = 15, clients: int = 4) -> int:
+class Options(NamedTuple):
+    """How the demo runs.
+
+    Attributes:
+        missing_for_spark: what Spark lacks; empty: it reads the events too, at the end.
+        dsn: the server; None starts an embedded one.
+        seconds: how long pgbench runs.
+        clients: its connections.
+        dashboard: serve the dashboard beside the demo, on a terminal until Ctrl-C.
+    """
+
+    missing_for_spark: str
+    dsn: str | None = None
+    seconds: int = 15
+    clients: int = 4
+    dashboard: bool = False
+
+
+def run(options: Options) -> int:
     """Run the demo; return the process's exit code: 0 passed, 1 failed, 130 interrupted.
 
-    `dsn` names the server; None starts an embedded one. pgbench runs for `seconds`, with `clients`
-    connections. Then Spark reads the same events, unless `missing_for_spark` says what it lacks.
     Call this in the main thread, which receives the signals.
 
     Raises MissingExtra, RunFailed, and errors of the server.
     """
+    stays = options.dashboard and on_terminal()
     try:
         with (
             interruptible(),
             open_view("demo") as view,
-            open_database(dsn, clients, view.say) as database,
+            open_database(options.dsn, options.clients, view.say) as database,
+            ExitStack() as beside,
         ):
-            result = _run_steps(database, view, missing_for_spark, seconds, clients)
+            served = beside.enter_context(dashboard(database, view)) if options.dashboard else None
+            result = _run_steps(database, view, options)
+            if served is not None and stays:
+                print_result(result)
+                # Without a ticker, the dashboard would show a queue that nobody ticks.
+                beside.enter_context(database.start("ticker", TICKER))
+                view.say("the dashboard stays until Ctrl-C")
+                stay(served)
             ignore_signals()
     except KeyboardInterrupt:
         with open_view("demo") as view:
             view.say("interrupted: everything is stopped and removed")
         return INTERRUPTED
-    print_result(result)
+    if not stays:
+        print_result(result)
     return FINE if result.passed else FAILED
 
 
-def _run_steps(
-    database: DemoDatabase, view: View, missing_for_spark: str, seconds: int, clients: int
-) -> Result:
+def _run_steps(database: DemoDatabase, view: View, options: Options) -> Result:
+    missing_for_spark = options.missing_for_spark
     pgbench.make_tables(database)
     scale = pgbench.SCALE
     view.say(f"pgbench made its tables: {scale} branches, {scale * 100_000:,} accounts")
@@ -54,7 +85,7 @@ def _run_steps(
         client.create_queue(QUEUE)
         for consumer in (CONSUMER, *([] if missing_for_spark else [LAKE])):
             client.register_consumer(QUEUE, consumer)
-        outcome = play(database, view, client, seconds=seconds, clients=clients)
+        outcome = play(database, view, client, seconds=options.seconds, clients=options.clients)
         if missing_for_spark:
             view.say(f"the Spark step is skipped: {missing_for_spark}")
         sums = None if missing_for_spark else write_parquet(database, view)

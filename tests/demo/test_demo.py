@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -14,11 +12,11 @@ import pytest
 
 from tests.docs.markdown import blocks, shape
 from tests.docs.transcript import steps
-from tests.support.servers import memory
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
+    from pathlib import Path
 
     from tests.support.processes import PythonProcess
 
@@ -26,40 +24,6 @@ if TYPE_CHECKING:
 
 TIMEOUT = 110  # seconds; the demo promises to end in less than 120
 PASSED = "verdict: passed, every event was processed exactly once"
-SHORT = ["--seconds", "2", "--clients", "2"]
-# A tenth of the accounts: making a million of them takes as long as all the rest.
-SMALL = """
-from pgqpy.demo import pgbench
-pgbench.SCALE = 1
-from pgqpy.cli import main
-main()
-"""
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """A folder for temporary files that the server's user can reach: pytest's own is private."""
-    with tempfile.TemporaryDirectory(prefix="pgqpy-test-", dir=memory()) as folder:
-        Path(folder).chmod(0o1777)
-        yield Path(folder)
-
-
-@pytest.fixture
-def demo(spawn: Spawn, place: Path) -> Callable[..., PythonProcess]:
-    """Start a short, small demo whose temporary files are in `place`; by default without Spark."""
-
-    def start(
-        *options: str, spark: bool = False, program: Sequence[str] = ("-c", SMALL)
-    ) -> PythonProcess:
-        # The application's own database is not for a demo, unless --dsn says so.
-        env = {"TMPDIR": str(place), "PGQPY_DSN": "host=/nowhere"}
-        if "--dsn" not in options:
-            env |= {"PGHOSTADDR": "192.0.2.1", "PGPORT": "1", "PGSERVICE": "nowhere"}
-        if not spark:
-            env["JAVA_HOME"] = "/nowhere"
-        return spawn(*program, "demo", *SHORT, *options, env=env)
-
-    return start
 
 
 def test_every_event_is_processed_once_nothing_is_left_behind_and_the_readme_shows_it(

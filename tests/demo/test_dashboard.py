@@ -1,0 +1,102 @@
+"""The dashboard beside the demo: it shows the demo live, and ends with it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import psutil
+
+from tests.demo.conftest import SHORT, SMALL
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.processes import PythonProcess
+
+TIMEOUT = 110  # seconds
+URL = re.compile(r"demo: the dashboard: (http://127\.0\.0\.1:\d+/)\s")
+
+
+def url_in(output: str) -> str:
+    """Return the dashboard's URL that the demo has printed."""
+    found = URL.search(output)
+    assert found is not None, output
+    return found[1]
+
+
+def page(url: str) -> str:
+    """Return a page as a browser gets it."""
+    with urlopen(url, timeout=60) as answer:
+        return str(answer.read().decode())
+
+
+def ends(url: str) -> bool:
+    """Say whether nothing listens there."""
+    try:
+        page(url)
+    except OSError:
+        return True
+    return False
+
+
+def test_it_shows_the_demo_while_it_runs_and_ends_with_it_in_a_pipe(demo: Any, place: Path) -> None:
+    process = demo("--dashboard", "--seconds", "4")
+    process.wait_for_output("worker started", TIMEOUT)
+    url = url_in(process.output())  # it comes before the first step
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert "balances" in page(url + "queue?queue=pgqpy_demo")
+    assert process.wait(TIMEOUT) == 0, process.output()
+    assert "verdict: passed" in process.output()
+    assert "Ctrl-C" not in process.output()
+    assert ends(url)
+    assert [child for child in children if child.is_running()] == []
+    assert list(place.iterdir()) == []
+
+
+def test_on_a_terminal_it_stays_until_ctrl_c(place: Path) -> None:
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TMPDIR": str(place), "JAVA_HOME": "/nowhere", "TERM": "xterm"}
+    with subprocess.Popen(
+        [sys.executable, "-c", SMALL, "demo", *SHORT, "--dashboard"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    ) as process:
+        os.close(theirs)
+        shown = ""
+        try:
+            while "stays until Ctrl-C" not in shown:
+                shown += os.read(ours, 4096).decode(errors="replace")
+            assert "verdict: passed" in shown
+            children = psutil.Process(process.pid).children(recursive=True)
+            assert "pgqpy_demo" in page(url_in(shown))
+            process.send_signal(signal.SIGINT)
+            with suppress(OSError):  # the end of a terminal
+                while block := os.read(ours, 4096):
+                    shown += block.decode(errors="replace")
+            assert process.wait(60) == 0, shown
+        finally:
+            process.kill()
+            os.close(ours)
+    assert ends(url_in(shown))
+    assert shown.count("verdict: passed") == 1
+    eventually(lambda: not any(child.is_running() for child in children))
+    assert list(place.iterdir()) == []
+
+
+def test_without_the_extra_it_says_what_to_install(spawn: Callable[..., PythonProcess]) -> None:
+    code = "from pgqpy.dashboard import packages; packages.NEEDED = ('no_such_package',)\n"
+    process = spawn("-c", code + SMALL, "demo", "--dashboard")
+    assert process.wait() == 1
+    assert process.output() == "error: no_such_package is needed: pip install 'pgqpy[dashboard]'\n"
