@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy.texts import duration, printable
-from pgqpy.top.columns import LONGEST_NAME, number, size, text
+from pgqpy.top.columns import number, size, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,20 +31,24 @@ def problem_lines(findings: Iterable[Finding]) -> list[str]:
 
 def headline(snapshot: Snapshot) -> str:
     """Sum the database up in one line."""
-    active = next((each for each in snapshot.tickers if each.active), None)
-    standbys = sum(not each.active for each in snapshot.tickers)
-    ticker = "no ticker" if active is None else f"ticker {active.application or active.pid}"
-    if standbys:
-        ticker += f" + {standbys} standby"
     rate = sum(queue.events_per_second or 0.0 for queue in snapshot.queues)
     parts = [
-        printable(snapshot.database, LONGEST_NAME),
-        f"{len(snapshot.queues):,} queues",
-        f"{len(snapshot.consumers):,} consumers",
+        text(snapshot.database),
+        f"{len(snapshot.queues):,} queue(s)",
+        f"{len(snapshot.consumers):,} consumer(s)",
         f"{text(rate)} events/s",
-        printable(ticker, LONGEST_NAME),
+        _ticker(snapshot),
     ]
     return "  ".join(parts)
+
+
+def _ticker(snapshot: Snapshot) -> str:
+    active = next((each for each in snapshot.tickers if each.active), None)
+    standbys = sum(not each.active for each in snapshot.tickers)
+    more = f" + {standbys} standby" if standbys else ""
+    if active is None:
+        return f"no active ticker{more}"
+    return f"ticked by {text(active.application or number(active.pid))}{more}"
 
 
 def answer_line(snapshot: Snapshot, now: datetime, patience: float) -> str | None:

@@ -42,7 +42,7 @@ def test_in_a_pipe_it_prints_the_overview_once(run: Run) -> None:
     result = run("top")
     lines = result.stdout.splitlines()
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "2 queues  2 consumers" in lines[0]
+    assert "2 queue(s)  2 consumer(s)" in lines[0]
     found = lines.index("     -> pgqpy ticker run")
     assert lines[found - 1].startswith("FAIL ticker: no ticker is running")
     heading, first, second = lines[lines.index("") + 1 :]
