@@ -9,7 +9,8 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 from psycopg.rows import dict_row, tuple_row
 
-from pgqpy.cli import complete, event_peek, queries
+from pgqpy import browse
+from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected, on_terminal
 from pgqpy.cli.output import as_text
@@ -93,7 +94,7 @@ def ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
 
 def _count_late(client: Client, queue: str, first: int, last: int) -> int:
     """Count events of transactions that were open at the first tick, up to a thousand."""
-    with event_peek.reading(client), client.connection.cursor(row_factory=tuple_row) as cursor:
+    with browse.reading(client), client.connection.cursor(row_factory=tuple_row) as cursor:
         events = sql.SQL(client.tick_event_sql(queue, first, last))
         query = sql.SQL("select count(*) from (select from ({}) e limit {}) few")
         cursor.execute(query.format(events, sql.Literal(MOST_LATE)))

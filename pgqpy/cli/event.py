@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pgqpy.browse import Wanted, newest, oldest
 from pgqpy.cli import complete, queries
 from pgqpy.cli.cancel import cancel, skip
 from pgqpy.cli.dead_events import COMMANDS
 from pgqpy.cli.delayed_events import delayed
 from pgqpy.cli.event_follow import Following
 from pgqpy.cli.event_load import load_events
-from pgqpy.cli.event_peek import Wanted, newest, oldest
 from pgqpy.cli.moments import parse_moment, parse_time, parse_timedelta, to_time
 from pgqpy.cli.options import Target, connected, json_option, limit_option
 from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
@@ -174,13 +174,17 @@ def peek(
         now = queries.server_time(client)
         wanted = wanted._replace(since=to_time(since, now), until=to_time(until, now))
         if archive is None:
-            found = oldest(client, queue, limit, wanted, after)
+            found = oldest(client, queue, limit, wanted, after, expired=partial(_tell, queue))
         else:
             from pgqpy.cli import event_archive
 
             found = event_archive.oldest(client, queue, archive, limit, wanted, after)
         rows = [each._asdict() for each in found]
     show_rows(rows, EVENTS, as_json=as_json)
+
+
+def _tell(queue: str, first: datetime) -> None:
+    click.echo(f"queue {queue} keeps events from {as_text(first)} on", err=True)
 
 
 @event.command()

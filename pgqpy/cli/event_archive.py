@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pgqpy import archive, tick_ranges
-from pgqpy.cli import event_peek
+from pgqpy import archive, browse, tick_ranges
 from pgqpy.cli.output import as_text
 from pgqpy.errors import InvalidArgument, RangeExpired, TickNotFound
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pgqpy import Client, Event
     from pgqpy.archive.seam import JoinedArchive
     from pgqpy.archive.store import Store
-    from pgqpy.cli.event_peek import Wanted
+    from pgqpy.browse import Wanted
 
 
 def oldest(
@@ -71,7 +70,7 @@ def _join(client: Client, queue: str, location: str, wanted: Wanted) -> JoinedAr
 
     store = open_store(location)
     with tick_ranges.locked_queue(client, queue) as found:
-        event_peek.select_events(client, queue, found.last_tick, found.last_tick, wanted)
+        browse.select_events(client, queue, found.last_tick, found.last_tick, wanted)
         return join_archive(client, store, found)
 
 
@@ -104,7 +103,7 @@ def _from_queue(
     if joined.is_gap and joined.seam <= start < joined.first_live:
         raise joined.lacks(queue)
     try:
-        return event_peek.oldest(client, queue, limit, wanted, start)
+        return browse.oldest(client, queue, limit, wanted, start)
     except RangeExpired as error:
         if start >= joined.first:
             raise

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 from psycopg import sql
 
+from pgqpy import browse
 from pgqpy.calls import read
-from pgqpy.cli import event_peek
 from pgqpy.consumers.connection_errors import is_loss
 from pgqpy.texts import describe
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from pgqpy import Client, Event
-    from pgqpy.cli.event_peek import Cut, Wanted
+    from pgqpy.browse import Cut, Wanted
 
 POLL_INTERVAL = 1.0  # seconds; a tick notifies, unless the notification queue is full
 SHORTEST = 0.05  # seconds between two looks, however often the queue is ticked
@@ -75,12 +75,12 @@ class Following:
     def _new(self, client: Client) -> Generator[Event, None, None]:
         """Yield the events up to the last tick. They are copied, so no transaction stays open."""
         name = read.cursor_name(self.shown.tick_id)
-        with event_peek.reading(client):
-            last = event_peek.find_last(client, self.queue)
+        with browse.reading(client):
+            last = browse.find_last(client, self.queue)
             if last.tick_id == self.shown.tick_id:
                 return
             start = self._start(client, last)
-            events, query = event_peek.select_events(
+            events, query = browse.select_events(
                 client, self.queue, start, last.tick_id, self.wanted
             )
             declare = sql.SQL(
@@ -101,14 +101,14 @@ class Following:
             self._tell(f"tick {shown} does not exist any more", last)
             self.shown, self.part = last, None
             return last.tick_id
-        left = event_peek.find_tick(client, self.queue, shown)
+        left = browse.find_tick(client, self.queue, shown)
         if left is not None and left.tick_id == shown and left != self.shown:
             # As above, with as many ticks since; or repair_queue, whose snapshots are new.
             self._tell(f"tick {shown} is another one than before, events may be missing", left)
             self.shown, self.part = left, None
         if left is not None:
             return left.tick_id
-        first = event_peek.find_first(client, self.queue)
+        first = browse.find_first(client, self.queue)
         self._tell(f"events after tick {shown} were rotated away", first)
         return first.tick_id
 

@@ -27,7 +27,14 @@ from pgqpy.dashboard.page import View
 from pgqpy.dashboard.pages import PAGES
 from pgqpy.dashboard.render import Renderer
 from pgqpy.dashboard.sessions import Sessions
-from pgqpy.errors import ConsumerNotFound, InvalidArgument, PgqError, QueueNotFound
+from pgqpy.errors import (
+    ConsumerNotFound,
+    InvalidArgument,
+    PgqError,
+    QueueNotFound,
+    RangeExpired,
+    TickNotFound,
+)
 from pgqpy.texts import describe, error_text
 from pgqpy.watch import Watcher
 
@@ -190,12 +197,21 @@ def message(html: str) -> str:
 def explain(exc: Exception) -> tuple[HTTPStatus, str]:
     """Return the status and the text of an error, for those who look at the page."""
     known: tuple[tuple[Any, HTTPStatus, Callable[[Exception], str]], ...] = (
-        ((QueueNotFound, ConsumerNotFound), HTTPStatus.NOT_FOUND, error_text),
+        (
+            (QueueNotFound, ConsumerNotFound, TickNotFound, RangeExpired),
+            HTTPStatus.NOT_FOUND,
+            error_text,
+        ),
         (InvalidArgument, HTTPStatus.BAD_REQUEST, error_text),
         (
             psycopg.errors.InsufficientPrivilege,
             HTTPStatus.FORBIDDEN,
             lambda exc: f"{primary(exc)}: grant pgq_reader to the role of the dashboard allows it",
+        ),
+        (
+            psycopg.errors.QueryCanceled,
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            lambda _exc: "The look took longer than five seconds: name a type, a tick or a time.",
         ),
         (psycopg.Error, HTTPStatus.SERVICE_UNAVAILABLE, primary),
         ((NotYet, PgqError), HTTPStatus.SERVICE_UNAVAILABLE, error_text),

@@ -12,7 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import pgqpy
-from pgqpy.cli import event_peek
+from pgqpy import browse
 from tests.cli.support import Connect, Connection, Run, RunJson, failed_with
 
 WRITER = f"pgqpy_test_peeker_{os.getpid()}"  # roles belong to the whole cluster
@@ -137,16 +137,16 @@ def test_a_compaction_waits_while_peek_and_tail_read(
     client: pgqpy.Client, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(client, 1, 1, 1)
-    other, find_last = connect(), event_peek.find_last
+    other, find_last = connect(), browse.find_last
 
     def found_before_a_compaction(*args: Any) -> Any:
         tick = find_last(*args)
         compact(other)
         return tick
 
-    monkeypatch.setattr(event_peek, "find_last", found_before_a_compaction)
-    assert [event.data for event in event_peek.oldest(client, "orders", 1)] == ["1"]
-    assert [event.data for event in event_peek.newest(client, "orders", 1)[0]] == ["3"]
+    monkeypatch.setattr(browse, "find_last", found_before_a_compaction)
+    assert [event.data for event in browse.oldest(client, "orders", 1)] == ["1"]
+    assert [event.data for event in browse.newest(client, "orders", 1)[0]] == ["3"]
 
 
 def test_an_event_is_one_line_and_cannot_command_the_terminal(
@@ -197,10 +197,10 @@ def test_a_tick_is_found_without_reading_all(client: pgqpy.Client, connection: C
     )
     connection.execute("analyze pgq.tick")
     for query, params in (
-        (event_peek.TICK, [4000, "orders"]),
-        (event_peek.FIRST_TICK, ["orders"]),
+        (browse.TICK, [4000, "orders"]),
+        (browse.FIRST_TICK, ["orders"]),
     ):
-        with event_peek.reading(client):
+        with browse.reading(client):
             rows = client.connection.execute("explain " + query, params).fetchall()
         assert "Merge Append" in str(rows), rows
         assert "Sort  (" not in str(rows), rows

@@ -14,7 +14,7 @@ from pgqpy.dashboard.sessions import COOKIE
 from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
 
 PUBLIC = {"/healthz", "/login", "/logout"}
-PAGES = {"/", "/queue", "/consumer", "/dead", "/cron", "/tickers"}
+PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
 LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers"}
 
 

@@ -34,6 +34,7 @@ PAGES = {
     "queue": "/queue?queue=orders",
     "consumer": "/consumer?queue=orders&consumer=billing",
     "dead": "/dead?queue=orders&consumer=billing",
+    "events": "/events?queue=orders",
     "cron": "/cron",
     "health": "/tickers",
     "evil": link("/queue", queue=EVIL),

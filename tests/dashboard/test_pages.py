@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,10 +11,12 @@ import psycopg
 import pytest
 
 import pgqpy
+from pgqpy.dashboard.pages import events
 from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site
 from tests.support.hostile import calls, lay_trap
 
+PATHS = ("/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers")
 link = linker("")
 EVIL = "\"><script>alert(1)</script>'"
 PAYLOAD = "<img src=x onerror=alert(2)>\x1b[31m\u202e"
@@ -42,7 +45,7 @@ def evil(client: pgqpy.Client) -> pgqpy.Client:
     return client
 
 
-@pytest.mark.parametrize("path", ["/", "/queue", "/consumer", "/dead", "/cron", "/tickers"])
+@pytest.mark.parametrize("path", PATHS)
 def test_names_and_texts_stay_text(site: Site, evil: pgqpy.Client, path: str) -> None:
     answer = site().get(link(path, queue=EVIL, consumer=EVIL))
     assert answer.status_code == 200
@@ -121,6 +124,10 @@ def test_the_consumer_shows_who_works_for_it(site: Site, client: pgqpy.Client) -
         ("/dead?queue=orders&consumer=billing&before=x", 400),
         ("/dead?queue=orders&consumer=billing&before=99999999999999999999999", 400),
         ("/queue?queue=a%00b", 404),
+        ("/events?queue=nope", 404),
+        ("/events?queue=orders&tick=999", 404),
+        ("/events?queue=orders&tick=x", 400),
+        ("/events?queue=orders&since=yesterday", 400),
         ("/nope", 404),
     ],
 )
@@ -145,8 +152,53 @@ def test_dead_events_are_grouped_filtered_and_in_pages(site: Site, client: pgqpy
     assert browser.get(older).text.count('<details class="event">') == 13
 
 
+def ids(page: str) -> list[int]:
+    """Return the ids of the events of a page, in its order."""
+    return [int(each) for each in re.findall(r'<span class="id">(\d+)</span>', page)]
+
+
+def test_events_are_found_by_tick_time_type_and_extras(site: Site, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    made = []
+    for number in range(6):
+        kind = "order.new" if number % 2 else "order.paid"
+        made.append(client.insert_event("orders", kind, "{}", extra1=f"c{number // 2}"))
+        client.tick_queue("orders")
+    ticks = [tick.tick_id for tick in client.get_tick_info("orders")]
+    browser = site()
+    assert ids(browser.get("/events?queue=orders").text) == made[::-1]
+    assert ids(browser.get("/events?queue=orders&type=order.new").text) == made[1::2][::-1]
+    assert ids(browser.get("/events?queue=orders&type=order.*&extra1=c1").text) == made[2:4][::-1]
+    assert ids(browser.get(f"/events?queue=orders&tick={ticks[4]}").text) == made[4:]
+    assert ids(browser.get("/events?queue=orders&since=2000-01-01T00:00").text) == made
+    later = browser.get("/events?queue=orders&since=2100-01-01T00:00").text
+    assert ids(later) == []
+    assert "No event" in later
+
+
+def test_a_look_for_events_is_bounded_and_goes_on(
+    site: Site, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "TICKS", 4)
+    client.create_queue("orders")
+    for number in range(12):
+        client.insert_event("orders", "rare" if number == 10 else "x", "{}")
+        client.tick_queue("orders")
+    first = client.get_tick_info("orders")[0].tick_id
+    browser, looks = site(), 1
+    page = browser.get(f"/events?queue=orders&type=rare&tick={first}").text
+    while not ids(page):
+        looks += 1
+        _, found, onward = page.partition('<a rel="next" href="')
+        assert found
+        page = browser.get(onward.partition('"')[0].replace("&amp;", "&")).text
+    assert looks > 1
+    assert len(ids(page)) == 1
+
+
 @pytest.mark.usefixtures("evil")
 def test_payloads_can_be_hidden(site: Site) -> None:
+    assert "onerror" not in site(hide_payloads=True).get(link("/events", queue=EVIL)).text
     page = site(hide_payloads=True).get(link("/dead", queue=EVIL, consumer=EVIL)).text
     assert "1 dead events" in page
     assert "onerror" not in page
@@ -209,6 +261,6 @@ def test_no_page_calls_a_function_of_another_schema(
     lay_trap(connection)
     before = calls(connection)
     browser = site()
-    for path in ("/", "/queue", "/consumer", "/dead", "/cron", "/tickers"):
+    for path in PATHS:
         assert browser.get(link(path, queue=EVIL, consumer=EVIL)).status_code == 200
     assert calls(connection) == before

@@ -1,4 +1,4 @@
-"""Events read without a subscription, for ``pgqpy event peek`` and ``event tail``."""
+"""Events read without a subscription: the oldest, the newest, of a type, from a tick or time on."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
 from psycopg import sql
 from psycopg.rows import tuple_row
 
 from pgqpy.calls import read, ticks
-from pgqpy.cli import queries
-from pgqpy.cli.output import as_text
-from pgqpy.errors import CorruptQueue
+from pgqpy.errors import CorruptQueue, QueueNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from typing_extensions import LiteralString
@@ -83,7 +80,8 @@ def find_first(client: Client, queue: str) -> Cut:
     """Return the first tick that can be read from; QueueNotFound or CorruptQueue without one."""
     found = _tick(client, FIRST_TICK, queue)
     if found is None:
-        queries.queue_info(client, queue)
+        if not client.get_queue_info(queue):
+            raise QueueNotFound(QueueNotFound.words.format(queue=queue), queue=queue)
         raise CorruptQueue(f"queue {queue!r} has no tick: pgqpy doctor says more", queue=queue)
     return found
 
@@ -122,18 +120,27 @@ def _read(
 
 
 def oldest(
-    client: Client, queue: str, limit: int, wanted: Wanted = ALL, after: int | None = None
+    client: Client,
+    queue: str,
+    limit: int,
+    wanted: Wanted = ALL,
+    after: int | None = None,
+    *,
+    ticks: int | None = None,
+    expired: Callable[[datetime], None] = lambda _since: None,
 ) -> list[Event]:
     """Return the oldest wanted events, at most `limit`, of those after a tick.
 
     A queue may have a million ticks, and a tick a million events. So ranges are read that get
-    longer until enough events are found.
+    longer until enough events are found, or `ticks` of them were read. If the queue does not keep
+    its events from `wanted.since` on, `expired` is called with the time from which it does.
     """
     found: list[Event] = []
     with reading(client):
-        start = _start(client, queue, wanted) if after is None else after
+        start = find_start(client, queue, wanted, expired) if after is None else after
         _read(client, queue, start, start, wanted, "asc", 0)  # it checks the tick and the rights
         last, width = find_last(client, queue).tick_id, 1
+        last = last if ticks is None else min(last, start + ticks)
         while len(found) < limit and start < last:
             end = find_tick(client, queue, start + width)
             width *= 2
@@ -144,12 +151,18 @@ def oldest(
     return found
 
 
-def newest(client: Client, queue: str, limit: int, wanted: Wanted = ALL) -> tuple[list[Event], Cut]:
-    """Return the newest wanted events before the last tick, at most `limit`, and that tick."""
+def newest(
+    client: Client, queue: str, limit: int, wanted: Wanted = ALL, *, ticks: int | None = None
+) -> tuple[list[Event], Cut]:
+    """Return the newest wanted events before the last tick, at most `limit`, and that tick.
+
+    `ticks`: of the last so many only.
+    """
     found: list[Event] = []
     with reading(client):
         first, last, width = find_first(client, queue).tick_id, find_last(client, queue), 1
         end = last.tick_id
+        first = first if ticks is None else max(first, end - ticks)
         _read(client, queue, end, end, wanted, "desc", 0)  # it checks the rights
         while len(found) < limit and end > first:
             start = find_tick(client, queue, max(first, end - width))
@@ -162,12 +175,14 @@ def newest(client: Client, queue: str, limit: int, wanted: Wanted = ALL) -> tupl
     return found, last
 
 
-def _start(client: Client, queue: str, wanted: Wanted) -> int:
+def find_start(
+    client: Client, queue: str, wanted: Wanted, expired: Callable[[datetime], None]
+) -> int:
     """Return the tick after which all wanted events come that are still there."""
     first = find_first(client, queue)
     if wanted.since is None:
         return first.tick_id
     found = client.get_tick_at(queue, wanted.since)
     if found is None:
-        click.echo(f"queue {queue} keeps events from {as_text(first.time)} on", err=True)
+        expired(first.time)
     return first.tick_id if found is None else found
