@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from inspect import isawaitable
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pgqpy.dashboard.passwords import ROLES
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from ipaddress import IPv4Network, IPv6Network
 
     from starlette.requests import Request
@@ -27,10 +29,15 @@ class Login(NamedTuple):
     role: Role
 
 
+if TYPE_CHECKING:
+    Decision = Login | Role | None
+    Decide = Callable[[Request], Decision | Awaitable[Decision]]
+
+
 class Access(Protocol):
     """Tells who sends a request."""
 
-    def find(self, request: Request, session: Session) -> Login | None:
+    def find(self, request: Request, session: Session) -> Login | Awaitable[Login | None] | None:
         """Return the login; None: no access."""
 
 
@@ -91,12 +98,18 @@ class HeaderAccess:
 class FunctionAccess:
     """Whom a function of the application lets in: it returns the role; None: no access."""
 
-    function: Callable[[Request], Role | None]
+    function: Decide
 
-    def find(self, request: Request, _session: Session) -> Login | None:
-        """Return a login with the role that the function returns."""
-        role = self.function(request)
-        return None if role is None else Login(str(request.scope.get("user") or role), role)
+    async def find(self, request: Request, _session: Session) -> Login | None:
+        """Return the login that the function names. ValueError: it has no such role."""
+        found = self.function(request)
+        found = await found if isawaitable(found) else found
+        if found is None:
+            return None
+        login = found if isinstance(found, Login) else Login(found, found)
+        if login.role not in ROLES:
+            raise ValueError(f"access returned {login.role!r}: return one of {ROLES}, or None")
+        return login
 
 
 def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -107,7 +108,8 @@ class Guard:
                 )
         elif request.method not in {"GET", "HEAD"}:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "there are only GET, HEAD and POST")
-        login = self._access.find(request, session)
+        found = self._access.find(request, session)
+        login = await found if isawaitable(found) else found
         request.state.asker = Asker(login, session, self._sessions.token(session), form)
         if path.startswith(PUBLIC):
             return None
