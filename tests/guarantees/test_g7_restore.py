@@ -226,7 +226,7 @@ def test_copy_whose_xids_have_caught_up_is_refused_all_the_same(clusters: Cluste
         roles = fresh.directory / "roles.sql"
         roles.write_text(
             "create role pgq_reader; create role pgq_writer;"
-            " create role pgq_admin; create role pgq_ticker;"
+            " create role pgq_admin; create role pgq_ticker; create role pgq_dashboard;"
         )
         fresh.run("psql", "--quiet", "--dbname", fresh.dsn(), "--file", str(roles))
         with _restored(dump, fresh) as db:

@@ -1,4 +1,4 @@
-"""get_rotation_info names what keeps the next table; get_tick_marks pictures the ticks."""
+"""get_rotation_info names what keeps the next table; ticks are looked up, not walked over."""
 
 from __future__ import annotations
 
@@ -180,3 +180,22 @@ def test_marks_leave_out_what_cannot_be_read_from(db: Database) -> None:
             db.main.one(MARKS, wrong)
     with refused("PQ001"):
         db.main.one("select pgq.get_tick_marks('nope')")
+
+
+def test_positions_of_consumers_cost_no_walk_over_the_ticks(db: Database) -> None:
+    db.queue(consumers=("c", "d", "e", "f"))
+    db.main.run("insert into pgq.queue (queue_name) select n from generate_series(1, 1000) n")
+    for number, table in enumerate(("tick", "tick_recent")):
+        db.main.run(
+            f"insert into pgq.{table} select queue_id, {number}, now(), txid_current_snapshot(), 0"
+            " from pgq.queue where queue_name <> 'q'"
+        )
+    db.main.run(
+        "insert into pgq.tick select 1, n, now(), txid_current_snapshot(), n"
+        " from generate_series(2, 86400) n"
+    )
+    db.main.run("analyze")
+    looks = "explain (analyze, buffers, format json) select * from pgq.get_consumer_info()"
+    db.main.one(looks)
+    (plan,) = db.main.one(looks)
+    assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 500
