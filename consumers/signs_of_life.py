@@ -5,9 +5,9 @@ worker's session is in use, or in a transaction. So a thread gives them over a c
 own, which is open only then. A process that is stopped, or that the server cannot reach, gives
 none: after dead_interval its batch is taken over. With a lease, each sign extends it.
 
-The thread also finds that a batch was taken over, or that it cannot tell: the server may refuse a
-second connection to a worker whose own session works. Then the worker asks over its own session
-before it begins another event.
+The thread also finds that a batch was taken over. It may get no connection, or wait for one, while
+the worker's own session works. So the worker, too, asks before it begins another event, if the last
+sign of life is so old that the next one is overdue.
 """
 
 from __future__ import annotations
@@ -43,19 +43,31 @@ SIGNS = 3  # in dead_interval, or in a lease
 class HeldBatch:
     """The batch that a worker has open, and whether others may have it."""
 
-    def __init__(self) -> None:
-        """Hold none."""
+    def __init__(self, consumer: BaseConsumer | None = None) -> None:
+        """Hold none. The batch of a consumer without workers is never in doubt."""
         self.id: int | None = None
-        self.in_doubt = False  # the worker has to ask before it begins another event
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
+        self._patience = math.inf  # seconds
+        if consumer is not None and consumer.has_workers:
+            self._patience = longest_silence(consumer) * (SIGNS - 1) / SIGNS
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether the worker has to ask before it begins another event."""
+        return time.monotonic() - self.sign_at >= self._patience
 
     def take(self, batch: int | None) -> None:
         """Note the batch that is open from now on; None: none is."""
-        self.id, self.sign_at, self.in_doubt = batch, time.monotonic(), False
+        self.id, self.sign_at = batch, time.monotonic()
 
-    def confirm(self, at: float) -> None:
-        """Note that a sign of life was given at this time."""
-        self.sign_at, self.in_doubt = at, False
+    def signed(self, at: float, *, is_open: bool) -> None:
+        """Note that a sign of life was given at this time, and whether the batch was open."""
+        self.sign_at = at if is_open else -math.inf
+
+
+def longest_silence(consumer: BaseConsumer) -> float:
+    """Return after how many seconds without a sign of life a batch may be taken over."""
+    return seconds(consumer.dead_interval if consumer.lease is None else consumer.lease)
 
 
 class Loop(Protocol):
@@ -73,8 +85,7 @@ class SignsOfLife:
         self._dsn = dsn
         self._loop = loop
         self._lease = consumer.lease
-        silence = consumer.dead_interval if self._lease is None else self._lease
-        self._silence = seconds(silence)
+        self._silence = longest_silence(consumer)
         self._interval = self._silence / SIGNS  # seconds
         self._closed = threading.Event()
         self._client: Client | None = None
@@ -97,15 +108,13 @@ class SignsOfLife:
                 if batch is None or (batch != before and silence < self._silence):
                     self._disconnect()
                 else:
-                    self._give_sign(held, batch, silence)
+                    self._give_sign(held, batch)
                 before = batch
         finally:
             self._disconnect()
 
-    def _give_sign(self, held: HeldBatch, batch: int, silence: float) -> None:
-        """Call touch_batch; after a silence, and if it fails, the worker has to ask."""
+    def _give_sign(self, held: HeldBatch, batch: int) -> None:
         now = time.monotonic()
-        held.in_doubt |= silence >= self._silence and held.id == batch
         try:
             if self._client is None:
                 self._client = self._connect()
@@ -113,15 +122,12 @@ class SignsOfLife:
                 is_open = self._client.runner.run(share.touch_batch(batch, self._lease))
         except (psycopg.Error, PgqError) as error:
             self._disconnect()
-            held.in_doubt |= held.id == batch
             text = "consumer %s of queue %s: no sign of life for batch %d: %s"
             names = (self._consumer.name, self._consumer.queue, batch)
             logger.warning(text, *names, describe(error))
         else:
-            if held.id == batch and is_open:
-                held.confirm(now)
-            elif held.id == batch:
-                held.in_doubt = True
+            if held.id == batch:
+                held.signed(now, is_open=is_open)
 
     def _connect(self) -> Client:
         timeout = {"statement_timeout": f"{1000 * self._interval:.0f}ms", **PINNED}

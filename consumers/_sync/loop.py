@@ -77,7 +77,7 @@ class Loop:
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: OpenBatch  # the batch or part that make_batch made last
-        self.held = HeldBatch()  # for the signs of life of a worker
+        self.held = HeldBatch(consumer)  # for the signs of life of a worker
         self._expects_batch = True  # at the next look
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row

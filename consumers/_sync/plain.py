@@ -151,8 +151,9 @@ class PlainLoop(Loop):
         """Call the handler for each event until `stop`; return how many were handled."""
         # The path of every event: local names, no call but the handler's.
         handle, stop, held, parked = self.process_event, self.stop, self.held, self.parking.parked
+        has_workers = self.consumer.has_workers
         for event in events:
-            if held.in_doubt:
+            if has_workers and held.in_doubt:
                 self.confirm(batch.info)
             if stop.is_set:
                 return events.index(event)
@@ -176,7 +177,7 @@ class PlainLoop(Loop):
         asked_at = time.monotonic()
         if not (self.send(share.touch_batch(batch, self.consumer.lease)))[0]:
             raise BatchLost(batch_id=batch.id)
-        self.held.confirm(asked_at)
+        self.held.signed(asked_at, is_open=True)
 
     def _finish_and_open_next(self, batch: OpenBatch) -> Batch | None:
         """Write the failures, finish the batch and open the next one, in one round trip."""
