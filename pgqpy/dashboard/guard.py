@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from inspect import isawaitable
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pgqpy.dashboard.access import Access
 
+HOST = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?", re.ASCII)
 LARGEST_FORM = 64 * 1024  # bytes
 MOST_FIELDS = 100
 PUBLIC = ("/login", "/healthz", "/static/")  # without a login
@@ -97,7 +99,7 @@ class Guard:
             raise Refused(
                 HTTPStatus.BAD_REQUEST, "this dashboard has another name: see --host-name"
             )
-        path = request.url.path.removeprefix(request.scope.get("root_path", ""))
+        path = route_path(request)
         form: dict[str, str] = {}
         if request.method == "POST":
             check_origin(request)
@@ -160,12 +162,16 @@ def cookie_path(request: Request) -> str:
     return request.scope.get("root_path", "") or "/"
 
 
+def route_path(request: Request) -> str:
+    """Return the path as the router sees it; `request.url` is made from the Host header too."""
+    path: str = request.scope["path"]
+    return path.removeprefix(request.scope.get("root_path", ""))
+
+
 def host_name(request: Request) -> str:
     """Return the host that the browser asked for: a page of another site may have led it here."""
-    try:
-        return urlsplit("//" + request.headers.get("host", "")).hostname or ""
-    except ValueError:
-        return ""
+    found = HOST.fullmatch(request.headers.get("host", ""))
+    return found[1].strip("[]").lower() if found else ""
 
 
 def check_origin(request: Request) -> None:

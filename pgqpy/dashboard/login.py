@@ -23,39 +23,43 @@ if TYPE_CHECKING:
     from pgqpy.dashboard.render import Renderer
     from pgqpy.dashboard.sessions import Sessions
 
-AFTER_WRONG = 1.0  # seconds until an address may try again
-REMEMBERED = 1000  # addresses
+AFTER_WRONG = 1.0  # seconds until an address may try the same name again
+REMEMBERED = 1000  # addresses with names
 MOST_WAITING = 32  # tries at once; the others are refused
 
 
 class Throttle:
-    """The bound on tries: after a wrong password, its address has to wait."""
+    """The bound on tries: after a wrong password for a name, the address has to wait.
+
+    Of another name nobody has to wait: behind a proxy, all browsers have one address.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin without any wrong try."""
         self._clock = clock
-        self._wrong: dict[str, float] = {}  # the last one of each address, the oldest first
+        self._wrong: dict[tuple[str, str], float] = {}  # address and name; the oldest first
         self._waiting = 0
         self._one = asyncio.Semaphore(1)  # a try costs 50 ms of a core
 
-    def may_try(self, address: str) -> bool:
-        """Say whether this address may try now."""
-        last = self._wrong.get(address)
+    def may_try(self, who: tuple[str, str]) -> bool:
+        """Say whether this address may try this name now."""
+        last = self._wrong.get(who)
         waits = last is not None and self._clock() - last < AFTER_WRONG
         return not waits and self._waiting < MOST_WAITING
 
-    async def try_once(self, address: str, check: Callable[[], bool]) -> bool:
-        """Check a password, one after the other, in a thread; remember a wrong one."""
+    async def try_once(self, who: tuple[str, str], check: Callable[[], bool]) -> bool | None:
+        """Check a password, one after the other, in a thread; None: it is too soon."""
         self._waiting += 1
         try:
             async with self._one:
-                # Those of one address that came at the same time count as one.
-                is_right = self.may_try(address) and await asyncio.to_thread(check)
+                if not self.may_try(who):
+                    return None
+                is_right = await asyncio.to_thread(check)
         finally:
             self._waiting -= 1
         if not is_right:
-            self._wrong.pop(address, None)
-            self._wrong[address] = self._clock()
+            self._wrong.pop(who, None)
+            self._wrong[who] = self._clock()
             if len(self._wrong) > REMEMBERED:
                 del self._wrong[next(iter(self._wrong))]
         return is_right
@@ -85,16 +89,19 @@ class LoginPages:
 
     async def _try(self, request: Request) -> Response:
         form = request.state.asker.form
-        address = request.client.host if request.client else ""
         wanted, name = form.get("next", "/"), form.get("name", "")
-        if not self._throttle.may_try(address):
-            text = "Too many tries. Wait a second, then try again."
-            return self._page(request, HTTPStatus.TOO_MANY_REQUESTS, text, wanted)
+        who = (request.client.host if request.client else "", name)
 
         def check() -> bool:
             return check_password(self._entries, name, form.get("password", "")) is not None
 
-        if not await self._throttle.try_once(address, check):
+        is_right = (
+            await self._throttle.try_once(who, check) if self._throttle.may_try(who) else None
+        )
+        if is_right is None:
+            text = "Too many tries. Wait a second, then try again."
+            return self._page(request, HTTPStatus.TOO_MANY_REQUESTS, text, wanted)
+        if not is_right:
             text = "The name or the password is wrong."
             return self._page(request, HTTPStatus.UNAUTHORIZED, text, wanted)
         response = RedirectResponse(_root(request) + local_path(wanted), HTTPStatus.SEE_OTHER)
@@ -110,7 +117,9 @@ def local_path(wanted: str) -> str:
     """Return the path if it leads to a page of ours, else that of the overview."""
     parts = urlsplit(wanted)
     is_ours = not parts.scheme and not parts.netloc and wanted.startswith("/")
-    return wanted if is_ours and wanted.isprintable() and "\\" not in wanted else "/"
+    if not is_ours or wanted.startswith("//") or not wanted.isprintable() or "\\" in wanted:
+        return "/"
+    return wanted
 
 
 def _root(request: Request) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ROWS = 50  # of a table on one page
 LARGEST_ID = 2**63 - 1
+MOST_DIGITS = 9  # of the number of a page
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,8 @@ class View:
         value = self.text(name)
         if value is None:
             return None
-        if not value.isascii() or not value.isdigit() or int(value[:20]) > LARGEST_ID:
+        digits = value.isascii() and value.isdigit() and len(value) <= len(str(LARGEST_ID))
+        if not digits or int(value) > LARGEST_ID:
             raise InvalidArgument(f"{name} is no number")
         return int(value)
 
@@ -116,5 +118,6 @@ def table(
     found.sort(key=lambda row: (orders[sort](row), name(row)))
     wanted = params.get("page", "1")
     last = max(1, -(-len(found) // ROWS))
-    page = min(max(int(wanted) if wanted.isascii() and wanted[:9].isdigit() else 1, 1), last)
+    is_number = wanted.isascii() and wanted.isdigit() and len(wanted) <= MOST_DIGITS
+    page = min(max(int(wanted) if is_number else 1, 1), last)
     return Table(found[(page - 1) * ROWS : page * ROWS], len(found), page, sort, search)

@@ -80,10 +80,11 @@ async def test_tries_at_the_same_time_count_as_one() -> None:
         tries.append(1)
         return False
 
-    assert not await throttle.try_once("10.0.0.9", wrong)
-    assert not await throttle.try_once("10.0.0.9", wrong)
+    assert await throttle.try_once(("10.0.0.9", "anna"), wrong) is False
+    assert await throttle.try_once(("10.0.0.9", "anna"), wrong) is None
     assert tries == [1]
-    assert throttle.may_try("10.0.0.8")
+    assert throttle.may_try(("10.0.0.8", "anna"))
+    assert throttle.may_try(("10.0.0.9", "vera")), "behind a proxy all have one address"
 
 
 def test_a_forged_or_changed_cookie_is_no_login(site: Site, with_logins: PasswordAccess) -> None:
@@ -129,7 +130,15 @@ def test_a_logout_ends_the_login(site: Site, with_logins: PasswordAccess) -> Non
 
 @pytest.mark.parametrize(
     "wanted",
-    ["https://evil.example/", "//evil.example", "/\\evil.example", "\\\\evil", "javascript:x", ""],
+    [
+        "https://evil.example/",
+        "//evil.example",
+        "///evil.example",
+        "/\\evil.example",
+        "\\\\evil",
+        "javascript:x",
+        "",
+    ],
 )
 def test_a_login_never_leads_elsewhere(wanted: str) -> None:
     assert local_path(wanted) == "/"
@@ -174,7 +183,10 @@ def test_an_application_decides_by_a_function(site: Site) -> None:
     assert client.get("/", headers={"x-role": "viewer"}).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "", "[", "10.0.0.5"])
+HOSTS = ["evil.example", "127.0.0.1.evil.example", "", "[", "10.0.0.5", "127.0.0.1/static/x?"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
 def test_another_host_name_is_refused(site: Site, host: str) -> None:
     answer = site().get("/", headers={"host": host})
     assert answer.status_code == 400
