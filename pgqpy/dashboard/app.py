@@ -19,6 +19,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pgqpy.dashboard.access import PasswordAccess
+from pgqpy.dashboard.changes import Changes
 from pgqpy.dashboard.database import Database
 from pgqpy.dashboard.guard import Guard
 from pgqpy.dashboard.live import Feed
@@ -77,9 +78,11 @@ class Dashboard:
     def __init__(self, options: Options) -> None:
         """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid."""
         self._database = Database(options.dsn, hide_payloads=options.hide_payloads)
-        self.feed = Feed(Watcher(options.dsn), idle=self._database.close)
+        self._audit = Database(options.dsn, hide_payloads=True)
+        self.feed = Feed(Watcher(options.dsn), idle=self._close)
         has_logins = isinstance(options.access, PasswordAccess)
-        self._renderer = Renderer(has_logins=has_logins)
+        self._changes = Changes(options.dsn, read_only=options.read_only)
+        self._renderer = Renderer(has_logins=has_logins, jobs=self._changes.jobs)
         self._sessions = Sessions(secure=options.secure)
         self.app = Starlette(
             routes=self._routes(options.access),
@@ -105,6 +108,7 @@ class Dashboard:
             pages = LoginPages(access, self._sessions, self._renderer)
             routes.append(Route("/login", pages.login, methods=["GET", "POST"]))
             routes.append(Route("/logout", pages.logout, methods=["POST"]))
+        routes.append(Route("/change/{action}", self._change, methods=["POST"]))
         for page in PAGES:
             routes.append(Route(page.path, partial(self._show, page)))
             if page.live:
@@ -117,7 +121,13 @@ class Dashboard:
             yield
         finally:
             await self.feed.stop()
-            self._database.close()
+            await self._changes.close()
+            self._close()
+
+    def _close(self) -> None:
+        self._database.close()
+        self._audit.close()
+        self._changes.close_idle()
 
     async def _show(self, page: Page, request: Request) -> Response:
         """Answer with a whole page; with its problem if the database cannot be asked."""
@@ -128,6 +138,17 @@ class Dashboard:
         except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
             status, text = explain(exc)
             context = {"problem": text, "snapshot": snapshot, "reload": status >= SERVER_ERROR}
+            return self._renderer.response(request, "problem.html", context, status)
+
+    async def _change(self, request: Request) -> Response:
+        """Make a change, or say why not."""
+        try:
+            return await self._changes.post(request)
+        except HTTPException:
+            raise
+        except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
+            status, text = explain(exc)
+            context = {"problem": text, "snapshot": self.feed.last}
             return self._renderer.response(request, "problem.html", context, status)
 
     async def _stream(self, page: Page, request: Request) -> Response:
@@ -147,7 +168,10 @@ class Dashboard:
                     if snapshot is None:
                         yield ":\n\n"
                         continue
-                    key = (str(request.url), request.state.asker.login)
+                    asker = request.state.asker
+                    is_operator = asker.login is not None and asker.login.role == "operator"
+                    # The forms of operators carry the token of their session.
+                    key = (str(request.url), asker.login, asker.token if is_operator else "")
                     yield message(await self.feed.text(key, make))
 
         return StreamingResponse(messages(), media_type="text/event-stream")
@@ -156,7 +180,8 @@ class Dashboard:
         self, page: Page, request: Request, snapshot: Snapshot, *, whole: bool = True
     ) -> dict[str, Any]:
         live = f"/live{page.path}?{request.url.query}" if page.live else None
-        common = {"snapshot": snapshot, "live": live, "params": request.query_params}
+        may = await self._changes.allowed(request.state.asker)
+        common = {"snapshot": snapshot, "live": live, "params": request.query_params, "may": may}
         if snapshot.taken is None and snapshot.no_answer is not None:
             raise NotYet(snapshot.no_answer.what)
         view = partial(
@@ -170,7 +195,8 @@ class Dashboard:
 
         if not page.asks:
             return {**page.collect(view(asked=None)), **common}
-        return {**await self._database.run(lambda asked: page.collect(view(asked=asked))), **common}
+        database = self._audit if page.audits else self._database
+        return {**await database.run(lambda asked: page.collect(view(asked=asked))), **common}
 
     async def _not_found(self, _request: Request, exc: Exception) -> Response:
         status = exc.status_code if isinstance(exc, HTTPException) else HTTPStatus.NOT_FOUND

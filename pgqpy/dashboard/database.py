@@ -1,4 +1,4 @@
-"""The sessions that pages read with: read only, with the least role that suffices."""
+"""The sessions of the dashboard; those of pages are read only, with the least role."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ class Rights(NamedTuple):
     payloads: bool  # events, reasons, tracebacks
     types: bool  # types and classes of errors
     history: bool
+    changes: bool
 
 
 class Asked(NamedTuple):
@@ -52,10 +53,16 @@ class Asked(NamedTuple):
 class Database:
     """Runs the queries of pages in threads, over a few sessions."""
 
-    def __init__(self, dsn: str, *, hide_payloads: bool) -> None:
-        """Take the DSN; the first query connects."""
+    def __init__(self, dsn: str, *, hide_payloads: bool, writes: bool = False) -> None:
+        """Take the DSN; the first query connects.
+
+        With `writes`, sessions keep the rights of the login, for the changes of operators.
+        """
         self._dsn = dsn
-        self._roles = ROLES[1:] if hide_payloads else ROLES
+        self._roles = () if writes else ROLES[1:] if hide_payloads else ROLES
+        self._settings = (
+            {**SETTINGS, "default_transaction_read_only": "off"} if writes else SETTINGS
+        )
         self._hide_payloads = hide_payloads
         self._free: list[Asked] = []
         self._places = asyncio.Semaphore(MOST)
@@ -85,7 +92,7 @@ class Database:
         with suppress(IndexError):
             return self._free.pop()
         name = {"fallback_application_name": "pgqpy dashboard"}
-        connection = open_session(self._dsn, SETTINGS, kind=Connection, defaults=name)
+        connection = open_session(self._dsn, self._settings, kind=Connection, defaults=name)
         try:
             self._lower_rights(connection)
             return Asked(Client(connection), self._rights(connection))
@@ -101,10 +108,10 @@ class Database:
                 return
 
     def _rights(self, connection: Connection[Any]) -> Rights:
-        names = ["get_dead_events", "get_dead_event_counts", "get_history"]
+        names = ["get_dead_events", "get_dead_event_counts", "get_history", "get_changes"]
         try:
             found = dict(connection.execute(MAY, [names]).fetchall())
         except psycopg.errors.UndefinedObject:  # there is no schema pgq
             found = {}
-        payloads, types, history = (bool(found.get(name)) for name in names)
-        return Rights(payloads and not self._hide_payloads, types, history)
+        payloads, *others = (bool(found.get(name)) for name in names)
+        return Rights(payloads and not self._hide_payloads, *others)

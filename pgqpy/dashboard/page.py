@@ -75,13 +75,20 @@ class View:
 
 @dataclass(frozen=True)
 class Page:
-    """A page. `asks`: it needs a session of the database; `live`: it follows the snapshots."""
+    """A page.
+
+    Attributes:
+        asks: it needs a session of the database.
+        live: it follows the snapshots.
+        audits: it shows the changes, which pgq_dashboard may see, and pgq_reader may not.
+    """
 
     path: str
     template: str
     collect: Callable[[View], dict[str, Any]]
     asks: bool = True
     live: bool = False
+    audits: bool = False
 
 
 @dataclass(frozen=True)

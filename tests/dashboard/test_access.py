@@ -15,13 +15,14 @@ from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
 
 PUBLIC = {"/healthz", "/login", "/logout"}
 PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
-LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers"}
+PAGES |= {"/queue/change", "/changes"}
+LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers", "/live/changes"}
 
 
 def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:
     app = Dashboard(Options("dbname=x", with_logins, None)).app
     paths = {route.path for route in app.routes if isinstance(route, Route)}
-    assert paths == PUBLIC | PAGES | LIVE
+    assert paths == PUBLIC | PAGES | LIVE | {"/change/{action}"}
 
 
 @pytest.mark.parametrize("path", sorted(PAGES))

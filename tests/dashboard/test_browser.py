@@ -37,6 +37,8 @@ PAGES = {
     "events": "/events?queue=orders",
     "cron": "/cron",
     "health": "/tickers",
+    "change": "/queue/change?queue=orders",
+    "changes": "/changes",
     "evil": link("/queue", queue=EVIL),
     "wrong": "/queue?queue=nope",
 }
@@ -232,3 +234,21 @@ def test_a_lost_database_is_shown_and_comes_back(
             lost.wait_for()
             admin.execute(f"alter database {name} allow_connections true")
         lost.wait_for(state="detached")
+
+
+def test_an_operator_deletes_the_dead_events(
+    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
+) -> None:
+    fill(dsn)
+    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
+    page = open_page(serve(dsn, "--password-file", str(tmp_path / "logins")) + PAGES["dead"])
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(SECRET)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("Revive or delete all dead events of this consumer").click()
+    page.get_by_role("button", name="Delete them for good").click()
+    page.wait_for_url("**/changes")
+    page.get_by_text("deleted 1 dead event(s)").wait_for()
+    page.goto(page.url.replace("/changes", "/cron"))
+    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Resume").wait_for()

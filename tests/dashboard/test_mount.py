@@ -83,7 +83,8 @@ def test_all_links_stay_below_the_prefix_and_lead_somewhere(mounted: Mounted, qu
     todo, seen = [f"{AT}/", f"{AT}/queue?queue={queue}"], set()
     while todo:
         path = todo.pop()
-        if path in seen or "/live/" in path:  # a stream has no end
+        # A stream has no end, and the form of the events needs its fields.
+        if path in seen or "/live/" in path or path.endswith("/events"):
             continue
         seen.add(path)
         answer = browser.get(path)

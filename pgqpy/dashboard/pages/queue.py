@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 from psycopg.rows import dict_row
 
+from pgqpy.dashboard.actions import SETTINGS as CHANGEABLE
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.dashboard.render import age, size
 from pgqpy.dashboard.ruler import Bar, Flag, Mark, ruler
@@ -144,3 +145,14 @@ def keeper(each: RotationTable) -> str:
 
 
 QUEUE = Page("/queue", "queue.html", collect, live=True)
+
+
+def collect_change(view: View) -> dict[str, Any]:
+    """Return the forms to change a queue: not live, so nothing is swapped while one types."""
+    name = view.needed("queue")
+    if not view.client.get_queue_info(name):
+        raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
+    return {"queue": name, "settings": CHANGEABLE}
+
+
+CHANGE_QUEUE = Page("/queue/change", "change_queue.html", collect_change)

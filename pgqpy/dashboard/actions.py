@@ -1,0 +1,102 @@
+"""What an operator may change: each action with the function it needs, and what it calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pgqpy.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pgqpy import Client
+
+    Form = Mapping[str, str]
+
+SETTINGS = (
+    "rotation_period",
+    "retention",
+    "ticker_max_count",
+    "ticker_max_lag",
+    "ticker_idle_period",
+    "ticker_paused",
+    "disable_insert",
+    "per_tx_limit",
+)
+
+
+class Action(NamedTuple):
+    """A change that one call makes.
+
+    Attributes:
+        function: of the schema; who may call it sees the button.
+        run: makes the change, and returns its outcome for the audit.
+        noted: the fields of the form that the audit has; not the data of events.
+        page: where the operator goes afterwards, with the queue if the form names one.
+    """
+
+    function: str
+    run: Callable[[Client, Form], str]
+    noted: tuple[str, ...]
+    page: str
+
+
+def field(form: Form, name: str) -> str:
+    """Return a field; InvalidArgument if it is missing or empty."""
+    value = form.get(name)
+    if not value:
+        raise InvalidArgument(f"the form lacks {name}")
+    return value
+
+
+def _pause_cron(client: Client, form: Form) -> str:
+    return "paused" if client.pause_cron(field(form, "name")) else "it was paused"
+
+
+def _resume_cron(client: Client, form: Form) -> str:
+    return "resumed" if client.resume_cron(field(form, "name")) else "it was not paused"
+
+
+def _run_cron(client: Client, form: Form) -> str:
+    return f"inserted event {client.run_cron(field(form, 'name'))}"
+
+
+def _insert_event(client: Client, form: Form) -> str:
+    data = form.get("data") or None
+    event = client.insert_event(field(form, "queue"), field(form, "type"), data)
+    return f"inserted event {event}"
+
+
+def _set_queue(client: Client, form: Form) -> str:
+    name, value = field(form, "setting"), form.get("value", "")
+    if name not in SETTINGS:
+        raise InvalidArgument(f"{name!r} is no setting that can be changed here")
+    client.set_queue_config(field(form, "queue"), name, value or None)
+    return "set"
+
+
+def _retry_parked(client: Client, form: Form) -> str:
+    queue, consumer = field(form, "queue"), field(form, "consumer")
+    count = client.retry_parked(queue, consumer, [form["key"]] if "key" in form else None)
+    return f"{count} key(s) are due now"
+
+
+ACTIONS: Mapping[str, Action] = {
+    "pause-cron": Action("pause_cron", _pause_cron, ("name",), "/cron"),
+    "resume-cron": Action("resume_cron", _resume_cron, ("name",), "/cron"),
+    "run-cron": Action("run_cron", _run_cron, ("name",), "/cron"),
+    "insert-event": Action("insert_event", _insert_event, ("type",), "/queue"),
+    "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
+    "retry-parked": Action("retry_parked", _retry_parked, ("key",), "/consumer"),
+}
+DEAD = {"revive-dead": "revive_dead_events", "delete-dead": "delete_dead_events"}
+FUNCTIONS: tuple[str, ...] = (
+    *(action.function for action in ACTIONS.values()),
+    *DEAD.values(),
+    "begin_change",
+)
+
+
+def noted(form: Form, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields for the audit, cut: it takes 10,000 characters."""
+    return {name: form[name][:1000] for name in names if name in form}

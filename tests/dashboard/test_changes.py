@@ -1,0 +1,211 @@
+"""What operators change: who may, what happens, and what the audit says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.testclient import TestClient
+
+import pgqpy
+from pgqpy.dashboard import database, jobs
+from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
+from pgqpy.dashboard.actions import ACTIONS, DEAD
+from tests.dashboard.conftest import HOME, Site, log_in, token
+from tests.support.waiting import eventually
+
+NAMES = [*ACTIONS, *DEAD, "stop-dead"]
+PLACE = {"queue": "orders", "consumer": "billing"}
+Operator = Callable[..., TestClient]
+
+
+@pytest.fixture
+def operator(site: Site, with_logins: PasswordAccess) -> Operator:
+    """The browser of anna, who is an operator."""
+
+    def browse(**options: Any) -> TestClient:
+        browser = site(with_logins, **options)
+        assert log_in(browser, "anna").is_redirect
+        return browser
+
+    return browse
+
+
+def post(browser: TestClient, action: str, **form: str) -> Any:
+    """Send a form, with its token, as a page of ours would."""
+    fields = {"token": token(browser.get("/changes").text), **form}
+    return browser.post(f"/change/{action}", data=fields, headers={"origin": HOME})
+
+
+def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
+    """Return user, action and outcome of all changes, the oldest first."""
+    return [(each.user, each.action, each.outcome) for each in client.get_changes()][::-1]
+
+
+def kill(client: pgqpy.Client, count: int, type_: str = "order.new") -> None:
+    """Make dead events of the consumer billing of orders."""
+    client.insert_events("orders", [{"type": type_, "data": "{}"}] * count)
+    client.tick_queue("orders")
+    while (batch := client.next_batch("orders", "billing")) is not None:
+        events = list(client.get_batch_events(batch))
+        client.event_dead(batch, [(event, ValueError("no")) for event in events])
+        client.finish_batch(batch)
+
+
+def dead(client: pgqpy.Client) -> int:
+    """Count them."""
+    return sum(each.dead_events for each in client.get_dead_event_counts("orders", "billing"))
+
+
+@pytest.fixture
+def orders(client: pgqpy.Client) -> pgqpy.Client:
+    """A queue with a consumer and a cron entry."""
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.add_cron("report", "orders", "build", schedule="0 7 * * *")
+    return client
+
+
+@pytest.mark.parametrize("action", NAMES)
+def test_only_operators_change_something(
+    site: Site,
+    with_logins: PasswordAccess,
+    behind_proxy: HeaderAccess,
+    orders: pgqpy.Client,
+    action: str,
+) -> None:
+    kill(orders, 1)
+    viewers: list[tuple[Access, dict[str, str]]] = [
+        (LoopbackAccess(), {}),
+        (behind_proxy, {"x-user": "somebody"}),
+    ]
+    form = {**PLACE, "name": "report", "type": "x", "setting": "ticker_paused", "value": "true"}
+    for access, headers in viewers:
+        browser = site(access)
+        browser.get("/changes", headers=headers)
+        mine = token(browser.get("/changes", headers=headers).text)
+        sent = {**form, "token": mine}
+        answer = browser.post(f"/change/{action}", data=sent, headers={**headers, "origin": HOME})
+        assert answer.status_code == 403
+    vera = site(with_logins)
+    assert vera.post(f"/change/{action}", data=form, headers={"origin": HOME}).status_code == 403
+    log_in(vera, "vera")
+    assert post(vera, action, **form).status_code == 403
+    assert outcomes(orders) == []
+    assert dead(orders) == 1
+
+
+@pytest.mark.parametrize("action", NAMES)
+def test_read_only_is_read_only(operator: Operator, orders: pgqpy.Client, action: str) -> None:
+    browser = operator(read_only=True)
+    assert post(browser, action, **PLACE, name="report").status_code == 403
+    assert "Pause" not in browser.get("/cron").text
+    assert outcomes(orders) == []
+
+
+@pytest.mark.parametrize("action", NAMES)
+def test_a_change_needs_its_token_and_origin_and_is_no_get(
+    operator: Operator, orders: pgqpy.Client, action: str
+) -> None:
+    browser, form = operator(), {**PLACE, "name": "report"}
+    assert browser.post(f"/change/{action}", data=form, headers={"origin": HOME}).status_code == 403
+    form["token"] = token(browser.get("/changes").text)
+    elsewhere = {"origin": "https://evil.example"}
+    assert browser.post(f"/change/{action}", data=form, headers=elsewhere).status_code == 403
+    assert browser.get(f"/change/{action}", params=form).status_code == 405
+    assert outcomes(orders) == []
+
+
+def test_a_cron_entry_is_paused_resumed_and_run(operator: Operator, orders: pgqpy.Client) -> None:
+    browser = operator()
+    assert "Pause" in browser.get("/cron").text
+    assert post(browser, "pause-cron", name="report").headers["location"] == "/cron"
+    assert orders.get_cron_info("report")[0].paused_since is not None
+    assert "Resume" in browser.get("/cron").text
+    post(browser, "resume-cron", name="report")
+    assert orders.get_cron_info("report")[0].paused_since is None
+    post(browser, "run-cron", name="report")
+    told = outcomes(orders)
+    assert [each[:2] for each in told] == [
+        ("anna", "pause-cron"),
+        ("anna", "resume-cron"),
+        ("anna", "run-cron"),
+    ]
+    assert (told[2][2] or "").startswith("inserted event")
+
+
+def test_a_queue_is_set_and_gets_a_test_event(operator: Operator, orders: pgqpy.Client) -> None:
+    browser = operator()
+    assert "Insert an event" in browser.get("/queue/change?queue=orders").text
+    post(browser, "set-queue", queue="orders", setting="rotation_period", value="3 hours")
+    assert orders.get_queue_info("orders")[0].queue_rotation_period.total_seconds() == 3 * 3600
+    post(browser, "insert-event", queue="orders", type="test", data="a secret")
+    assert orders.get_queue_info("orders")[0].ev_new == 1
+    assert "a secret" not in browser.get("/changes").text
+    refused = post(browser, "set-queue", queue="orders", setting="extra_maint", value="x")
+    assert refused.status_code == 400
+    assert (outcomes(orders)[-1][2] or "").startswith("failed")
+
+
+def test_a_change_that_fails_says_why_and_is_noted(
+    operator: Operator, orders: pgqpy.Client
+) -> None:
+    browser = operator()
+    answer = post(browser, "pause-cron", name="no such entry")
+    assert answer.status_code >= 400
+    assert "no such entry" in answer.text
+    assert (outcomes(orders)[-1][2] or "").startswith("failed")
+    assert post(browser, "no-such-action").status_code == 404
+
+
+@pytest.mark.parametrize("action", DEAD)
+def test_all_matching_dead_events_are_changed_in_the_background(
+    operator: Operator, orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    monkeypatch.setattr(jobs, "EVENTS", 100)
+    kill(orders, 250)
+    kill(orders, 3, "order.paid")
+    browser = operator()
+    page = browser.get("/dead?queue=orders&consumer=billing&type=order.new")
+    assert "Revive or delete all dead events of this type" in page.text
+    assert post(browser, action, **PLACE, type="order.new").headers["location"] == "/changes"
+    eventually(lambda: outcomes(orders)[0][2])
+    assert dead(orders) == 3
+    verb = "revived" if action == "revive-dead" else "deleted"
+    assert outcomes(orders) == [("anna", action, f"{verb} 250 dead event(s)")]
+
+
+def test_a_job_is_one_at_a_time_and_can_be_stopped(
+    operator: Operator,
+    orders: pgqpy.Client,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(jobs, "EVENTS", 10)
+    monkeypatch.setitem(database.SETTINGS, "lock_timeout", "60s")
+    kill(orders, 50)
+    browser = operator()
+    with connection.transaction():  # the job waits for this lock
+        connection.execute("lock table pgq.dead_event in share mode")
+        post(browser, "delete-dead", **PLACE)
+        assert post(browser, "revive-dead", **PLACE).status_code == 400
+        assert "Running" in browser.get("/changes").text
+        post(browser, "stop-dead")
+    eventually(lambda: outcomes(orders) and outcomes(orders)[0][2])
+    assert "Running" not in browser.get("/changes").text
+    assert dead(orders) >= 40
+
+
+def test_a_login_that_may_not_is_shown_no_button(
+    operator: Operator, orders: pgqpy.Client, dsn: str, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("create role poor_operator login; grant pgq_reader to poor_operator")
+    try:
+        browser = operator(dsn=psycopg.conninfo.make_conninfo(dsn, user="poor_operator"))
+        assert "Pause" not in browser.get("/cron").text
+        assert post(browser, "pause-cron", name="report").status_code >= 400
+        assert orders.get_cron_info("report")[0].paused_since is None
+    finally:
+        connection.execute("drop role poor_operator")
