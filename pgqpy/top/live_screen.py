@@ -31,6 +31,8 @@ SORTING = (
 class LiveScreen(Screen[None]):
     """A screen that shows the last snapshot, and its age while the database does not answer."""
 
+    _has_parts = False
+
     def compose(self) -> ComposeResult:
         """Put what all screens have around `parts`."""
         yield Static(id="head", markup=False)
@@ -52,6 +54,7 @@ class LiveScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Show what is known already, and from now on the age of it."""
+        self._has_parts = True
         self.set_interval(1, self.show_answer)
         self.refresh_data()
 
@@ -60,7 +63,9 @@ class LiveScreen(Screen[None]):
         self.refresh_data()
 
     def refresh_data(self) -> None:
-        """Show the last snapshot."""
+        """Show the last snapshot, once the widgets are there."""
+        if not self._has_parts:
+            return
         self.query_one("#head", Static).update(self.title_line(self.top.snapshot))
         self.show_answer()
         self.show(self.top.snapshot)

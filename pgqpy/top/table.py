@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable
@@ -28,11 +29,13 @@ class LiveTable(DataTable[Text]):
     def on_mount(self) -> None:
         """Add the columns."""
         for column in self._contents:
-            self.add_column(self._cell(column, column.heading))
+            heading = self._cell(column, column.heading)
+            self.add_column(heading, width=cell_len(column.heading))
 
     def fill(self, rows: Iterable[tuple[str, Any]]) -> None:
         """Show rows, each with its key. Only cells that changed are written anew."""
         new = {key: cells(self._contents, row) for key, row in rows}
+        self._widen(new.values())
         if list(new) == list(self._shown):
             self._update(new)
         else:
@@ -45,6 +48,12 @@ class LiveTable(DataTable[Text]):
         return (
             list(self._shown)[self.cursor_row] if self.is_valid_row_index(self.cursor_row) else None
         )
+
+    def _widen(self, rows: Iterable[list[str]]) -> None:
+        """Set the widths. Textual sets its own ones later, and may leave what is drawn as it is."""
+        lines = [[each.heading for each in self._contents], *rows]
+        for column, values in zip(self.ordered_columns, zip(*lines, strict=True), strict=True):
+            column.width = max(map(cell_len, values))
 
     def _update(self, new: dict[str, list[str]]) -> None:
         for y, (key, row) in enumerate(new.items()):

@@ -11,6 +11,7 @@ import pytest
 import pgqpy
 from pgqpy import install
 from pgqpy.top.app import Top
+from pgqpy.top.overview import Problems
 from pgqpy.top.table import LiveTable
 from pgqpy.watch import Watcher
 from tests.support.silent_proxy import SilentProxy
@@ -50,24 +51,14 @@ async def running(dsn: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[t
     app = Top(Watcher(dsn))
     async with app.run_test(size=size) as pilot:
         await eventually_async(lambda: app.snapshot.taken or app.snapshot.no_answer)
-        await settle(pilot)
+        await pilot.pause()
         yield app, pilot
-
-
-async def settle(pilot: Pilot[Any]) -> None:
-    """Wait until the application has drawn; a table computes its widths when it is idle."""
-    await pilot.pause()
-    tables = pilot.app.screen.query(LiveTable)
-    await eventually_async(
-        lambda: not any(each._updated_cells or each._require_update_dimensions for each in tables)
-    )
-    await pilot.pause()
 
 
 async def press(pilot: Pilot[Any], *keys: str) -> None:
     """Press keys, and let the application do what they ask for."""
     await pilot.press(*keys)
-    await settle(pilot)
+    await pilot.pause()
 
 
 def kill_one(client: pgqpy.Client, queue: str, consumer: str, error: BaseException) -> None:
@@ -95,7 +86,8 @@ async def test_the_worst_comes_first_with_the_command_that_mends_it(
     assert "pgqpy ticker run" in text
     assert "1 of 1 queues, by lag" in text
     row = next(line for line in text.splitlines() if line.startswith(" orders"))
-    assert row.split()[2:7] == ["3", "h", "7", "0", "0"]
+    assert " 3 h " in row
+    assert "  7     0      0  no ticker" in row
 
 
 async def test_keys_sort_the_queues(dsn: str, client: pgqpy.Client, connection: Connection) -> None:
@@ -225,6 +217,10 @@ async def test_a_server_that_hangs_keeps_neither_the_keys_nor_the_end(
                 await press(pilot, "q")
             assert app._looks._thread.is_alive()
         app._looks._thread.join()
+
+
+def test_a_look_that_ends_before_a_screen_has_its_widgets_is_harmless() -> None:
+    Problems().refresh_data()
 
 
 @pytest.mark.usefixtures("new_orders")
