@@ -15,8 +15,9 @@ from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
 
 PUBLIC = {"/healthz", "/login", "/logout"}
 PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
-PAGES |= {"/queue/change", "/changes"}
+PAGES |= {"/queue/change", "/readers", "/changes"}
 LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers", "/live/changes"}
+LIVE |= {"/live/readers"}
 
 
 def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:

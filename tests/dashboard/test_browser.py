@@ -36,6 +36,7 @@ PAGES = {
     "dead": "/dead?queue=orders&consumer=billing",
     "events": "/events?queue=orders",
     "cron": "/cron",
+    "readers": "/readers",
     "health": "/tickers",
     "change": "/queue/change?queue=orders",
     "changes": "/changes",

@@ -16,7 +16,17 @@ from pgqpy.dashboard.render import linker
 from tests.dashboard.conftest import Site
 from tests.support.hostile import calls, lay_trap
 
-PATHS = ("/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers", "/changes")
+PATHS = (
+    "/",
+    "/queue",
+    "/consumer",
+    "/dead",
+    "/events",
+    "/cron",
+    "/readers",
+    "/tickers",
+    "/changes",
+)
 link = linker("")
 EVIL = "\"><script>alert(1)</script>'"
 PAYLOAD = "<img src=x onerror=alert(2)>\x1b[31m\u202e"
@@ -51,7 +61,7 @@ def test_names_and_texts_stay_text(site: Site, evil: pgqpy.Client, path: str) ->
     assert answer.status_code == 200
     for text in (EVIL, "<script>alert", "\x1b", "\u202e", PAYLOAD, "<img src=x"):
         assert text not in answer.text
-    assert "&lt;script&gt;alert" in answer.text or path in {"/tickers", "/changes"}
+    assert "&lt;script&gt;alert" in answer.text or path in {"/tickers", "/changes", "/readers"}
 
 
 def test_an_error_does_not_become_html(site: Site) -> None:
@@ -113,6 +123,21 @@ def test_the_consumer_shows_who_works_for_it(site: Site, client: pgqpy.Client) -
     page = site().get("/consumer?queue=orders&consumer=billing").text
     assert f"batch {batch.id}" in page
     assert "pending events" in page
+
+
+def test_readers_of_ticks_are_shown_with_their_pins(site: Site, client: pgqpy.Client) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "lake")
+    client.register_consumer("orders", "billing")
+    for _ in range(2):
+        client.insert_event("orders", "x", "y")
+        client.tick_queue("orders")
+    first, *_, last = [tick.tick_id for tick in client.get_tick_info("orders")]
+    client.pin_range("orders", "lake", first, last)
+    page = site().get("/readers").text
+    assert f"ticks {first} to {last}" in page
+    assert "lake" in page
+    assert "billing" not in page
 
 
 @pytest.mark.parametrize(

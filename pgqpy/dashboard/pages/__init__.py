@@ -7,8 +7,20 @@ from pgqpy.dashboard.pages.dead import DEAD
 from pgqpy.dashboard.pages.events import EVENTS
 from pgqpy.dashboard.pages.overview import OVERVIEW
 from pgqpy.dashboard.pages.queue import CHANGE_QUEUE, QUEUE
+from pgqpy.dashboard.pages.readers import READERS
 from pgqpy.dashboard.pages.tickers import TICKERS
 
-PAGES = (OVERVIEW, QUEUE, CHANGE_QUEUE, CONSUMER, DEAD, EVENTS, CRON, TICKERS, CHANGES)
+PAGES = (
+    OVERVIEW,
+    QUEUE,
+    CHANGE_QUEUE,
+    CONSUMER,
+    DEAD,
+    EVENTS,
+    CRON,
+    READERS,
+    TICKERS,
+    CHANGES,
+)
 
 __all__ = ["PAGES"]

@@ -1,0 +1,31 @@
+"""The consumers that read ranges of ticks: archives, Spark queries, pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from pgqpy.dashboard.page import Page, View, table
+
+# Everybody may read these tables. The pins are the ticks that a reader wants to read again.
+POSITIONS = """
+    select q.queue_name, c.co_name, p.pos_last_tick, p.pos_pins,
+        (select now() - t.tick_time from pgq.tick t
+          where t.tick_queue = q.queue_id and t.tick_id = p.pos_last_tick) as lag
+    from pgq.current_position p
+        join pgq.queue q on q.queue_id = p.sub_queue
+        join pgq.consumer c on c.co_id = p.sub_consumer
+    where p.pos_pins is not null"""
+
+
+def collect(view: View) -> dict[str, Any]:
+    """Return the readers of one page, the one that is furthest behind at the top."""
+    with view.client.connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(POSITIONS).fetchall()
+    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or view.now - view.now))}
+    names = table(rows, view.params, orders, lambda row: f"{row['queue_name']} {row['co_name']}")
+    return {"table": names}
+
+
+READERS = Page("/readers", "readers.html", collect, live=True)
