@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 ROLES = ("pgq_reader", "pgq_writer", "pgq_admin", "pgq_ticker", "pgq_dashboard")
 LOCK = (7366513, 1)  # the advisory lock that schema/install.sql takes too
 INSTALL_REFUSED = "PQ014"
+RUNNING = """
+    select application_name, pid from pg_catalog.pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid()
+       and application_name like 'pgqpy %%' order by 1, 2"""
 
 # By Status.state: what is wrong, and what to do.
 PROBLEMS = {
@@ -164,11 +168,12 @@ def uninstall(
     Without `force` it refuses if there are queues. The five roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
     if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
-    table.
+    table; or while a process of pgqpy runs: it would call what another role puts in that place.
 
     Raises SchemaMissing, InstallRefused.
     """
     _check_idle(connection)
+    _check_nobody_runs(connection)
     try:
         with connection.transaction():
             connection.execute("select pg_advisory_xact_lock(%s, %s)", LOCK)
@@ -198,6 +203,15 @@ def uninstall(
     dropped = tuple(role for role in reversed(ROLES) if roles and _drop_role(connection, role))
     kept = tuple(role for role in status(connection).roles if role not in dropped)
     return Uninstalled(queues, dropped, kept)
+
+
+def _check_nobody_runs(connection: Connection[Any]) -> None:
+    """Refuse beside tickers, consumers and their like: they look at owners when they connect."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(RUNNING, [])
+        running = [f"{name} (server process {pid})" for name, pid in cursor]
+    if running:
+        raise InstallRefused(f"these processes run: {', '.join(running)}; stop them first")
 
 
 def _check_removable(found: Status, *, force: bool) -> int:

@@ -24,8 +24,9 @@ set jit = off set max_parallel_workers_per_gather = 0 as $$
 declare
     v_first constant bigint := txid_snapshot_xmax(i_start);
     v_end constant bigint := txid_snapshot_xmax(i_end);
-    v_late constant bigint[] := array(
-        select x from txid_snapshot_xip(i_start) x where txid_visible_in_snapshot(x, i_end));
+    v_late constant bigint[] := array(  -- txid_visible_in_snapshot would read i_end for each x
+        select x from txid_snapshot_xip(i_start) x where x < v_end
+        except select txid_snapshot_xip(i_end));
     v_table constant text := pgq.event_table(i_queue_id);
     r record;
     v_sql text;
