@@ -6,7 +6,7 @@ COPY schema schema
 COPY ticker ticker
 COPY consumers consumers
 COPY pgqpy pgqpy
-RUN python -m venv /opt/pgqpy && /opt/pgqpy/bin/pip install --no-cache-dir .
+RUN python -m venv /opt/pgqpy && /opt/pgqpy/bin/pip install --no-cache-dir ".[dashboard]"
 
 FROM build AS build-spark
 RUN /opt/pgqpy/bin/pip install --no-cache-dir ".[spark]"

@@ -97,7 +97,9 @@ smoke: $(STAMP)  ## Hold a transaction open for three minutes of load: fails if 
 	@$(BIN)/python -m benchmarks --smoke --alone xmin && echo "make smoke: passed" \
 	  || { echo "make smoke: FAILED"; exit 1; }
 
-compose: .secrets/postgres_password .secrets/ticker_password  ## Run PostgreSQL, ticker, demo producer and consumer in Docker (COMPOSE="docker compose")
+SECRETS = postgres ticker dashboard dashboard_database
+
+compose: $(SECRETS:%=.secrets/%_password)  ## Run PostgreSQL, ticker, demo and dashboard in Docker (COMPOSE="docker compose")
 	$(COMPOSE) up --build
 
 # The folder is closed to others; the file in it is open, for the containers read it as other users.
