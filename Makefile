@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo postgres test test-slow test-prometheus test-browser check fix bench smoke compose clean
+.PHONY: help setup demo postgres test test-slow test-prometheus test-browser screenshots check fix bench smoke compose clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +63,11 @@ test-browser: $(STAMP)  ## Test the dashboard in Debian's chromium
 	@$(BIN)/python -m pip install --quiet 'playwright>=1.50' 'axe-playwright-python>=0.1.4'
 	@$(BIN)/python -m pytest -m browser tests/dashboard && echo "make test-browser: passed" \
 	  || { echo "make test-browser: FAILED"; exit 1; }
+
+screenshots: $(STAMP)  ## Take the pictures of the dashboard in docs/images, of a made-up shop
+	@command -v chromium >/dev/null || { echo "chromium is missing: apt-get install chromium (Debian, Ubuntu)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet 'playwright>=1.50' 'pillow>=11'
+	@$(BIN)/python -m tools.screenshots
 
 $(ARCHIVE): $(STAMP)
 	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || echo "spark archive: not made, Java starts more slowly: see $@.log"
