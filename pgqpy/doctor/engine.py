@@ -71,7 +71,9 @@ RIGHTS = """
     select current_user::text as "user", w.role, w.right_name,
         r.oid is not null as role_exists,
         has_function_privilege(r.oid, p.oid, 'execute') as role_may,
-        has_function_privilege(p.oid, 'execute') as user_may
+        has_function_privilege(p.oid, 'execute') as user_may,
+        (select bool_or(has_function_privilege(h.oid, 'execute')) from pg_proc h
+         where h.pronamespace = p.pronamespace and h.proname = 'get_history') as user_looks
     from wanted w
         join pg_proc p on p.oid = to_regprocedure(w.signature)
         left join pg_roles r on r.rolname = w.role
@@ -97,6 +99,9 @@ def _judge_user(rows: list[Row]) -> Iterator[Finding]:
     user = rows[0]["user"]
     may = [row["right_name"] for row in rows if row["user_may"]]
     not_may = [f"{row['right_name']} ({row['role']})" for row in rows if not row["user_may"]]
+    if not may and rows[0].get("user_looks"):
+        yield Finding("ok", "rights", f"role {user} may look (pgq_dashboard), and no more")
+        return
     if not may:
         what = f"role {user} lacks every right: it may not {', '.join(not_may)}"
         yield Finding("fail", "rights", what, f'grant one of these roles to "{user}"')

@@ -171,6 +171,10 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     result = bare_run("--dsn", guest, "doctor")
     assert result.exit_code == 1
     assert f"role {GUEST} lacks every right" in result.stdout
+    connection.execute(f"grant pgq_dashboard to {GUEST}".encode())
+    result = bare_run("--dsn", guest, "doctor")
+    assert result.exit_code == 0
+    assert f"role {GUEST} may look (pgq_dashboard), and no more" in result.stdout
     connection.execute(f"grant pgq_writer to {GUEST}".encode())
     result = bare_run("--dsn", guest, "doctor")
     assert result.exit_code == 0
