@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,12 +14,17 @@ from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, Passwor
 from pgqpy.dashboard.access import parse_networks as networks
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.passwords import Entry, make_entry, parse_entries
+from tests.support.processes import PythonProcess
 
 SECRET = "correct horse battery"  # of the tests' logins
 HOST = "127.0.0.1"
 HOME = f"http://{HOST}"
 
+CHROMIUM = "/usr/bin/chromium"
+WAIT = 30_000  # milliseconds
+
 Site = Callable[..., TestClient]
+Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +71,51 @@ def log_in(client: TestClient, name: str, password: str = SECRET, **fields: str)
     """Send the form of the login page."""
     form = {"token": token(client.get("/login").text), "name": name, "password": password}
     return client.post("/login", data={**form, **fields}, headers={"origin": HOME})
+
+
+def served(stack: ExitStack, dsn: str, *options: str) -> str:
+    """Start the dashboard, and return its URL."""
+    command = ("-m", "pgqpy", "dashboard", "run", "--port", "0", *options)
+    process = PythonProcess(*command, env={"PGQPY_DSN": dsn})
+    stack.callback(process.close)
+    return process.wait_for_output("/\n").partition("dashboard: ")[2].strip().rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    """Debian's chromium, driven by playwright. The tests run as root: without its sandbox."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., str]]:
+    """Start a dashboard of one's own: `serve(dsn, "--read-only")` returns its URL."""
+    with ExitStack() as stack:
+        yield partial(served, stack)
+
+
+@pytest.fixture
+def open_page(chromium: Any, serve: Any) -> Iterator[Open]:
+    """Open a page: `open_page(url, color_scheme="dark")`; at the end no error may be there."""
+    problems: list[str] = []
+    with ExitStack() as stack:
+
+        def opener(address: str, **options: Any) -> Any:
+            context = chromium.new_context(**options)
+            stack.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(WAIT)
+            page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+            page.on("pageerror", lambda error: problems.append(str(error)))
+            page.on("dialog", lambda dialog: problems.append(dialog.message))
+            page.goto(address)
+            return page
+
+        yield opener
+    wanted = [each for each in problems if "status of 404" not in each]  # a wrong address has one
+    assert wanted == []

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -18,16 +16,13 @@ import pytest
 import pgqpy
 from pgqpy.dashboard.passwords import make_entry
 from pgqpy.dashboard.render import linker
-from tests.dashboard.conftest import SECRET
+from tests.dashboard.conftest import SECRET, Open, served
 from tests.support.databases import new_database
-from tests.support.processes import PythonProcess
 from tests.support.servers import Server
 
 pytestmark = pytest.mark.browser
 
-CHROMIUM = "/usr/bin/chromium"
 EVIL = '"><script>alert(1)</script>'
-WAIT = 30_000  # milliseconds
 link = linker("")
 PAGES = {
     "overview": "/",
@@ -43,7 +38,6 @@ PAGES = {
     "evil": link("/queue", queue=EVIL),
     "wrong": "/queue?queue=nope",
 }
-Open = Callable[..., Any]
 
 
 def fill(dsn: str) -> None:
@@ -74,59 +68,11 @@ def filled_dsn(server: Server, template: str) -> Iterator[str]:
         yield server.dsn(name)
 
 
-def served(stack: ExitStack, dsn: str, *options: str) -> str:
-    """Start the dashboard, and return its URL."""
-    command = ("-m", "pgqpy", "dashboard", "run", "--port", "0", *options)
-    process = PythonProcess(*command, env={"PGQPY_DSN": dsn})
-    stack.callback(process.close)
-    return process.wait_for_output("/\n").partition("dashboard: ")[2].strip().rstrip("/")
-
-
 @pytest.fixture(scope="module")
 def url(filled_dsn: str) -> Iterator[str]:
     """The address of a dashboard of this database."""
     with ExitStack() as stack:
         yield served(stack, filled_dsn)
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    """Debian's chromium, driven by playwright. The tests run as root: without its sandbox."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def serve() -> Iterator[Callable[..., str]]:
-    """Start a dashboard of one's own: `serve(dsn, "--read-only")` returns its URL."""
-    with ExitStack() as stack:
-        yield partial(served, stack)
-
-
-@pytest.fixture
-def open_page(chromium: Any, serve: Any) -> Iterator[Open]:
-    """Open a page: `open_page(url, color_scheme="dark")`; at the end no error may be there."""
-    problems: list[str] = []
-    with ExitStack() as stack:
-
-        def opener(address: str, **options: Any) -> Any:
-            context = chromium.new_context(**options)
-            stack.callback(context.close)
-            page = context.new_page()
-            page.set_default_timeout(WAIT)
-            page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
-            page.on("pageerror", lambda error: problems.append(str(error)))
-            page.on("dialog", lambda dialog: problems.append(dialog.message))
-            page.goto(address)
-            return page
-
-        yield opener
-    wanted = [each for each in problems if "status of 404" not in each]  # a wrong address has one
-    assert wanted == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
