@@ -97,7 +97,7 @@ def examine(
 
 
 def examine_roles(connection: Connection[Any]) -> Iterator[Finding]:
-    """Yield the findings on roles that may grant the four roles."""
+    """Yield the findings on roles that may grant the five roles."""
     yield from _run(connection, Check("roles", roles.ADMINS, roles.judge_admins))
 
 

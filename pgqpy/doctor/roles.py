@@ -1,4 +1,4 @@
-"""Check of the roles that may grant the engine's four roles, because they made them."""
+"""Check of the roles that may grant the engine's five roles, because they made them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ADMINS: LiteralString = """
 
 
 def judge_admins(rows: list[Row]) -> Iterator[Finding]:
-    """Report roles that may grant one of the four, and those of the four that can log in."""
+    """Report roles that may grant one of the five, and those of the five that can log in."""
     for row in rows:
         role = row["role"]
         if row["login"] is None:
