@@ -92,6 +92,7 @@ def test_only_operators_change_something(
     vera = site(with_logins)
     assert vera.post(f"/change/{action}", data=form, headers={"origin": HOME}).status_code == 403
     log_in(vera, "vera")
+    assert "Pause" not in vera.get("/cron").text
     assert post(vera, action, **form).status_code == 403
     assert outcomes(orders) == []
     assert dead(orders) == 1
@@ -175,6 +176,18 @@ def test_all_matching_dead_events_are_changed_in_the_background(
     assert dead(orders) == 3
     verb = "revived" if action == "revive-dead" else "deleted"
     assert outcomes(orders) == [("anna", action, f"{verb} 250 dead event(s)")]
+
+
+@pytest.mark.parametrize("action", DEAD)
+def test_events_that_die_after_the_click_are_left_alone(
+    operator: Operator, orders: pgqpy.Client, connection: psycopg.Connection[Any], action: str
+) -> None:
+    kill(orders, 3)
+    later = "update pgq.dead_event set dead_time = now() + '1 hour' where ev_id = %s"
+    connection.execute(later, [orders.get_dead_event_bounds("orders", "billing").last_id])
+    post(operator(), action, **PLACE)
+    eventually(lambda: outcomes(orders)[0][2])
+    assert dead(orders) == 1
 
 
 def test_a_job_is_one_at_a_time_and_can_be_stopped(
