@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from pgqpy.dashboard.actions import ACTIONS, DEAD, FUNCTIONS, Action, field, noted
-from pgqpy.dashboard.database import Database
+from pgqpy.dashboard.database import Database, allowed_functions
 from pgqpy.dashboard.jobs import Job, Jobs
 from pgqpy.dashboard.render import linker
 from pgqpy.texts import describe
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     Form = Mapping[str, str]
 
 NOW = "select pg_catalog.clock_timestamp()"
-MAY = """
-    select p.proname from pg_proc p
-     where p.pronamespace = 'pgq'::regnamespace and p.proname = any (%s)
-     group by 1 having bool_or(has_function_privilege(p.oid, 'execute'))"""
 
 
 class Changes:
@@ -44,7 +40,7 @@ class Changes:
         self.jobs = Jobs(self._database)
 
     async def allowed(self, asker: Asker) -> frozenset[str]:
-        """Return the functions that this login may call here: pages show buttons for them only."""
+        """Return the functions that an operator may call here: pages show buttons for them only."""
         if self._read_only or asker.login is None or asker.login.role != "operator":
             return frozenset()
         if self._may is None:
@@ -110,6 +106,5 @@ def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -
 
 
 def _rights(asked: Asked) -> frozenset[str]:
-    rows = asked.client.connection.execute(MAY, [list(FUNCTIONS)]).fetchall()
-    found = frozenset(name for (name,) in rows)
+    found = allowed_functions(asked.client.connection, FUNCTIONS)
     return found if "begin_change" in found else frozenset()

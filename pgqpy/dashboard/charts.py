@@ -77,14 +77,14 @@ def draw(samples: Sequence[Sample]) -> str:
 
 def _runs(samples: Sequence[Sample]) -> Iterator[list[Sample]]:
     """Split the samples where values are missing for a while; a single one is a short line."""
-    run: list[Sample] = []
+    runs: list[list[Sample]] = [[]]
     for sample in samples:
+        run = runs[-1]
         if run and (sample[1] is None or run[-1][0] - sample[0] > GAP):
-            yield run if len(run) > 1 else [run[0], (run[0][0] - GAP / 3, run[0][1])]
-            run = []
+            runs.append([])
         if sample[1] is not None:
-            run.append(sample)
-    if run:
+            runs[-1].append(sample)
+    for run in filter(None, runs):
         yield run if len(run) > 1 else [run[0], (run[0][0] - GAP / 3, run[0][1])]
 
 

@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import psycopg
 from psycopg import Connection, errors, sql
 
 from pgqpy import Client, table_locks
@@ -14,7 +13,7 @@ from pgqpy.client import open_session
 from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     T = TypeVar("T")
 
@@ -25,13 +24,12 @@ SETTINGS = {
     "lock_timeout": "1s",
     "jit": "off",  # it would compile a query for longer than the query takes
 }
-MOST = 4  # sessions at once
+MOST_SESSIONS = 4
 ROLES = ("pgq_reader", "pgq_dashboard")
-MAY = """
-    select p.proname, bool_or(has_function_privilege(p.oid, 'execute'))
-      from pg_proc p
+ALLOWED = """
+    select p.proname from pg_proc p
      where p.pronamespace = 'pgq'::regnamespace and p.proname = any (%s)
-     group by 1"""
+     group by 1 having bool_or(has_function_privilege(p.oid, 'execute'))"""
 
 
 class Rights(NamedTuple):
@@ -65,7 +63,7 @@ class Database:
         )
         self._hide_payloads = hide_payloads
         self._free: list[Asked] = []
-        self._places = asyncio.Semaphore(MOST)
+        self._places = asyncio.Semaphore(MOST_SESSIONS)
 
     async def run(self, work: Callable[[Asked], T]) -> T:
         """Run queries in a thread. Raises the errors of the client and of psycopg."""
@@ -109,9 +107,12 @@ class Database:
 
     def _rights(self, connection: Connection[Any]) -> Rights:
         names = ["get_dead_events", "get_dead_event_counts", "get_history", "get_changes"]
-        try:
-            found = dict(connection.execute(MAY, [names]).fetchall())
-        except psycopg.errors.UndefinedObject:  # there is no schema pgq
-            found = {}
-        payloads, *others = (bool(found.get(name)) for name in names)
+        allowed = allowed_functions(connection, names)
+        payloads, *others = (name in allowed for name in names)
         return Rights(payloads and not self._hide_payloads, *others)
+
+
+def allowed_functions(connection: Connection[Any], names: Sequence[str]) -> frozenset[str]:
+    """Return which of these functions of the schema the session may call."""
+    rows = connection.execute(ALLOWED, [list(names)]).fetchall()
+    return frozenset(name for (name,) in rows)

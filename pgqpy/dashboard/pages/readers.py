@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from operator import itemgetter
 from typing import Any
 
 from psycopg.rows import dict_row
 
 from pgqpy.dashboard.page import Page, View, table
 
+NONE = timedelta(0)
 # Everybody may read these tables. The pins are the ticks that a reader wants to read again.
 POSITIONS = """
     select q.queue_name, c.co_name, p.pos_last_tick, p.pos_pins,
@@ -23,9 +26,9 @@ def collect(view: View) -> dict[str, Any]:
     """Return the readers of one page, the one that is furthest behind at the top."""
     with view.client.connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(POSITIONS).fetchall()
-    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or view.now - view.now))}
-    names = table(rows, view.params, orders, lambda row: f"{row['queue_name']} {row['co_name']}")
-    return {"table": names}
+    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or NONE))}
+    name = itemgetter("queue_name", "co_name")
+    return {"table": table(rows, view.params, orders, lambda row: " ".join(name(row)))}
 
 
 READERS = Page("/readers", "readers.html", collect, live=True)
