@@ -1,4 +1,4 @@
-"""Who may see the dashboard, and who may change something: each way to know that."""
+"""Access to the dashboard: the ways to find the user of a request, and the user's role."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Login(NamedTuple):
-    """Who asks: the name for the audit, and the role."""
+    """A user: the name for the audit, and the role."""
 
     name: str
     role: Role
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 
 class Access(Protocol):
-    """Tells who sends a request."""
+    """Finds the user of a request."""
 
     def find(self, request: Request, session: Session) -> Login | Awaitable[Login | None] | None:
         """Return the login; None: no access."""
 
 
 class LoopbackAccess:
-    """Everybody who reaches the address is a viewer. It is for addresses of this machine only."""
+    """Access for everybody, as viewer. Only for an address that other machines cannot reach."""
 
     def find(self, _request: Request, _session: Session) -> Login | None:
         """Return a viewer."""
@@ -51,7 +51,7 @@ class LoopbackAccess:
 
 @dataclass(frozen=True)
 class PasswordAccess:
-    """Who has logged in with a password of the file."""
+    """Access by the passwords of a file."""
 
     entries: Mapping[str, Entry]
 
@@ -63,7 +63,7 @@ class PasswordAccess:
 
 @dataclass(frozen=True)
 class HeaderAccess:
-    """Whom a proxy has let in: it names the user in a header, which counts from it alone.
+    """Access by a proxy that names the user in a header. From other addresses it is ignored.
 
     Attributes:
         header: its name, as X-Forwarded-User.
@@ -96,7 +96,7 @@ class HeaderAccess:
 
 @dataclass(frozen=True)
 class FunctionAccess:
-    """Whom a function of the application lets in: it returns the role; None: no access."""
+    """Access by a function of the application. It returns the role; None: no access."""
 
     function: Decide
 

@@ -29,7 +29,7 @@ class Action(NamedTuple):
     """A change that one call makes.
 
     Attributes:
-        function: of the schema; who may call it sees the button.
+        function: of the schema; only an operator who may call it sees the button.
         run: makes the change, and returns its outcome for the audit.
         noted: the fields of the form that the audit has; not the data of events.
         page: where the operator goes afterwards, with the queue if the form names one.

@@ -1,4 +1,4 @@
-"""What each request passes before a page: its origin, its form, its login, its role."""
+"""The checks of each request before its page: host, origin, form, login, role."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEADERS = {
 
 
 class Asker(NamedTuple):
-    """Who sends a request, and its form."""
+    """The user and the form of a request."""
 
     login: Login | None
     session: Session

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROWS = 50  # of a table on one page
 LARGEST_ID = 2**63 - 1
-MOST_DIGITS = 9  # of the number of a page
+MOST_DIGITS = 9  # of a page number
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pages as HTML: the templates, and how values look in them."""
+"""Pages as HTML: the templates, and the format of values in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A consumer: how far it is, who works for it, what waits or is dead."""
+"""A consumer: its position, its workers, its parked keys."""
 
 from __future__ import annotations
 
