@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import os
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timezone
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import psycopg
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -26,29 +23,19 @@ from pgqpy.dashboard.live import Feed
 from pgqpy.dashboard.login import LoginPages
 from pgqpy.dashboard.page import View
 from pgqpy.dashboard.pages import PAGES
+from pgqpy.dashboard.problems import NotYet, explain
 from pgqpy.dashboard.render import Renderer
 from pgqpy.dashboard.sessions import Sessions
-from pgqpy.errors import (
-    ConsumerNotFound,
-    InvalidArgument,
-    PgqError,
-    QueueNotFound,
-    RangeExpired,
-    TickNotFound,
-)
-from pgqpy.texts import describe, error_text
 from pgqpy.watch import Watcher
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from starlette.requests import Request
 
     from pgqpy.dashboard.access import Access
     from pgqpy.dashboard.page import Page
     from pgqpy.watch import Snapshot
-
-logger = logging.getLogger(__name__)
 
 
 class Options(NamedTuple):
@@ -137,7 +124,11 @@ class Dashboard:
             return self._renderer.response(request, page.template, context)
         except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
             status, text = explain(exc)
-            context = {"problem": text, "snapshot": snapshot, "reload": status >= SERVER_ERROR}
+            context = {
+                "problem": text,
+                "snapshot": snapshot,
+                "reload": status >= HTTPStatus.INTERNAL_SERVER_ERROR,
+            }
             return self._renderer.response(request, "problem.html", context, status)
 
     async def _change(self, request: Request) -> Response:
@@ -203,13 +194,6 @@ class Dashboard:
         return PlainTextResponse(f"{HTTPStatus(status).phrase}\n", status)
 
 
-SERVER_ERROR = 500
-
-
-class NotYet(Exception):
-    """The database has not answered since the dashboard began."""
-
-
 async def health(_request: Request) -> Response:
     """Say that the dashboard runs; it asks no database."""
     return PlainTextResponse("ok\n")
@@ -218,40 +202,3 @@ async def health(_request: Request) -> Response:
 def message(html: str) -> str:
     """Return a server-sent event with this data."""
     return "".join(f"data: {line}\n" for line in html.splitlines()) + "\n"
-
-
-def explain(exc: Exception) -> tuple[HTTPStatus, str]:
-    """Return the status and the text of an error, for those who look at the page."""
-    known: tuple[tuple[Any, HTTPStatus, Callable[[Exception], str]], ...] = (
-        (
-            (QueueNotFound, ConsumerNotFound, TickNotFound, RangeExpired),
-            HTTPStatus.NOT_FOUND,
-            error_text,
-        ),
-        (InvalidArgument, HTTPStatus.BAD_REQUEST, error_text),
-        (
-            psycopg.errors.InsufficientPrivilege,
-            HTTPStatus.FORBIDDEN,
-            lambda exc: f"{primary(exc)}: grant pgq_reader to the role of the dashboard allows it",
-        ),
-        (
-            psycopg.errors.QueryCanceled,
-            HTTPStatus.SERVICE_UNAVAILABLE,
-            lambda _exc: "The look took longer than five seconds: name a type, a tick or a time.",
-        ),
-        (psycopg.Error, HTTPStatus.SERVICE_UNAVAILABLE, primary),
-        ((NotYet, PgqError), HTTPStatus.SERVICE_UNAVAILABLE, error_text),
-    )
-    for kind, status, write in known:
-        if isinstance(exc, kind):
-            return status, write(exc)
-    logger.error(
-        "a page failed: %s", describe(exc), exc_info=exc if os.environ.get("PGQPY_DEBUG") else None
-    )
-    return HTTPStatus.INTERNAL_SERVER_ERROR, "This page has an error; the log names it."
-
-
-def primary(exc: Exception) -> str:
-    """Return the first line of the server's error, without the statement."""
-    first = exc.diag.message_primary if isinstance(exc, psycopg.Error) else None
-    return first or error_text(exc).partition("\\n")[0]
