@@ -1,4 +1,4 @@
-"""Text for logs, tables and messages: untrusted text, exceptions and durations, cut and escaped."""
+"""Text for logs, tables and messages: untrusted text, exceptions, durations and sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 LONGEST = 1000  # characters
 TRACEBACK_LINES = 200  # the first and the last of them
-UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))  # seconds
+DURATION_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))  # seconds
+SIZE_UNITS = ("kB", "MB", "GB", "TB")
+KIB = 1024  # bytes
 
 
 def escaped(text: str, keep: str = "") -> str:
@@ -89,8 +91,16 @@ def duration(value: timedelta) -> str:
     if abs(seconds) < 60:  # noqa: PLR2004  # a minute
         return f"{seconds:.1f} s".replace(".0 s", " s")
     sign, left, parts = "-" if seconds < 0 else "", round(abs(seconds)), []
-    for size, unit in UNITS:
-        count, left = divmod(left, size)
+    for length, unit in DURATION_UNITS:
+        count, left = divmod(left, length)
         if count:
             parts.append(f"{count} {unit}")
     return sign + " ".join(parts[:2])
+
+
+def size(octets: int) -> str:
+    """Format a number of bytes: ``16 kB``, ``2.5 GB``."""
+    amount, unit = octets / KIB, 0
+    while amount >= KIB and unit < len(SIZE_UNITS) - 1:
+        amount, unit = amount / KIB, unit + 1
+    return f"{amount:,.1f}".removesuffix(".0") + f" {SIZE_UNITS[unit]}"

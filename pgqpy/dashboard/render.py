@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
-from pgqpy import __version__
+from pgqpy import __version__, texts
 from pgqpy.texts import duration, escaped
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-KILOBYTE = 1024
-UNITS = ("kB", "MB", "GB", "TB", "PB")
 SECOND = timedelta(seconds=1)
 
 
@@ -112,14 +110,8 @@ def number(value: object) -> str:
 
 
 def size(value: int | None) -> str:
-    """Format a number of bytes."""
-    if value is None:
-        return "-"
-    amount, unit = value / KILOBYTE, 0
-    while amount >= KILOBYTE and unit < len(UNITS) - 1:
-        amount, unit = amount / KILOBYTE, unit + 1
-    digits = 1 if amount < 10 else 0  # noqa: PLR2004  # two digits in all
-    return f"{amount:.{digits}f} {UNITS[unit]}"
+    """Format a number of bytes; ``-`` if it is unknown."""
+    return "-" if value is None else texts.size(value)
 
 
 def moment(value: datetime | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
+from pgqpy import texts
 from pgqpy.texts import duration, printable
 from pgqpy.watch import ConsumerState, Count, QueueState
 
@@ -18,8 +19,6 @@ State = TypeVar("State", QueueState, ConsumerState)
 Sort = Literal["lag", "rate", "dead", "name"]
 SORTS: tuple[Sort, ...] = ("lag", "rate", "dead", "name")
 LONGEST_NAME = 40  # characters of a name in a table
-UNITS = ("kB", "MB", "GB", "TB")
-KIB = 1024
 
 
 class Column(NamedTuple):
@@ -120,13 +119,8 @@ _WRITERS: tuple[tuple[type, Callable[[Any], str]], ...] = (
 
 
 def size(octets: int | None) -> str | None:
-    """Format a size: ``16 kB``, ``2.5 GB``; None if it is unknown."""
-    if octets is None:
-        return None
-    amount, unit = octets / KIB, 0
-    while amount >= KIB and unit < len(UNITS) - 1:
-        amount, unit = amount / KIB, unit + 1
-    return f"{amount:,.1f}".removesuffix(".0") + f" {UNITS[unit]}"
+    """Format a number of bytes; None if it is unknown."""
+    return None if octets is None else texts.size(octets)
 
 
 def in_order(rows: Iterable[State], sort: Sort) -> list[State]:
