@@ -13,7 +13,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from pgqpy.top.columns import SORTS
-from pgqpy.top.details import OfConsumer
+from pgqpy.top.details import ConsumerScreen
 from pgqpy.top.live_screen import LiveScreen
 from pgqpy.top.looks import Looks
 from pgqpy.top.overview import Keys, Overview
@@ -103,7 +103,7 @@ class Top(App[Exception]):
 
     def on_counted(self, message: Counted) -> None:
         """Show the dead events of the consumer that is in front."""
-        if isinstance(self.screen, OfConsumer) and self.screen.names == message.names:
+        if isinstance(self.screen, ConsumerScreen) and self.screen.names == message.names:
             self.screen.show_dead(message.dead)
 
     def on_broken(self, message: Broken) -> None:
@@ -120,7 +120,7 @@ class Top(App[Exception]):
 
     def action_look_now(self) -> None:
         """Look at once, with all checks."""
-        if isinstance(self.screen, OfConsumer):
+        if isinstance(self.screen, ConsumerScreen):
             self.count_dead(self.screen.names)
         self._looks.look_now()
 

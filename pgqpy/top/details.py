@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgqpy.watch import DeadEvents, Snapshot
 
 
-class OfQueue(LiveScreen):
+class QueueScreen(LiveScreen):
     """A queue and its consumers."""
 
     BINDINGS: ClassVar[list[BindingType]] = [BACK, *SORTING]
@@ -50,10 +50,10 @@ class OfQueue(LiveScreen):
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Look into a consumer."""
-        await self.app.push_screen(OfConsumer(self._queue, str(event.row_key.value)))
+        await self.app.push_screen(ConsumerScreen(self._queue, str(event.row_key.value)))
 
 
-class OfConsumer(LiveScreen):
+class ConsumerScreen(LiveScreen):
     """A consumer: its workers or lanes with their open batches, its dead events by type."""
 
     BINDINGS: ClassVar[list[BindingType]] = [BACK]

@@ -10,7 +10,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import Input, Static
 
 from pgqpy.top.columns import QUEUES, in_order, text
-from pgqpy.top.details import OfQueue
+from pgqpy.top.details import QueueScreen
 from pgqpy.top.lines import problem_lines
 from pgqpy.top.live_screen import BACK, MOST_ROWS, SORTING, LiveScreen
 from pgqpy.top.table import LiveTable
@@ -57,7 +57,7 @@ class Overview(LiveScreen):
 
     async def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Look into a queue."""
-        await self.app.push_screen(OfQueue(str(event.row_key.value)))
+        await self.app.push_screen(QueueScreen(str(event.row_key.value)))
 
     def on_input_changed(self) -> None:
         """Show the queues with this part in their names."""
