@@ -1,4 +1,4 @@
-"""What the loops tell a tracer, which pgqpy.otel makes, about batches and handlers."""
+"""The interface between the loops and the tracer that pgqpy.otel makes."""
 
 from __future__ import annotations
 

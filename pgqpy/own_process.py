@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-# `python -m` imports from the working directory first: whoever may write there would run code with
-# our rights and our DSN. Python has -P against it from 3.11 on. PYTHONSAFEPATH would also reach the
-# processes that an application starts.
+# `python -m` imports from the working directory first. A user who may write there could run code
+# with our rights and our DSN. From Python 3.11 on, -P prevents it. PYTHONSAFEPATH would also reach
+# the processes that an application starts.
 WITHOUT_P = (
     "import sys; del sys.path[0]; import runpy; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"

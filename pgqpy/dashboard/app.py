@@ -1,4 +1,4 @@
-"""The application: its routes, and what happens where the database does not answer."""
+"""The application: its routes, its pages, their live parts."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class Feed:
-    """Looks at the database while somebody wants to know, and not otherwise."""
+    """Looks at the database while a page is open, and for LINGER seconds after the last one."""
 
     def __init__(self, watcher: Watcher, idle: Callable[[], None] = lambda: None) -> None:
         """Share a watcher. `idle` is called when the last viewer has gone."""
@@ -41,7 +41,7 @@ class Feed:
 
     @property
     def polls(self) -> bool:
-        """Whether it looks again and again just now."""
+        """Whether the poll runs."""
         return self._task is not None and not self._task.done()
 
     async def snapshot(self) -> Snapshot:

@@ -1,4 +1,4 @@
-"""What pages say about errors: a status, and a text for the browser."""
+"""Errors of pages as a status and a text for the browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NotYet(Exception):
 
 
 def explain(exc: Exception) -> tuple[HTTPStatus, str]:
-    """Return the status and the text of an error, for those who look at the page."""
+    """Return the status and the text of an error, for the browser."""
     known: tuple[tuple[Any, HTTPStatus, Callable[[Exception], str]], ...] = (
         (
             (QueueNotFound, ConsumerNotFound, TickNotFound, RangeExpired),

@@ -1,4 +1,4 @@
-"""What is used of opentelemetry-api."""
+"""The names of opentelemetry-api that pgqpy uses."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class BatchSpans:
         self._opened = time.time_ns()
         self._tick = batch.tick_time.timestamp()
         self._oldest: float | None = None  # time of an event
-        self._links: dict[str, SpanContext] = {}  # by their texts: many events may have the same
+        self._links: dict[str, SpanContext] = {}  # by text, as many events may have the same
         self._handler: Span | None = None  # of process_batch
         process = attributes(batch.queue, "process", "process")
         self._attributes = process | self._of_consumer()

@@ -39,13 +39,13 @@ class Counted(Message):
     """Dead events were counted."""
 
     def __init__(self, names: tuple[str, str], dead: DeadEvents | None) -> None:
-        """Take whose they are."""
+        """Take the queue, the consumer and the counts."""
         super().__init__()
         self.names, self.dead = names, dead
 
 
 class Broken(Message):
-    """The thread met an error that nobody expects."""
+    """The thread ended with an unexpected error."""
 
     def __init__(self, error: Exception) -> None:
         """Take the error."""
@@ -54,7 +54,7 @@ class Broken(Message):
 
 
 class Top(App[Exception]):
-    """The overview of a database in a terminal. It returns an error that nobody expects."""
+    """The overview of a database in a terminal. It returns an unexpected error of the thread."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "top.tcss"

@@ -1,4 +1,4 @@
-"""The lines above the tables: what is wrong, and details in sentences. No I/O.
+"""The lines above the tables: problems, and details of queues and consumers. No I/O.
 
 Names and error texts come from the database: every line is escaped.
 """

@@ -1,4 +1,4 @@
-"""The thread that looks at the database again and again, so that no key waits for an answer."""
+"""The thread that looks at the database, so that no key waits for the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of a database at a glance: what dashboard and ``pgqpy top`` show."""
+"""The state of a database, as the dashboard and ``pgqpy top`` show it."""
 
 from pgqpy.watch.snapshot import (
     ConsumerState,

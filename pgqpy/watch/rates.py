@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 LEAST_PAUSE = 1.0  # seconds
 LOST_PAUSE = 2.0  # seconds, while the database does not answer
-# Times what the last look took. With two slow parts: 1/75 + 2/300 = 2 % of a core at most.
+# A pause lasts so many times what it follows. A look and two slow parts: 1/75 + 2/300 = 2 % of a
+# core at most.
 PAUSE = 75
 SLOW_PAUSE = 300
 
@@ -24,7 +25,7 @@ class Reached(NamedTuple):
 
 
 def rates(before: Reached | None, now: Reached) -> dict[Names, float]:
-    """Return ids a second, where both looks know them and the ids did not go back."""
+    """Return ids a second, for names that both looks have and whose ids did not fall."""
     if before is None or now.at <= before.at:
         return {}
     return {
@@ -35,7 +36,7 @@ def rates(before: Reached | None, now: Reached) -> dict[Names, float]:
 
 
 def pause_after(took: float) -> float:
-    """Return how many seconds to wait after a look that took so many."""
+    """Return the seconds to wait after a look that took `took` seconds."""
     return max(LEAST_PAUSE, PAUSE * took)
 
 
@@ -52,5 +53,5 @@ class SlowClock:
         return now >= self._next
 
     def done(self, began: float, ended: float) -> None:
-        """Take note that it ran."""
+        """Note when it began and ended."""
         self._next = ended + max(self._least, SLOW_PAUSE * (ended - began))

@@ -1,7 +1,7 @@
 """The queries of one look, each in a transaction of its own.
 
-One transaction around all would hold locks on tables for the whole look, and a rotation waits for
-such a lock for 50 ms only.
+One transaction for all of them would hold locks on the event tables for the whole look, and a
+rotation waits for such a lock for 50 ms only.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Of each tick that get_queue_info or get_consumer_info named: how many ids it counts. A tick that
-# was removed since has no row.
+# The last event id of each tick that get_queue_info or get_consumer_info returned. A tick that was
+# removed since then has no row.
 TICKS = """
     select wanted.queue_name, wanted.tick_id, t.tick_event_seq
     from unnest(%s::text[], %s::bigint[]) as wanted (queue_name, tick_id)
@@ -70,7 +70,7 @@ UNKNOWN = (  # this role may not see it, or the schema is older, or the extensio
 
 
 class Found(NamedTuple):
-    """What the queries of one look returned; None: not to be seen by this role."""
+    """What the queries of one look returned; None: this role may not see it."""
 
     queues: list[QueueInfo]
     consumers: list[ConsumerInfo]

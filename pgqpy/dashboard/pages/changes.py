@@ -1,4 +1,4 @@
-"""Who changed what, and the job that runs."""
+"""The log of changes, and the job that runs."""
 
 from __future__ import annotations
 
