@@ -37,6 +37,8 @@ FOCUS = """() => {
     return style.outlineStyle != 'none' && parseFloat(style.outlineWidth) >= 2;
 }"""
 
+TIMERS_RAN = "() => window.htmx && new Promise(done => setTimeout(() => done(true), 50))"
+
 
 @pytest.fixture(scope="module")
 def shop(server: Server, template: str) -> Iterator[str]:
@@ -128,3 +130,14 @@ def test_a_wrong_password_is_told_and_opens_nothing(
     page.goto(f"{url}/queue?queue=orders")
     page.wait_for_url("**/login*")
     page.close()
+
+
+def test_a_page_goes_live_though_a_script_comes_late(open_page: Open, url: str) -> None:
+    page = open_page("about:blank")
+    late: list[Any] = []
+    page.route("**/hx-sse.min.js*", lambda route: late.append(route))  # noqa: PLW0108  # no method
+    with page.expect_request("**/hx-sse.min.js*"):
+        page.goto(url, wait_until="commit")
+    page.wait_for_function(TIMERS_RAN)
+    with page.expect_request("**/live/*"):
+        late[0].continue_()
