@@ -1,4 +1,4 @@
-"""Fixtures: a queue ticked by hand, and consumers of both kinds."""
+"""Fixtures: a queue ticked by hand, consumers of both kinds, spans."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import pgqpy
 from pgqpy.consumers import _async, _sync
+from pgqpy.otel import trace_client
 from tests.consumers.harness import NOTE, Maker, Queue
 from tests.support.gates import shut_gate
+from tests.support.spans import Spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import psycopg
 
-    import pgqpy
     from pgqpy.records import Event
     from tests.support.gates import Gate
 
@@ -92,3 +94,16 @@ def waiting_handler(
             other.execute(NOTE.encode(), [event.data])
 
     return {True: transactional, False: plain}
+
+
+@pytest.fixture
+def spans() -> Spans:
+    """The spans that a test makes."""
+    return Spans()
+
+
+@pytest.fixture
+def producer(dsn: str, queue: Queue, spans: Spans) -> Iterator[pgqpy.Client]:
+    """A client that traces its inserts."""
+    with pgqpy.connect(dsn) as client:
+        yield trace_client(client, tracer_provider=spans.provider)

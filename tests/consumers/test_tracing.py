@@ -9,12 +9,12 @@ import pytest
 from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 import pgqpy
-from pgqpy.otel import trace_client, trace_consumer
+from pgqpy.otel import trace_consumer
 from tests.consumers.harness import CONSUMER, QUEUE, private
 from tests.consumers.several import URGENT
 from tests.consumers.several import Two as TwoQueues
 from tests.consumers.traced import BATCH, INSERT, PROCESS, insert_with, run
-from tests.support.spans import Spans, attributes, links, parent, place
+from tests.support.spans import attributes, links, parent, place
 from tests.support.waiting import eventually
 
 TIMES = ("insert_to_tick", "tick_to_open", "open_to_done")
@@ -28,18 +28,6 @@ MODES: dict[str, dict[str, Any]] = {
     "parking": {"on_error": "park", "key": "extra1"},
     "key function": {"on_error": "park", "key": lambda _self, event: event.extra1},
 }
-
-
-@pytest.fixture
-def spans():
-    return Spans()
-
-
-@pytest.fixture
-def producer(dsn, queue, spans):
-    """A client that traces its inserts."""
-    with pgqpy.connect(dsn) as client:
-        yield trace_client(client, tracer_provider=spans.provider)
 
 
 def test_the_span_of_an_event_says_all_and_belongs_to_the_trace_of_its_insert(

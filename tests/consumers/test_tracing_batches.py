@@ -13,11 +13,6 @@ from tests.consumers.traced import PROCESS, TRACE
 from tests.support.spans import Spans, attributes, links, parent, place
 
 
-@pytest.fixture
-def spans():
-    return Spans()
-
-
 def run(make: Any, spans: Spans, handler: Any, **settings: Any) -> None:
     """Run a consumer that reads each batch twice before its handler."""
 

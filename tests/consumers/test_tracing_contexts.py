@@ -6,13 +6,11 @@ import asyncio
 import logging
 from typing import Any
 
-import pytest
-
 from pgqpy.otel import trace_consumer
 from pgqpy.otel.process import MOST_LINKS
 from tests.consumers.harness import QUEUE
 from tests.consumers.traced import BATCH, PROCESS, SPAN, TRACE, VALID, insert_with, run
-from tests.support.spans import Spans, attributes, links, parent, place
+from tests.support.spans import attributes, links, parent, place
 
 WRONG = [
     "",
@@ -27,11 +25,6 @@ WRONG = [
     "\x01'; drop schema pgq; --",
     VALID + "-" * 1_000_000,
 ]
-
-
-@pytest.fixture
-def spans():
-    return Spans()
 
 
 def test_without_parent_a_handler_begins_a_trace_of_its_own(queue, make, spans):

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from opentelemetry.trace import StatusCode
 
 import pgqpy
 from pgqpy.consumers import Retry
-from pgqpy.otel import trace_client, trace_consumer
+from pgqpy.otel import trace_consumer
 from tests.consumers.harness import CONSUMER, QUEUE
 from tests.consumers.traced import BATCH, INSERT, PROCESS, run
-from tests.support.spans import Spans, attributes, parent, place
+from tests.support.spans import attributes, parent, place
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def spans():
-    return Spans()
-
-
-@pytest.fixture
-def producer(dsn, queue, spans):
-    """A client that traces its inserts."""
-    with pgqpy.connect(dsn) as client:
-        yield trace_client(client, tracer_provider=spans.provider)
 
 
 def test_a_retried_event_keeps_its_context_and_says_which_attempt_it_is(
