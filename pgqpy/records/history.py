@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
     Attributes:
         login: the login of the database.
-        user: the user, as the program knows him.
+        user: the user of the program.
         action: what was done.
         arguments: with which arguments; a dict of JSON values.
         end_time: when it ended; None, as `outcome`: it has not ended, or the program died.
