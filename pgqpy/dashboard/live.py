@@ -87,23 +87,33 @@ class Feed:
         loop.call_soon_threadsafe(self._stopped.set)
 
     async def _poll(self) -> None:
-        now = asyncio.get_running_loop().time
-        try:
-            while True:
-                try:
-                    await asyncio.to_thread(self._watcher.look)
-                except Exception as exc:  # noqa: BLE001  # the viewers see the last snapshot and its age
-                    logger.error("the look at the database failed: %s", describe(exc))  # noqa: TRY400  # one line
-                self._texts = {}
-                changed, self._changed = self._changed, asyncio.Event()
-                changed.set()
-                await _wait_for(self._watcher.pause, self._stopped)
-                wanted = self._streams or now() < self._until
-                if self._stopped.is_set() or not wanted:
-                    return
-        finally:
-            self._idle()
-            await asyncio.to_thread(self._watcher.close)
+        """Look until nobody wants to know. Somebody may come while the session closes."""
+        while True:
+            try:
+                await self._look()
+            finally:
+                self._idle()
+                await asyncio.to_thread(self._watcher.close)
+            if not self._wanted:
+                return
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await asyncio.to_thread(self._watcher.look)
+            except Exception as exc:  # noqa: BLE001  # the viewers see the last snapshot and its age
+                logger.error("the look at the database failed: %s", describe(exc))  # noqa: TRY400  # one line
+            self._texts = {}
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+            await _wait_for(self._watcher.pause, self._stopped)
+            if not self._wanted:
+                return
+
+    @property
+    def _wanted(self) -> bool:
+        lingers = asyncio.get_running_loop().time() < self._until
+        return not self._stopped.is_set() and (bool(self._streams) or lingers)
 
 
 async def _call(make: Callable[[], Awaitable[str]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -78,6 +79,37 @@ async def test_all_viewers_share_one_poll(dsn: str) -> None:
     await feed.stop()
     assert len(seen) == 20
     assert watcher.looks < 20 * 5 / 2
+
+
+class SlowlyClosing(Watcher):
+    """A watcher whose session closes when it is told to."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        self.closing, self.may_close = threading.Event(), threading.Event()
+
+    def close(self) -> None:
+        self.closing.set()
+        assert self.may_close.wait(30)
+        super().close()
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_who_comes_while_the_session_closes_is_looked_for(dsn: str) -> None:
+    watcher = SlowlyClosing(dsn)
+    feed = Feed(watcher)
+    first = feed.follow()
+    await anext(first)
+    await first.aclose()
+    assert await asyncio.to_thread(watcher.closing.wait, 30)
+    late = feed.follow()
+    last = await anext(late)
+    following = asyncio.ensure_future(anext(late))
+    watcher.may_close.set()
+    assert (await following) is not None, "a look, not the silence after QUIET seconds"
+    assert last is not None
+    await feed.stop()
+    await late.aclose()
 
 
 async def test_a_text_is_made_once_for_all_who_ask(dsn: str) -> None:
