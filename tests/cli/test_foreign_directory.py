@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -28,10 +29,17 @@ def directory(tmp_path: Path) -> Path:
 
 def said(directory: Path, *command: str, **variables: str) -> tuple[int, str]:
     """Run a command there; return its exit code and what it said. No foreign module has run."""
-    environment = {**os.environ, **variables}
-    done = subprocess.run(
-        command, cwd=directory, env=environment, capture_output=True, text=True, check=False
-    )
+    supervisor, stdin = socket.socketpair()  # a worker ends when it is closed
+    with supervisor, stdin:
+        done = subprocess.run(
+            command,
+            cwd=directory,
+            env={**os.environ, **variables},
+            stdin=stdin.fileno(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert not (directory / "ran").exists()
     return done.returncode, done.stdout + done.stderr
 
