@@ -35,7 +35,7 @@ def test_the_page_works(dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             if block.language == "sql":
                 psql(dsn, block.text)
             if block.language == "console":
-                client.tick_queue("orders")
+                client.tick_queue("payments")
                 shell.run(block)
         query = "select ev_data, length(ev_extra4) from pgq.event_template order by ev_id"
         stored = client.connection.execute(query).fetchall()
