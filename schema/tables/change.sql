@@ -1,6 +1,6 @@
--- Table: pgq.change. Who changed what: the log of a program that people administer queues by, such
--- as the dashboard. It calls begin_change before a change and end_change after it, each in a
--- transaction of its own. So a change that failed, or whose program died, is there too.
+-- Table: pgq.change. The changes that people make with a program such as the dashboard. It calls
+-- begin_change before a change and end_change after it, each in a transaction of its own. So a
+-- change that failed, or whose program died, is there too.
 --
 -- No role may insert, update or delete rows here; the functions do. maint_changes deletes them
 -- after 90 days.
