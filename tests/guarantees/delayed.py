@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
 
 MOVE = "select moved from pgq.move_delayed_events()"
+UNTIL_DUE = """
+    select ev_id, due
+      from (select clock_timestamp() + interval '100 ms' as due offset 0) t,
+           pgq.insert_events_at(%s, due, array_fill('t'::text, %s), %s) ev_id"""
 FEW = 3  # events that one call moves, after `few_a_call`
 
 
 def soon(session: Session) -> datetime:
-    """Return a time a moment ahead."""
-    time: datetime = session.one("select clock_timestamp() + interval '100 ms'")
+    """Return a time a moment ahead: an event that is inserted after it is not delayed."""
+    time: datetime = session.one("select clock_timestamp() + interval '300 ms'")
     return time
 
 
@@ -34,10 +38,9 @@ def wait_until(session: Session, time: datetime) -> None:
 
 def delay_until_due(session: Session, *data: str, queue: str = "q") -> list[int]:
     """Insert events, and wait until they are due."""
-    time = soon(session)
-    ids = delay(session, time, *data, queue=queue)
-    wait_until(session, time)
-    return ids
+    rows = session.all(UNTIL_DUE, queue, [len(data)], list(data))
+    wait_until(session, rows[0][1])
+    return [event for event, _ in rows]
 
 
 def move(session: Session) -> int:
