@@ -54,8 +54,9 @@ class AsyncLaneLock(AsyncWorkerLock):
         await session.connection.execute(TAKE_RUN, (locks.RUN, self.run[0]))
         await self._taken(session, subscription)
 
-    async def check(self, session: AsyncSession) -> None:
+    def check_calls(self) -> tuple[Call[None], ...]:
         """Check nothing: each take_lane tells the subscription."""
+        return ()
 
     def take_part(self, careful: AsyncCareful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch of a lane, and tells `careful` what came."""

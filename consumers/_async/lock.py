@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from pgqpy import locks
+from pgqpy.calls import Call
 from pgqpy.consumers.handlers import StopRequested
 from pgqpy.errors import ConsumerNotFound, ConsumerRunning
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import LiteralString
 
+    from pgqpy.calls import Row
     from pgqpy.consumers._async.session import AsyncSession
     from pgqpy.consumers.waiting import AsyncWakeup
 
@@ -92,14 +94,31 @@ class AsyncRunningLock:
         Another process may hold the lock of the new registration. A new session takes it, or finds
         out that it is taken.
         """
-        if await self._subscription(session) != self._subscribed:
-            raise psycopg.OperationalError(REGISTERED_ANEW)
+        for call in self.check_calls():
+            await session.runner.run(call)
+
+    def check_calls(self) -> tuple[Call[None], ...]:
+        """Return what `check` sends, for a look to send behind the call that opens a batch."""
+        call = self._subscription_call()
+
+        def checked(rows: list[Row]) -> None:
+            if call.decode(rows) != self._subscribed:
+                raise psycopg.OperationalError(REGISTERED_ANEW)
+
+        return (Call(call.function, call.sql, call.params, checked, call.error_data),)
 
     async def _subscription(self, session: AsyncSession) -> int:
-        row = await _row(session, SUBSCRIPTION, self.queue, self.consumer)
-        if row is None:
-            raise ConsumerNotFound(queue=self.queue, consumer=self.consumer)
-        return int(row[0])
+        return await session.runner.run(self._subscription_call())
+
+    def _subscription_call(self) -> Call[int]:
+        place = {"queue": self.queue, "consumer": self.consumer}
+
+        def subscription(rows: list[Row]) -> int:
+            if not rows:
+                raise ConsumerNotFound(**place)
+            return int(rows[0][0])
+
+        return Call("subscription", SUBSCRIPTION, (*place.values(),), subscription, place)
 
     async def _end_mine(self, session: AsyncSession, holder: locks.Holder) -> bool:
         if (holder.pid, holder.start) != self._mine:

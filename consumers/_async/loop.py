@@ -104,18 +104,19 @@ class AsyncLoop:
         """
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
+        check = self.lock.check_calls() if self._waited else ()
         sent = (*before, self._take_parked() if turn else self._next_call(), *parking.look())
-        results = await self.send(*sent, *(() if after is None else (after,)))
+        results = await self.send(*sent, *check, *(() if after is None else (after,)))
         found = results[len(before)]
-        del results[len(before) : len(sent)]
+        del results[len(before) : len(sent) + len(check)]
         if found is None and turn:
-            found = (await self.send(*settings, self._next_call()))[-1]
+            found = (await self.send(*settings, self._next_call(), *check))[len(settings)]
         while not (found and found.parked) and self.limits.adapt(found):
-            found = (await self.send(*settings, self._next_call()))[-1]
+            found = (await self.send(*settings, self._next_call(), *check))[len(settings)]
         if found is None and parking.is_due:
-            found = (await self.send(*settings, self._take_parked()))[-1]
+            found = (await self.send(*settings, self._take_parked(), *check))[len(settings)]
         parking.opened(found)
-        self._expects_batch = found is not None
+        self._expects_batch, self._waited = found is not None, False
         self.session.ready |= found is None  # else when it was read
         # Known before the batch is read: reading may take long, and signs of life cover it.
         self.held.take(None if found is None else found.id)
@@ -123,9 +124,6 @@ class AsyncLoop:
             await self.careful.keep_whole(self.session)
         if found is not None:
             await self.turn.alone()
-            if self._waited:
-                self._waited = False
-                await self.lock.check(self.session)
         return results, found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
