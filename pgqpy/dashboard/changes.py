@@ -75,11 +75,10 @@ class Changes:
         return RedirectResponse(link(action.page, **params), HTTPStatus.SEE_OTHER)
 
     async def _begin_job(self, name: str, form: Form, user: str) -> None:
-        self.jobs.check_free()
         queue, consumer = field(form, "queue"), field(form, "consumer")
         wanted = noted(form, ("type", "error"))
 
-        def begin(asked: Asked) -> Job:
+        def note(asked: Asked) -> Job:
             client = asked.client
             client.get_dead_event_bounds(queue, consumer)  # it checks the names
             ((now,),) = client.connection.execute(NOW).fetchall()
@@ -88,7 +87,7 @@ class Changes:
                 change, DEAD[name], queue, consumer, form.get("type"), form.get("error"), now
             )
 
-        self.jobs.start(await self._database.run(begin))
+        await self.jobs.begin(note)
 
 
 def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -> None:

@@ -13,6 +13,7 @@ from pgqpy.errors import InvalidArgument
 from pgqpy.texts import describe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from pgqpy.dashboard.database import Asked, Database
@@ -48,18 +49,23 @@ class Jobs:
         """Use the sessions of operators."""
         self._database = database
         self._task: asyncio.Task[None] | None = None
+        self._begins = False
         self.current: Job | None = None
 
-    def check_free(self) -> None:
-        """Raise InvalidArgument while a job runs."""
-        if self.current is not None:
-            raise InvalidArgument("dead events are being changed already: wait, or stop that first")
+    async def begin(self, note: Callable[[Asked], Job]) -> None:
+        """Begin the job that `note` writes into the audit. InvalidArgument while another one runs.
 
-    def start(self, job: Job) -> None:
-        """Begin a job."""
-        self.check_free()
-        self.current = job
-        self._task = asyncio.create_task(self._run(job))
+        The place is taken before `note` waits for the database: of two clicks at the same time one
+        is refused before it is noted.
+        """
+        if self._begins or self.current is not None:
+            raise InvalidArgument("dead events are being changed already: wait, or stop that first")
+        self._begins = True
+        try:
+            self.current = await self._database.run(note)
+        finally:
+            self._begins = False
+        self._task = asyncio.create_task(self._run(self.current))
 
     def stop(self) -> None:
         """Let the job end after its transaction."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+import pgqpy
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.access import parse_networks as networks
 from pgqpy.dashboard.app import Dashboard, Options
@@ -25,6 +26,7 @@ WAIT = 30_000  # milliseconds
 
 Site = Callable[..., TestClient]
 Open = Callable[..., Any]
+Operator = Callable[..., TestClient]
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +73,29 @@ def log_in(client: TestClient, name: str, password: str = SECRET, **fields: str)
     """Send the form of the login page."""
     form = {"token": token(client.get("/login").text), "name": name, "password": password}
     return client.post("/login", data={**form, **fields}, headers={"origin": HOME})
+
+
+@pytest.fixture
+def operator(site: Site, with_logins: PasswordAccess) -> Operator:
+    """The browser of anna, who is an operator."""
+
+    def browse(**options: Any) -> TestClient:
+        browser = site(with_logins, **options)
+        assert log_in(browser, "anna").is_redirect
+        return browser
+
+    return browse
+
+
+def post(browser: TestClient, action: str, **form: str) -> Any:
+    """Send a form, with its token, as a page of ours would."""
+    fields = {"token": token(browser.get("/changes").text), **form}
+    return browser.post(f"/change/{action}", data=fields, headers={"origin": HOME})
+
+
+def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
+    """Return user, action and outcome of all changes, the oldest first."""
+    return [(each.user, each.action, each.outcome) for each in client.get_changes()][::-1]
 
 
 def served(stack: ExitStack, dsn: str, *options: str) -> str:

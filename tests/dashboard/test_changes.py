@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
 import pytest
-from starlette.testclient import TestClient
 
 import pgqpy
 from pgqpy.dashboard import database, jobs
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.actions import ACTIONS, DEAD
-from tests.dashboard.conftest import HOME, Site, log_in, token
+from tests.dashboard.conftest import HOME, Operator, Site, log_in, outcomes, post, token
 from tests.support.waiting import eventually
 
 NAMES = [*ACTIONS, *DEAD, "stop-dead"]
 PLACE = {"queue": "orders", "consumer": "billing"}
-Operator = Callable[..., TestClient]
-
-
-@pytest.fixture
-def operator(site: Site, with_logins: PasswordAccess) -> Operator:
-    """The browser of anna, who is an operator."""
-
-    def browse(**options: Any) -> TestClient:
-        browser = site(with_logins, **options)
-        assert log_in(browser, "anna").is_redirect
-        return browser
-
-    return browse
-
-
-def post(browser: TestClient, action: str, **form: str) -> Any:
-    """Send a form, with its token, as a page of ours would."""
-    fields = {"token": token(browser.get("/changes").text), **form}
-    return browser.post(f"/change/{action}", data=fields, headers={"origin": HOME})
-
-
-def outcomes(client: pgqpy.Client) -> list[tuple[str | None, str, str | None]]:
-    """Return user, action and outcome of all changes, the oldest first."""
-    return [(each.user, each.action, each.outcome) for each in client.get_changes()][::-1]
+WAITS_FOR_AUDIT = "select from pg_locks where not granted and relation = 'pgq.change'::regclass"
 
 
 def kill(client: pgqpy.Client, count: int, type_: str = "order.new") -> None:
@@ -197,7 +173,8 @@ def test_a_job_is_one_at_a_time_and_can_be_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(jobs, "EVENTS", 10)
-    monkeypatch.setitem(database.SETTINGS, "lock_timeout", "60s")
+    for timeout in ("lock_timeout", "statement_timeout"):
+        monkeypatch.setitem(database.SETTINGS, timeout, "60s")
     kill(orders, 50)
     browser = operator()
     with connection.transaction():  # the job waits for this lock
@@ -209,6 +186,27 @@ def test_a_job_is_one_at_a_time_and_can_be_stopped(
     eventually(lambda: outcomes(orders) and outcomes(orders)[0][2])
     assert "Running" not in browser.get("/changes").text
     assert dead(orders) >= 40
+
+
+def test_of_two_clicks_at_the_same_time_one_is_refused_and_not_noted(
+    operator: Operator,
+    orders: pgqpy.Client,
+    connection: psycopg.Connection[Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for timeout in ("lock_timeout", "statement_timeout"):
+        monkeypatch.setitem(database.SETTINGS, timeout, "60s")
+    kill(orders, 3)
+    browser = operator()
+    with ThreadPoolExecutor() as background:
+        with connection.transaction():  # the first click waits for this lock
+            connection.execute("lock table pgq.change in share mode")
+            first = background.submit(post, browser, "delete-dead", **PLACE)
+            eventually(lambda: connection.execute(WAITS_FOR_AUDIT).fetchall())
+            assert post(browser, "delete-dead", **PLACE).status_code == 400
+        assert first.result().is_redirect
+    eventually(lambda: outcomes(orders)[0][2])
+    assert outcomes(orders) == [("anna", "delete-dead", "deleted 3 dead event(s)")]
 
 
 def test_a_login_that_may_not_is_shown_no_button(
