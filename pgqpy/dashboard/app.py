@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from pgqpy.dashboard.access import PasswordAccess
 from pgqpy.dashboard.changes import Changes
 from pgqpy.dashboard.database import Database
-from pgqpy.dashboard.guard import Guard
+from pgqpy.dashboard.guard import Guard, route_path
 from pgqpy.dashboard.live import Feed
 from pgqpy.dashboard.login import LoginPages
 from pgqpy.dashboard.page import View
@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from pgqpy.dashboard.access import Access
     from pgqpy.dashboard.page import Page
     from pgqpy.watch import Snapshot
+
+NO_PAGE = {
+    HTTPStatus.NOT_FOUND: "There is no page at this address.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This address is for a form of another page.",
+}
 
 
 class Options(NamedTuple):
@@ -82,7 +87,7 @@ class Dashboard:
                     read_only=options.read_only,
                 )
             ],
-            exception_handlers={HTTPException: self._not_found},
+            exception_handlers={HTTPException: self._no_page},
             lifespan=self._lifespan,
         )
 
@@ -189,9 +194,18 @@ class Dashboard:
         database = self._audit if page.audits else self._database
         return {**await database.run(lambda asked: page.collect(view(asked=asked))), **common}
 
-    async def _not_found(self, _request: Request, exc: Exception) -> Response:
-        status = exc.status_code if isinstance(exc, HTTPException) else HTTPStatus.NOT_FOUND
-        return PlainTextResponse(f"{HTTPStatus(status).phrase}\n", status)
+    async def _no_page(self, request: Request, exc: Exception) -> Response:
+        """Answer an address that has no page; a script or a stream is told in plain text."""
+        assert isinstance(exc, HTTPException)  # noqa: S101  # the handler of this class
+        status = HTTPStatus(exc.status_code)
+        is_static = request.scope.get("root_path", "").endswith("/static")  # Mount adds it
+        if is_static or route_path(request).startswith(("/live/", "/healthz")):
+            return PlainTextResponse(f"{status.phrase}\n", status, exc.headers)
+        text = NO_PAGE.get(status, f"{status.phrase}.")
+        context = {"problem": text, "snapshot": self.feed.last}
+        answer = self._renderer.response(request, "problem.html", context, status)
+        answer.headers.update(exc.headers or {})
+        return answer
 
 
 async def health(_request: Request) -> Response:

@@ -23,12 +23,16 @@ GAP = 180.0  # seconds without a point that break the line
 
 
 class Chart(NamedTuple):
-    """A chart: its name, its picture, its last and its highest value as text."""
+    """A chart: its name, its picture, its last and its highest value as text.
+
+    `ago` is the age of the last point, if it is older than a few minutes: no ticker wrote since.
+    """
 
     name: str
     picture: Markup
     last: str
     highest: str
+    ago: str = ""
 
 
 def charts(points: Sequence[HistoryPoint], now: datetime) -> list[Chart]:
@@ -55,12 +59,13 @@ def _count(value: float) -> str:
 
 def _chart(name: str, samples: Sequence[Sample], write: Callable[[float], str]) -> Chart:
     known = [value for _, value in samples if value is not None]
-    last = samples[-1][1]
+    before, last = samples[-1]
     return Chart(
         name,
         Markup(draw(samples)),  # noqa: S704  # numbers only
         "-" if last is None else write(last),
         write(max(known)) if known else "-",
+        age(timedelta(seconds=before)) if before > GAP else "",
     )
 
 

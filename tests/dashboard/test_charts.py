@@ -57,6 +57,18 @@ def test_the_last_and_the_highest_value_are_told() -> None:
     assert made["pending events"].highest == "7"
 
 
+def test_an_old_value_is_told_with_its_age() -> None:
+    def told(minutes: int) -> set[str]:
+        points = [
+            HistoryPoint(NOW - timedelta(minutes=each), 1.0, None, 7, 0, 0, 0)
+            for each in (minutes + 1, minutes)
+        ]
+        return {chart.ago for chart in charts(points, NOW)}
+
+    assert told(2) == {""}
+    assert told(125) == {"2 h 5 min"}
+
+
 def test_the_pages_show_the_day(
     site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
 ) -> None:
@@ -67,3 +79,12 @@ def test_the_pages_show_the_day(
     connection.execute("select pgq.maint_history()")
     for path in ("/queue?queue=orders", "/consumer?queue=orders&consumer=billing"):
         assert browser.get(path).text.count('<svg class="chart"') == 5
+
+
+def test_a_page_tells_how_old_the_last_point_is(
+    site: Site, client: pgqpy.Client, connection: psycopg.Connection[Any]
+) -> None:
+    client.create_queue("orders")
+    connection.execute("select pgq.maint_history()")
+    connection.execute("update pgq.history set hist_time = hist_time - interval '90 minutes'")
+    assert ">1 h 30 min ago</span>" in site().get("/queue?queue=orders").text

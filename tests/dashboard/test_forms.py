@@ -92,3 +92,16 @@ def test_no_page_has_scripts_or_styles_inside(site: Site, path: str) -> None:
     assert " onclick" not in page
     assert page.count("<script ") == page.count("<script src=")
     assert "http://" not in page.replace('"http://www.w3.org', "")
+
+
+def test_an_unknown_address_gives_a_page_of_ours(site: Site) -> None:
+    browser = site()
+    for path in ("/nope", "/queue/nope", "/<script>alert(1)</script>"):
+        page = browser.get(path)
+        assert page.status_code == 404
+        assert "There is no page at this address" in page.text
+        assert "To the overview" in page.text
+        assert "<script>alert" not in page.text
+    assert browser.get("/change/pause-cron").status_code == 405
+    for path in ("/static/nope.js", "/live/nope"):
+        assert browser.get(path).text == "Not Found\n"
