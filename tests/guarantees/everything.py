@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from tests.guarantees.delayed import move, wait_until
+from tests.guarantees.delayed import move
 from tests.guarantees.sessions import Session
 from tests.guarantees.stalling import DETACHED, LATER, TICKED
 from tests.guarantees.test_cron import DAY, NOW
@@ -32,6 +32,8 @@ TAKE_PARKED = {
     "lanes": f"select batch_id from pgq.take_parked_lane('q', 'lanes', '{HOLDER}', 10)",
 }
 INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
+# A due time that is a moment ahead passes before the insert on a busy machine.
+DUE = "update pgq.delayed_event set ev_deliver_at = clock_timestamp() where ev_data <> 'far'"
 DELAYED = "select pgq.insert_event_at('q', %s, 't', %s)"
 ONCE = "select ev_id, is_new from pgq.insert_event_once('q', %s, '1 day', 't', %s, {} => {})"
 EVENTS = "select ev_id, ev_txid, ev_data, ev_extra1 from pgq.get_batch_events(%s) order by 1"
@@ -71,11 +73,11 @@ class Told:
         self.main.one(LOCK)
         self._handled()
         self._detached()
-        self.due = self.main.one("select clock_timestamp() + interval '300 ms'")
+        self.tomorrow = self.main.one("select now() + interval '1 day'")
         self._waiting()
         self.range = (self.first, self._tick())
         self._unticked()
-        wait_until(self.main, self.due)
+        self.main.run(DUE)
 
     def insert(self, *names: str, key: str = "a") -> None:
         """Insert events."""
@@ -128,21 +130,18 @@ class Told:
         for key, name in (("k1", "keyed"), ("k3", "keyed, cancelled")):
             self.ids[name], _ = once(self.main, key, name)
         self.cancel("keyed, cancelled")
-        self.ids["delayed, moved"] = self.main.one(DELAYED, self.due, "delayed, moved")
-        wait_until(self.main, self.due)
+        self.ids["delayed, moved"] = self.main.one(DELAYED, self.tomorrow, "delayed, moved")
+        self.main.run(DUE)
         assert move(self.main) == 1
 
     def _unticked(self) -> None:
         """Insert what no tick sees, or what waits for its time; leave a batch open."""
         self.insert("unticked", "cancelled, unticked")
         self.cancel("cancelled, unticked")
-        self.due = self.main.one("select clock_timestamp() + interval '100 ms'")
-        for name in ("delayed", "delayed, cancelled"):
-            self.ids[name] = self.main.one(DELAYED, self.due, name)
+        for name in ("delayed", "delayed, cancelled", "far"):
+            self.ids[name] = self.main.one(DELAYED, self.tomorrow, name)
         self.cancel("delayed, cancelled")
-        tomorrow = self.main.one("select now() + interval '1 day'")
-        self.ids["far"] = self.main.one(DELAYED, tomorrow, "far")
-        self.ids["keyed, delayed"], _ = once(self.main, "k2", "keyed, delayed", due=self.due)
+        self.ids["keyed, delayed"], _ = once(self.main, "k2", "keyed, delayed", due=self.tomorrow)
         self.main.one(ADD_CRON)
         self.main.connection.execute(PLAN_CRON.encode(), [NOW])
         assert self.main.one(TAKE["shared"]) is not None
