@@ -24,6 +24,8 @@ SETTINGS = (
     "per_tx_limit",
 )
 
+MOST_DIGITS = 20  # of an id, which has 64 bits
+
 
 class Action(NamedTuple):
     """A change that one call makes.
@@ -32,13 +34,15 @@ class Action(NamedTuple):
         function: of the schema; only an operator who may call it sees the button.
         run: makes the change, and returns its outcome for the audit.
         noted: the fields of the form that the audit has; not the data of events.
-        page: where the operator goes afterwards, with the queue if the form names one.
+        page: where the operator goes afterwards.
+        kept: the fields of the form that the address of this page takes.
     """
 
     function: str
     run: Callable[[Client, Form], str]
     noted: tuple[str, ...]
     page: str
+    kept: tuple[str, ...] = ("queue", "consumer")
 
 
 def field(form: Form, name: str) -> str:
@@ -47,6 +51,14 @@ def field(form: Form, name: str) -> str:
     if not value:
         raise InvalidArgument(f"the form lacks {name}")
     return value
+
+
+def number(form: Form, name: str) -> int:
+    """Return a field that is an id; InvalidArgument if it is not."""
+    value = field(form, name)
+    if not (value.isascii() and value.isdigit() and len(value) < MOST_DIGITS):
+        raise InvalidArgument(f"{name} is no number")
+    return int(value)
 
 
 def _pause_cron(client: Client, form: Form) -> str:
@@ -81,6 +93,27 @@ def _retry_parked(client: Client, form: Form) -> str:
     return f"{count} key(s) are due now"
 
 
+def _change_dead(function: str, verb: str) -> Callable[[Client, Form], str]:
+    """Return the action that changes one dead event; InvalidArgument if it is dead no more."""
+
+    def run(client: Client, form: Form) -> str:
+        queue, consumer, event = (
+            field(form, "queue"),
+            field(form, "consumer"),
+            number(form, "event"),
+        )
+        if not getattr(client, function)(queue, consumer, [event]):
+            raise InvalidArgument(f"event {event} is not dead any more: look at the changes")
+        return f"{verb} event {event}"
+
+    return run
+
+
+def _dead_event(function: str, verb: str) -> Action:
+    kept = ("queue", "consumer", "type", "error", "before")
+    return Action(function, _change_dead(function, verb), ("event",), "/dead", kept)
+
+
 ACTIONS: Mapping[str, Action] = {
     "pause-cron": Action("pause_cron", _pause_cron, ("name",), "/cron"),
     "resume-cron": Action("resume_cron", _resume_cron, ("name",), "/cron"),
@@ -88,6 +121,8 @@ ACTIONS: Mapping[str, Action] = {
     "insert-event": Action("insert_event", _insert_event, ("type",), "/queue"),
     "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
     "retry-parked": Action("retry_parked", _retry_parked, ("key",), "/consumer"),
+    "revive-event": _dead_event("revive_dead_events", "revived"),
+    "delete-event": _dead_event("delete_dead_events", "deleted"),
 }
 DEAD = {"revive-dead": "revive_dead_events", "delete-dead": "delete_dead_events"}
 FUNCTIONS: tuple[str, ...] = (

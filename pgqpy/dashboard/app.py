@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pgqpy.dashboard.page import Page
     from pgqpy.watch import Snapshot
 
+FAILED = "The change failed"
 NO_PAGE = {
     HTTPStatus.NOT_FOUND: "There is no page at this address.",
     HTTPStatus.METHOD_NOT_ALLOWED: "This address is for a form of another page.",
@@ -144,7 +145,7 @@ class Dashboard:
             raise
         except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
             status, text = explain(exc)
-            context = {"problem": text, "snapshot": self.feed.last}
+            context = {"problem": text, "snapshot": self.feed.last, "heading": FAILED}
             return self._renderer.response(request, "problem.html", context, status)
 
     async def _stream(self, page: Page, request: Request) -> Response:

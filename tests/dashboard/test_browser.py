@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -58,6 +59,13 @@ def fill(dsn: str) -> None:
         client.next_batch("orders", "shipping")
         client.add_cron("report", "orders", "build", schedule="0 7 * * *")
         client.connection.execute("select pgq.maint_history()")
+
+
+def enter(page: Any) -> None:
+    """Log in as anna."""
+    page.get_by_label("Name").fill("anna")
+    page.get_by_label("Password").fill(SECRET)
+    page.get_by_role("button", name="Log in").click()
 
 
 @pytest.fixture(scope="module")
@@ -159,9 +167,7 @@ def test_a_login_and_a_logout(
     (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
     url = serve(filled_dsn, "--password-file", str(tmp_path / "logins"))
     page = open_page(url + "/cron")
-    page.get_by_label("Name").fill("anna")
-    page.get_by_label("Password").fill(SECRET)
-    page.get_by_role("button", name="Log in").click()
+    enter(page)
     page.wait_for_url("**/cron")
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url("**/login")
@@ -189,9 +195,7 @@ def test_an_operator_deletes_the_dead_events(
     fill(dsn)
     (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
     page = open_page(serve(dsn, "--password-file", str(tmp_path / "logins")) + PAGES["dead"])
-    page.get_by_label("Name").fill("anna")
-    page.get_by_label("Password").fill(SECRET)
-    page.get_by_role("button", name="Log in").click()
+    enter(page)
     page.get_by_text("Revive or delete all dead events of this consumer").click()
     page.get_by_role("button", name="Delete them for good").click()
     page.wait_for_url("**/changes")
@@ -199,3 +203,20 @@ def test_an_operator_deletes_the_dead_events(
     page.goto(page.url.replace("/changes", "/cron"))
     page.get_by_role("button", name="Pause").click()
     page.get_by_role("button", name="Resume").wait_for()
+
+
+def test_one_dead_event_is_revived_without_javascript(
+    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
+) -> None:
+    fill(dsn)
+    with pgqpy.connect(dsn) as client:
+        (dead,) = client.get_dead_events("orders", "billing")
+    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
+    url = serve(dsn, "--password-file", str(tmp_path / "logins"))
+    page = open_page(url + PAGES["dead"], java_script_enabled=False)
+    enter(page)
+    page.locator("summary", has_text=str(dead.ev_id)).click()
+    page.get_by_role("button", name="Revive this event").click()
+    page.get_by_text("There is none").wait_for()
+    page.goto(url + "/changes")
+    page.get_by_text(f"revived event {dead.ev_id}").wait_for()
