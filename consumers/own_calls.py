@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.consumers.status import Outage
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class OwnCalls:
         """Watch nothing yet."""
         self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
+        self.held = HeldBatch()  # of the loop that runs: its signs of life are our calls too
 
     @contextmanager
     def running(self, *, reads: bool = False) -> Iterator[None]:
@@ -44,13 +46,13 @@ class OwnCalls:
             del self._running[key]
 
     def outage(self) -> Outage | None:
-        """Return since when a call runs, if it takes too long."""
+        """Return since when a call runs, or a sign of life is due, if it takes too long."""
         now = time.monotonic()
         slow = [began for began, limit in list(self._running.values()) if now >= limit]
-        return Outage(REASON, min(slow), WHAT) if slow else None
+        return Outage(REASON, min(slow), WHAT) if slow else self.held.outage()
 
     def watch(self, who: str) -> None:
-        """Start a thread that logs each call that takes too long, once."""
+        """Start a thread that logs each outage, once."""
         name = "pgqpy-own-calls"
         threading.Thread(target=self._watch, args=(who,), name=name, daemon=True).start()
 

@@ -7,7 +7,8 @@ none: after dead_interval its batch is taken over. With a lease, each sign exten
 
 The thread also finds that a batch was taken over. It may get no connection, or wait for one, while
 the worker's own session works. So the worker, too, asks before it begins another event, if the last
-sign of life is so old that the next one is overdue.
+sign of life is so old that the next one is overdue. It cannot while one event takes long, or in the
+transaction of handlers: then, after dead_interval, it reports an outage.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pgqpy.client import Client, open_session
 from pgqpy.client.session_settings import PINNED
 from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
+from pgqpy.consumers.status import Outage
 from pgqpy.errors import PgqError
 from pgqpy.texts import describe
 
@@ -38,6 +40,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 SIGNS = 3  # in dead_interval, or in a lease
+REASON = (
+    "other workers may take it over. A worker needs a second connection while its batch takes long:"
+    " let its role or pool have one more for each worker, raise {}, or set a smaller part_size"
+)
 
 
 class HeldBatch:
@@ -47,9 +53,12 @@ class HeldBatch:
         """Hold none. The batch of a consumer without workers is never in doubt."""
         self.id: int | None = None
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
-        self._patience = math.inf  # seconds
+        self._silence = math.inf  # seconds
+        self._setting = "dead_interval"
         if consumer is not None and consumer.has_workers:
-            self._patience = longest_silence(consumer) * (SIGNS - 1) / SIGNS
+            self._silence = longest_silence(consumer)
+            self._setting = "dead_interval" if consumer.lease is None else "lease"
+        self._patience = self._silence * (SIGNS - 1) / SIGNS  # seconds
 
     @property
     def in_doubt(self) -> bool:
@@ -58,11 +67,27 @@ class HeldBatch:
 
     def take(self, batch: int | None) -> None:
         """Note the batch that is open from now on; None: none is."""
-        self.id, self.sign_at = batch, time.monotonic()
+        self.sign_at = time.monotonic()  # first: other threads read both
+        self.id = batch
 
     def signed(self, at: float, *, is_open: bool) -> None:
         """Note that a sign of life was given at this time, and whether the batch was open."""
         self.sign_at = at if is_open else -math.inf
+
+    def part_finished(self, at: float) -> None:
+        """Note when a part was finished: a sign of life, which extends no lease."""
+        if self._setting != "lease":
+            self.signed(at, is_open=True)
+
+    def outage(self) -> Outage | None:
+        """Return since when no sign of life was given, if others may have the batch by now.
+
+        That it was taken over already is for the log.
+        """
+        batch, since = self.id, self.sign_at
+        if batch is None or not self._silence <= time.monotonic() - since < math.inf:
+            return None
+        return Outage(REASON.format(self._setting), since, f"no sign of life for batch {batch}")
 
 
 def longest_silence(consumer: BaseConsumer) -> float:

@@ -10,6 +10,7 @@ still the one that it was read at: else another session has handled some of its 
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import consume
@@ -34,6 +35,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         self._events_of_part: list[Event] = []
         self._finished = False  # the part that was read last
         self._position: int | None = None  # at which it was read
+        self._sign_at = 0.0  # of life, by finishing the part; monotonic seconds
 
     async def run(self) -> None:
         """Work until `stop`, or until whole batches are wanted again.
@@ -85,12 +87,14 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         if not self._events_of_part:
             return whole  # the batch has no event
         up_to = self._events_of_part[-1].id
+        self._sign_at = time.monotonic()
         part = batch.finish_part(up_to, position=self._position)
         return [part, *whole] if self._at_end else [part]
 
     async def batch_finished(self, *, whole: bool = True) -> None:
         """Count the part. If that widens the parts, the position moves: read the rest anew."""
         self._finished = True
+        self.held.part_finished(self._sign_at)
         self._position = None if self._position is None else self._position + 1
         widened = self.careful.widened
         await super().batch_finished(whole=whole and self._at_end)

@@ -11,13 +11,14 @@ from pgqpy.consumers.waiting import pause
 from pgqpy.records import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Iterable
+    from collections.abc import Generator, Iterator, Awaitable, Callable, Iterable
     from datetime import timedelta
 
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.failures import Failures
     from pgqpy.consumers._sync.session import Session
     from pgqpy.consumers.handler_times import InsertTimes
+    from pgqpy.consumers.signs_of_life import HeldBatch
     from pgqpy.consumers.tracing import BatchTrace
     from pgqpy.records import Batch
 
@@ -48,6 +49,8 @@ class OpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
+        self.held: HeldBatch | None = None  # of a worker: whether it has to ask for the batch
+        self.confirm: Callable[[Batch], None]  # asks, if it is a worker's
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all
@@ -144,10 +147,13 @@ class OpenBatch:
                 yield events
 
     def _read(self) -> Generator[Event, None, None]:
+        held = self.held
         with closing(self.fetch()) as lists:
             try:
                 for events in lists:
                     for event in events:
+                        if held is not None and held.in_doubt:
+                            self.confirm(self.info)
                         yield event
             except Exception as error:
                 self.error = error

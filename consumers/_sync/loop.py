@@ -27,7 +27,7 @@ from pgqpy.consumers.tracing import measuring_batch
 from pgqpy.errors import BatchLost, BatchNotFound, PgqError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.careful import Careful
@@ -77,7 +77,7 @@ class Loop:
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: OpenBatch  # the batch or part that make_batch made last
-        self.held = HeldBatch(consumer)  # for the signs of life of a worker
+        self.held = session.calls.held = HeldBatch(consumer)  # for the signs of life of a worker
         self._expects_batch = True  # at the next look
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
@@ -188,14 +188,6 @@ class Loop:
             if found is None or found.id != info.id:
                 raise BatchLost(batch_id=info.id)
         return True
-
-    def finish_part(
-        self, batch: OpenBatch, up_to: int | None, done: Iterable[int] = ()
-    ) -> None:
-        """Write the failures, and finish the part of the batch that ends with this event id."""
-        part = batch.finish_part(up_to, done)
-        if not (self.send(*batch.failures.take(), part))[-1]:
-            raise BatchLost(batch_id=batch.info.id)
 
     def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval; then for the turn."""

@@ -21,6 +21,8 @@ from pgqpy.consumers.workers import Workers
 from pgqpy.errors import BatchLost, EventNotFound, PgqError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pgqpy.calls import Call
     from pgqpy.consumers._sync.batch import OpenBatch
     from pgqpy.records import Batch, Event
@@ -171,6 +173,23 @@ class PlainLoop(Loop):
                     raise HandlerFailed(error) from error
                 batch.failures.judge(event, error)
         return len(events)
+
+    def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
+        """As in the base class. A worker asks while process_batch reads, as before each event."""
+        batch = super().make_batch(info, part)
+        if self.consumer.has_workers and not self.by_event:
+            batch.held, batch.confirm = self.held, self.confirm
+        return batch
+
+    def finish_part(
+        self, batch: OpenBatch, up_to: int | None, done: Iterable[int] = ()
+    ) -> None:
+        """Write the failures, and finish the part of the batch that ends with this event id."""
+        sent_at = time.monotonic()
+        part = batch.finish_part(up_to, done)
+        if not (self.send(*batch.failures.take(), part))[-1]:
+            raise BatchLost(batch_id=batch.info.id)
+        self.held.part_finished(sent_at)
 
     def confirm(self, batch: Batch) -> None:
         """Give a sign of life over the own session; raise BatchLost if the batch was taken over."""

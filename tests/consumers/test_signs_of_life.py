@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import psycopg
 import pytest
 
+from pgqpy.consumers import Consumer
+from pgqpy.consumers.signs_of_life import HeldBatch
 from tests.consumers.harness import Maker, private
 from tests.support import poolers
 from tests.support.waiting import eventually
@@ -64,3 +68,131 @@ def test_a_worker_whose_second_connection_waits_asks_over_its_own(queue, asynchr
         asks_over_its_own_session(queue, make, lambda: other.execute("select 1"), **MODES[0])
         make.close()
     assert "is not ours any more" not in log.text
+
+
+def reading(make, handle):
+    """Return a process_batch of the wanted kind, which calls the function for each event."""
+
+    def process_batch(_self, batch):
+        for event in batch:
+            handle(event)
+
+    async def process_batch_async(_self, batch):
+        async for event in batch:
+            handle(event)
+
+    return process_batch_async if make.asynchronous else process_batch
+
+
+@pytest.mark.parametrize("part_size", [None, 2])
+@pytest.mark.parametrize("mode", MODES)
+def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
+    queue, lonely, log, mode, part_size
+):
+    seen: list[tuple[str, float]] = []
+
+    def handle(event):
+        held = private(running.consumer, "loop").held
+        seen.append((event.data, held.sign_at))
+        if event.data == "a":
+            eventually(lambda: held.in_doubt)
+
+    running = lonely.start(
+        process_batch=reading(lonely, handle), dead_interval=1, part_size=part_size, **mode
+    )
+    eventually(lambda: private(running.consumer, "worked"))
+    queue.insert(*"abcd")
+    queue.wait_until_finished()
+    assert [data for data, _ in seen] == [*"abcd"]
+    assert seen[1][1] > seen[0][1]
+    assert "is not ours any more" not in log.text
+
+
+def test_process_batch_learns_while_it_reads_that_its_batch_was_taken_over(
+    queue, lonely, log, connection
+):
+    other = "select pgq.register_subconsumer('orders', 'billing', 'other')"
+    taken = "select worker from pgq.take_part('orders', 'billing', 'other', 'h:1:x', null, '0')"
+    seen: list[str] = []
+
+    def handle(event):
+        seen.append(event.data)
+        if len(seen) == 1:
+            connection.execute(other)
+            assert connection.execute(taken).fetchone() == ("other",)
+            eventually(lambda: private(running.consumer, "loop").held.in_doubt)
+
+    running = lonely.start(process_batch=reading(lonely, handle), dead_interval=1, shared=True)
+    eventually(lambda: private(running.consumer, "worked"))
+    queue.insert(*"ab")
+    queue.wait_until_finished()  # the other one has no session: the batch is taken again
+    assert seen == [*"aab"]
+    assert "is not ours any more" in log.text
+    assert running.error is None
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_a_worker_that_can_give_no_sign_of_life_has_an_outage(queue, lonely, log, transactional):
+    seen: list[str] = []
+
+    def handler(*_):
+        seen.append(str(eventually(running.consumer.outage)))
+        return ()
+
+    running = lonely.start(
+        handler, dead_interval=1, transactional=transactional, lanes=1, key="extra1"
+    )
+    eventually(lambda: private(running.consumer, "worked"))
+    queue.insert("a")
+    queue.wait_until_finished()
+    assert "no sign of life for batch" in seen[0]
+    assert "one more for each worker, raise dead_interval, or set a smaller part_size" in seen[0]
+    eventually(lambda: running.consumer.outage() is None)
+
+
+def test_each_part_of_a_transactional_worker_is_a_sign_of_life(queue, lonely):
+    signs: list[float] = []
+
+    def handler(event):
+        signs.append(private(running.consumer, "loop").held.sign_at)
+        if event.data == "a":
+            eventually(running.consumer.outage)
+        return ()
+
+    running = lonely.start(
+        handler, dead_interval=1, transactional=True, part_size=1, lanes=1, key="extra1"
+    )
+    eventually(lambda: private(running.consumer, "worked"))
+    queue.insert(*"ab")
+    queue.wait_until_finished()
+    first, second = signs
+    assert second >= first + 1  # dead_interval
+
+
+def held_by(**settings):
+    """Return what a worker with these settings holds: a batch, with a sign of life long ago."""
+    kind = type("Worker", (Consumer,), {"queue": "q", "name": "c", "process_event": print})
+    held = HeldBatch(kind("", **settings))
+    held.take(1)
+    held.sign_at = time.monotonic() - 1000
+    return held
+
+
+def test_only_a_worker_with_an_open_batch_owes_signs_of_life():
+    held = held_by(shared=True)
+    assert held.outage()
+    held.signed(time.monotonic(), is_open=False)
+    assert held.outage() is None
+    held.take(2)
+    assert held.outage() is None
+    assert held_by().outage() is None
+
+
+def test_a_finished_part_is_a_sign_of_life_but_extends_no_lease():
+    now = time.monotonic()
+    for settings, owes in (({}, False), ({"lease": 30}, True)):
+        held = held_by(shared=True, **settings)
+        held.part_finished(now)
+        assert (held.outage() is not None) == owes
+        assert held.in_doubt == owes
+    assert "raise lease" in str(held.outage())
