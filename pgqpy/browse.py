@@ -152,17 +152,24 @@ def oldest(
 
 
 def newest(
-    client: Client, queue: str, limit: int, wanted: Wanted = ALL, *, ticks: int | None = None
+    client: Client,
+    queue: str,
+    limit: int,
+    wanted: Wanted = ALL,
+    *,
+    ticks: int | None = None,
+    after: int | None = None,
 ) -> tuple[list[Event], Cut]:
     """Return the newest wanted events before the last tick, at most `limit`, and that tick.
 
-    `ticks`: of the last so many only.
+    `ticks`: of the last so many only. `after`: only those after this tick.
     """
     found: list[Event] = []
     with reading(client):
         first, last, width = find_first(client, queue).tick_id, find_last(client, queue), 1
         end = last.tick_id
         first = first if ticks is None else max(first, end - ticks)
+        first = first if after is None else max(first, after)
         _read(client, queue, end, end, wanted, "desc", 0)  # it checks the rights
         while len(found) < limit and end > first:
             start = find_tick(client, queue, max(first, end - width))

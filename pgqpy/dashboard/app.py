@@ -26,6 +26,7 @@ from pgqpy.dashboard.pages import PAGES
 from pgqpy.dashboard.problems import NotYet, explain
 from pgqpy.dashboard.render import Renderer
 from pgqpy.dashboard.sessions import Sessions
+from pgqpy.dashboard.tails import Tails
 from pgqpy.watch import Watcher
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class Dashboard:
     def __init__(self, options: Options) -> None:
         """Build it; nothing is asked yet. Raises ConnectionFailed if the DSN is not valid."""
         self._database = Database(options.dsn, hide_payloads=options.hide_payloads)
+        self._tails = Tails()
         self._audit = Database(options.dsn, hide_payloads=True)
         self.feed = Feed(Watcher(options.dsn), idle=self._close)
         has_logins = isinstance(options.access, PasswordAccess)
@@ -120,6 +122,7 @@ class Dashboard:
     def _close(self) -> None:
         self._database.close()
         self._audit.close()
+        self._tails.clear()
         self._changes.close_idle()
 
     async def _show(self, page: Page, request: Request) -> Response:
@@ -187,6 +190,7 @@ class Dashboard:
             params=request.query_params,
             asker=request.state.asker,
             now=datetime.now(timezone.utc),
+            tails=self._tails,
             whole=whole,
         )
 

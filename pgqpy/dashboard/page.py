@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.dashboard.database import Asked, Rights
     from pgqpy.dashboard.guard import Asker
+    from pgqpy.dashboard.tails import Tails
     from pgqpy.watch import Snapshot
 
 ROWS = 50  # of a table on one page
@@ -24,13 +25,14 @@ MOST_DIGITS = 9  # of a page number
 
 @dataclass(frozen=True)
 class View:
-    """What a page is made from: the snapshot, the request, and a session of the database."""
+    """What a page is made from: the snapshot, the request, a session of the database, the tails."""
 
     snapshot: Snapshot
     params: Mapping[str, str]
     asker: Asker
     asked: Asked | None  # a page without `asks` has none
     now: datetime
+    tails: Tails
     whole: bool = True  # the whole page, not the part that follows the snapshots
 
     @property

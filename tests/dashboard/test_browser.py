@@ -31,6 +31,7 @@ PAGES = {
     "consumer": "/consumer?queue=orders&consumer=billing",
     "dead": "/dead?queue=orders&consumer=billing",
     "events": "/events?queue=orders",
+    "follow": "/events/follow?queue=orders",
     "cron": "/cron",
     "readers": "/readers",
     "health": "/tickers",
@@ -122,6 +123,23 @@ def test_the_overview_follows_the_database(open_page: Open, url: str, filled_dsn
         client.drop_queue("appears")
         page.get_by_role("link", name="appears").wait_for(state="detached")
     assert page.evaluate("performance.getEntriesByType('navigation').length") == 1
+
+
+def test_new_events_appear_and_an_open_one_stays_open(
+    open_page: Open, url: str, filled_dsn: str
+) -> None:
+    page = open_page(url + "/events?queue=orders")
+    page.get_by_role("link", name="Follow new events").click()
+    known = page.locator("details.event").first
+    known.locator("summary").click()
+    mark = known.get_attribute("id")
+    with pgqpy.connect(filled_dsn) as client:
+        event = client.insert_event("orders", "order.late", '{"order": "late"}')
+        client.tick_queue("orders")
+    page.locator(f"[id^='event-{event}-']").wait_for()
+    assert page.locator(f"#{mark}").get_attribute("open") is not None
+    assert page.locator(f"#{mark} pre").is_visible()
+    assert page.locator("details.event[open]").count() == 1
 
 
 def test_the_charts_stay_while_the_page_follows_the_database(open_page: Open, url: str) -> None:

@@ -22,6 +22,7 @@ PATHS = (
     "/consumer",
     "/dead",
     "/events",
+    "/events/follow",
     "/cron",
     "/readers",
     "/tickers",

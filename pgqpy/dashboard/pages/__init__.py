@@ -4,7 +4,7 @@ from pgqpy.dashboard.pages.changes import CHANGES
 from pgqpy.dashboard.pages.consumer import CONSUMER
 from pgqpy.dashboard.pages.cron import CRON
 from pgqpy.dashboard.pages.dead import DEAD
-from pgqpy.dashboard.pages.events import EVENTS
+from pgqpy.dashboard.pages.events import EVENTS, FOLLOW
 from pgqpy.dashboard.pages.overview import OVERVIEW
 from pgqpy.dashboard.pages.queue import CHANGE_QUEUE, QUEUE
 from pgqpy.dashboard.pages.readers import READERS
@@ -17,6 +17,7 @@ PAGES = (
     CONSUMER,
     DEAD,
     EVENTS,
+    FOLLOW,
     CRON,
     READERS,
     TICKERS,

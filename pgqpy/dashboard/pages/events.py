@@ -1,4 +1,4 @@
-"""The events of a queue, by tick, time, type and extras, as far as they are still there.
+"""The events of a queue, by tick, time, type and extras, as far as they are still there; or live.
 
 A look reads a bounded number of ticks; a filter that matches nothing says so, and where to go on.
 """
@@ -10,34 +10,62 @@ from typing import Any
 
 from pgqpy import browse
 from pgqpy.dashboard.page import Page, View
+from pgqpy.dashboard.tails import EXTRAS, ROWS, TICKS, Filter, row
 from pgqpy.errors import InvalidArgument
-
-ROWS = 100
-TICKS = 1000  # of one look
-EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 
 
 def collect(view: View) -> dict[str, Any]:
     """Return the newest events, or the oldest from a tick or time on."""
-    queue, after, client = view.needed("queue"), view.number("tick"), view.client
-    since, type_ = _time(view), view.text("type")
-    values = {name: value for name in EXTRAS if (value := view.text(name)) is not None}
-    context = {"queue": queue, "type": type_, "values": values, "extras": EXTRAS, "rows": ROWS}
-    context |= {"tick": after, "since": view.text("since"), "next": None, "expired": None}
+    chosen, after, client = _filter(view), view.number("tick"), view.client
+    queue, since, context = chosen.queue, _time(view), _context(chosen)
+    context |= {"tick": after, "since": view.text("since")}
     if not view.rights.payloads:
-        return {**context, "events": None}
-    extras = {name: [value] for name, value in values.items()}
-    wanted = browse.Wanted((type_,) if type_ else (), extras, since)
+        return context
+    wanted = chosen.wanted(since)
     if after is None and since is None:
         events, _last = browse.newest(client, queue, ROWS, wanted, ticks=TICKS)
-        return {**context, "events": events[::-1]}
+        return {**context, "events": [row(each) for each in reversed(events)]}
     expired: list[datetime] = []
     if after is None:
         after = browse.find_start(client, queue, wanted, expired.append)
     events = browse.oldest(client, queue, ROWS, wanted, after, ticks=TICKS)
     last = browse.find_last(client, queue)
     further = after + TICKS if len(events) < ROWS and after + TICKS < last.tick_id else None
-    return {**context, "events": events, "next": further, "expired": expired}
+    context |= {"next": further, "expired": expired}
+    return {**context, "events": [row(each) for each in events]}
+
+
+def follow(view: View) -> dict[str, Any]:
+    """Return the newest events; the streams of the page bring those that come."""
+    chosen = _filter(view)
+    context = {**_context(chosen), "follows": True}
+    if view.rights.payloads:
+        queue = view.snapshot.queue(chosen.queue)
+        last_tick = queue.last_tick if queue else None
+        context["events"] = view.tails.newest(view.client, chosen, last_tick)
+    return context
+
+
+def _filter(view: View) -> Filter:
+    extras = ((name, view.text(name)) for name in EXTRAS)
+    known = tuple((name, value) for name, value in extras if value is not None)
+    return Filter(view.needed("queue"), view.text("type"), known)
+
+
+def _context(chosen: Filter) -> dict[str, Any]:
+    return {
+        "queue": chosen.queue,
+        "type": chosen.type,
+        "values": dict(chosen.extras),
+        "extras": EXTRAS,
+        "rows": ROWS,
+        "tick": None,
+        "since": None,
+        "follows": False,
+        "events": None,
+        "next": None,
+        "expired": None,
+    }
 
 
 def _time(view: View) -> datetime | None:
@@ -50,3 +78,4 @@ def _time(view: View) -> datetime | None:
 
 
 EVENTS = Page("/events", "events.html", collect)
+FOLLOW = Page("/events/follow", "events.html", follow, live=True)
