@@ -100,15 +100,27 @@ class Feed:
     async def _look(self) -> None:
         while True:
             try:
-                await asyncio.to_thread(self._watcher.look)
+                await self._look_once()
             except Exception as exc:  # noqa: BLE001  # the viewers see the last snapshot and its age
                 logger.error("the look at the database failed: %s", describe(exc))  # noqa: TRY400  # one line
-            self._texts = {}
-            changed, self._changed = self._changed, asyncio.Event()
-            changed.set()
+                self._publish()
             await _wait_for(self._watcher.pause, self._stopped)
             if not self._wanted:
                 return
+
+    async def _look_once(self) -> None:
+        """Show the data before the checks have ended: with many queues these take a second."""
+        looks = self._watcher.looks()
+        while await asyncio.to_thread(next, looks, None) is not None:
+            self._publish()
+            if self._stopped.is_set():
+                return
+
+    def _publish(self) -> None:
+        """Let all who wait have the last snapshot."""
+        self._texts = {}
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     @property
     def _wanted(self) -> bool:

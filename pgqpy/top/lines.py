@@ -31,6 +31,8 @@ def problem_lines(findings: Iterable[Finding]) -> list[str]:
 
 def headline(snapshot: Snapshot) -> str:
     """Sum the database up in one line."""
+    if snapshot.taken is None:
+        return "no data yet"
     rate = sum(queue.events_per_second or 0.0 for queue in snapshot.queues)
     parts = [
         text(snapshot.database),

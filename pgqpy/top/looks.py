@@ -61,7 +61,7 @@ class Looks:
                 self._wake.clear()
                 fully, self._fully = self._fully, False
                 wanted, self._wanted = self._wanted, None
-                self._on_look(self._watcher.look(fully=fully))
+                self._look(fully=fully)
                 if wanted is not None:
                     self._on_dead(wanted, self._watcher.dead_events(*wanted))
                 self._wake.wait(self._watcher.pause)
@@ -69,3 +69,9 @@ class Looks:
             self._on_bug(exc)
         finally:
             self._watcher.close()
+
+    def _look(self, *, fully: bool) -> None:
+        for found in self._watcher.looks(fully=fully):
+            self._on_look(found)
+            if self._stopping:
+                return

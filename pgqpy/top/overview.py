@@ -135,9 +135,7 @@ def _problems(snapshot: Snapshot, most: int) -> Text:
     if len(problems) > most:
         lines.append(f"     and {len(problems) - most} more: press p")
     elif not problems:
-        lines.append(
-            "nothing is wrong" if snapshot.examined else "the checks have not been made yet"
-        )
+        lines.append("nothing is wrong" if snapshot.examined else "the checks run …")
     found = Text("\n".join(lines))
     found.highlight_regex(r"(?m)^FAIL", "bold red")
     found.highlight_regex(r"(?m)^WARN", "bold yellow")

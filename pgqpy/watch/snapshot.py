@@ -178,7 +178,8 @@ class Snapshot:
         stalled: the consumers that rotation waits for, and the detached ones.
         tickers: the active one first; pgqd, which holds no lock, is not among them.
         findings: of doctor, the worst first, those that are ok too.
-        examined: when the findings were made, by this machine's clock.
+        examined: when the findings were made, by this machine's clock; None: never yet.
+        checking: the checks run now, and new findings follow.
     """
 
     database: str = ""
@@ -192,6 +193,7 @@ class Snapshot:
     tickers: tuple[TickerDaemon, ...] = ()
     findings: tuple[Finding, ...] = ()
     examined: datetime | None = None
+    checking: bool = False
 
     def queue(self, name: str) -> QueueState | None:
         """Return a queue; None if it is not there."""

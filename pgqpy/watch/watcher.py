@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 from psycopg import Connection
@@ -24,6 +25,8 @@ from pgqpy.watch.snapshot import COUNTED, DeadEvents, NoAnswer, Snapshot
 from pgqpy.watch.states import consumer_states, event_seqs, queue_states, ticker_daemons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from typing_extensions import Self
 
 SESSION = {
@@ -88,13 +91,38 @@ class Watcher:
 
         With `fully`, sizes are read and the checks of doctor are made, whatever their clocks say.
         """
-        with self._lock:
-            try:
-                self._last = self._look(self._connected(), fully=fully)
-            except (psycopg.Error, PgqError) as exc:
-                self._last = replace(self._last, no_answer=self._failure(exc))
-                self._disconnect()
-            return self._last
+        for _snapshot in self.looks(fully=fully):
+            pass
+        return self._last
+
+    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
+        """Do the same as `look`, and yield a snapshot after each part of it.
+
+        The data come first, in a tenth of a second. The checks and the sizes, which take a second
+        with 1,000 queues, follow if they are due.
+        """
+        for part in (
+            partial(self._look, fully=fully),
+            partial(self._examine, fully=fully),
+            partial(self._read_sizes, fully=fully),
+        ):
+            with self._lock:
+                found = self._run(part)
+            if found is not None:
+                yield found
+            if self._last.no_answer:
+                return
+
+    def _run(self, part: Callable[[Client], Snapshot | None]) -> Snapshot | None:
+        """Run a part of a look. None: it was not due."""
+        try:
+            found = part(self._connected())
+        except (psycopg.Error, PgqError) as exc:
+            found = replace(self._last, no_answer=self._failure(exc))
+            self._findings_clock = SlowClock(FINDINGS_EVERY)  # due as soon as it answers again
+            self._disconnect()
+        self._last = found or self._last
+        return found
 
     def dead_events(self, queue: str, consumer: str) -> DeadEvents | None:
         """Count a consumer's dead events by type and class of exception.
@@ -128,11 +156,6 @@ class Watcher:
         now = Reached(ended, event_seqs(found))
         speeds = rates(self._before, now)
         self._before = now
-        if fully or self._sizes_clock.is_due(ended):
-            self._read_sizes(client)
-        findings, examined = self._last.findings, self._last.examined
-        if fully or self._last.no_answer or self._findings_clock.is_due(ended):
-            findings, examined = self._examine(client.connection), _now()
         tickers = ticker_daemons(found)
         consumers = consumer_states(found, speeds)
         return Snapshot(
@@ -144,18 +167,27 @@ class Watcher:
             workers=tuple(found.workers or ()),
             stalled=tuple(found.stalled or ()),
             tickers=tickers,
-            findings=findings,
-            examined=examined,
+            findings=self._last.findings,
+            examined=self._last.examined,
+            checking=fully or self._findings_clock.is_due(ended),
         )
 
-    def _read_sizes(self, client: Client) -> None:
+    def _read_sizes(self, client: Client, *, fully: bool) -> Snapshot | None:
         began = time.monotonic()
+        if not (fully or self._sizes_clock.is_due(began)):
+            return None
         metrics = if_seen(client.get_queue_metrics) or []
         self._sizes = {each.queue_name: each.total_bytes for each in metrics}
         self._sizes_clock.done(began, time.monotonic())
+        queues = (
+            replace(each, total_bytes=self._sizes.get(each.name)) for each in self._last.queues
+        )
+        return replace(self._last, queues=tuple(queues))
 
-    def _examine(self, connection: Connection[Any]) -> tuple[Finding, ...]:
-        began = time.monotonic()
+    def _examine(self, client: Client, *, fully: bool) -> Snapshot | None:
+        began, connection = time.monotonic(), client.connection
+        if not (fully or self._findings_clock.is_due(began)):
+            return None
         findings: list[Finding] = []
         try:
             findings.extend(examine(connection))
@@ -165,7 +197,8 @@ class Watcher:
             what = f"not every check could run: {error_text(exc)}"
             findings.append(Finding("skipped", "doctor", what, "run pgqpy doctor"))
         self._findings_clock.done(began, time.monotonic())
-        return tuple(sorted(findings, key=lambda each: LEVELS.index(each.level)))
+        findings.sort(key=lambda each: LEVELS.index(each.level))
+        return replace(self._last, findings=tuple(findings), examined=_now(), checking=False)
 
     def _failure(self, exc: Exception) -> NoAnswer:
         last = self._last.no_answer

@@ -16,6 +16,7 @@ from pgqpy.dashboard.access import parse_networks as networks
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.passwords import Entry, make_entry, parse_entries
 from tests.support.processes import PythonProcess
+from tests.support.waiting import eventually
 
 SECRET = "correct horse battery"  # of the tests' logins
 HOST = "127.0.0.1"
@@ -67,6 +68,16 @@ def behind_proxy() -> HeaderAccess:
 def token(page: str) -> str:
     """Return the token of the first form of a page."""
     return page.partition('name="token" value="')[2].partition('"')[0]
+
+
+def checked(client: TestClient, path: str = "/") -> str:
+    """Return a page that shows what the checks found; the first page does not wait for them."""
+
+    def page() -> str:
+        text = client.get(path).text
+        return text if "Checked " in text else ""
+
+    return eventually(page)
 
 
 def log_in(client: TestClient, name: str, password: str = SECRET, **fields: str) -> Any:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
 
-from pgqpy.dashboard import live
+from pgqpy import Client
+from pgqpy.dashboard import app, live
 from pgqpy.dashboard.live import Feed
 from pgqpy.watch import Snapshot, Watcher
+from tests.dashboard.conftest import checked
 from tests.support.databases import new_database
 from tests.support.servers import Server
 from tests.support.waiting import eventually, eventually_async
@@ -25,11 +27,23 @@ SESSIONS = """
 class CountingWatcher(Watcher):
     """A watcher that counts its looks."""
 
-    looks = 0
+    count = 0
 
-    def look(self, *, fully: bool = False) -> Snapshot:
-        self.looks += 1
-        return super().look(fully=fully)
+    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
+        self.count += 1
+        return super().looks(fully=fully)
+
+
+class SlowlyChecking(Watcher):
+    """A watcher whose checks end when they are told to."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        self.may_end = threading.Event()
+
+    def _examine(self, client: Client, *, fully: bool) -> Snapshot | None:
+        assert self.may_end.wait(60)
+        return super()._examine(client, fully=fully)
 
 
 @pytest.fixture
@@ -45,19 +59,55 @@ async def test_nothing_is_polled_while_nobody_looks(
 ) -> None:
     watcher = CountingWatcher(dsn)
     feed = Feed(watcher)
-    assert watcher.looks == 0
+    assert watcher.count == 0
     async for snapshot in feed.follow():
         assert snapshot is not None
         assert snapshot.database
         assert feed.polls
-        if watcher.looks > 2:
+        if watcher.count > 2:
             break
     await eventually_async(lambda: not feed.polls)
-    looks = watcher.looks
+    looks = watcher.count
     await eventually_async(lambda: connection.execute(SESSIONS).fetchall() == [(0,)])
-    assert watcher.looks == looks
+    assert watcher.count == looks
     assert (await feed.snapshot()).taken is not None  # it begins again
     await feed.stop()
+
+
+async def test_the_data_do_not_wait_for_the_checks(dsn: str) -> None:
+    watcher = SlowlyChecking(dsn)
+    feed = Feed(watcher)
+    following = feed.follow()
+    first = await anext(following)
+    watcher.may_end.set()
+    second = await anext(following)
+    assert first is not None
+    assert second is not None
+    assert (first.taken, first.examined, first.checking) == (second.taken, None, True)
+    assert (bool(second.findings), second.checking) == (True, False)
+    await feed.stop()
+    await following.aclose()
+
+
+def test_a_page_says_that_the_checks_run_and_reloads_soon(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[SlowlyChecking] = []
+
+    def make(dsn: str) -> Watcher:
+        made.append(SlowlyChecking(dsn))
+        return made[-1]
+
+    monkeypatch.setattr(app, "Watcher", make)
+    browser = site()
+    for path in ("/", "/tickers"):
+        page = browser.get(path).text
+        assert "The checks run" in page
+        assert '<noscript><meta http-equiv="refresh" content="2">' in page
+    made[0].may_end.set()
+    for path in ("/", "/tickers"):
+        page = checked(browser, path)
+        assert '<noscript><meta http-equiv="refresh" content="10">' in page
 
 
 @pytest.mark.usefixtures("_quick")
@@ -78,7 +128,7 @@ async def test_all_viewers_share_one_poll(dsn: str) -> None:
     await asyncio.gather(*(view() for _ in range(20)))
     await feed.stop()
     assert len(seen) == 20
-    assert watcher.looks < 20 * 5 / 2
+    assert watcher.count < 20 * 5 / 2
 
 
 class SlowlyClosing(Watcher):

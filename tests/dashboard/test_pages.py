@@ -13,7 +13,7 @@ import pgqpy
 from pgqpy.dashboard.database import Database
 from pgqpy.dashboard.pages import events
 from pgqpy.dashboard.render import linker
-from tests.dashboard.conftest import Site
+from tests.dashboard.conftest import Site, checked
 from tests.support.hostile import calls, lay_trap
 
 PATHS = (
@@ -58,7 +58,9 @@ def evil(client: pgqpy.Client) -> pgqpy.Client:
 
 @pytest.mark.parametrize("path", PATHS)
 def test_names_and_texts_stay_text(site: Site, evil: pgqpy.Client, path: str) -> None:
-    answer = site().get(link(path, queue=EVIL, consumer=EVIL))
+    browser = site()
+    checked(browser)
+    answer = browser.get(link(path, queue=EVIL, consumer=EVIL))
     assert answer.status_code == 200
     for text in (EVIL, "<script>alert", "\x1b", "\u202e", PAYLOAD, "<img src=x"):
         assert text not in answer.text
@@ -77,7 +79,7 @@ def test_the_overview_tells_what_is_wrong_first_with_its_remedy(
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     die(client, "orders", "billing", "order.new")
-    page = site().get("/").text
+    page = checked(site())
     assert page.index("billing of orders has 1 dead event(s)") < page.index("1 queue<")
     assert "pgqpy event revive orders billing --all" in page
 
@@ -286,4 +288,5 @@ def test_no_page_calls_a_function_of_another_schema(
     browser = site()
     for path in PATHS:
         assert browser.get(link(path, queue=EVIL, consumer=EVIL)).status_code == 200
+    checked(browser)
     assert calls(connection) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack, asynccontextmanager, closing
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,12 @@ from tests.support.silent_proxy import SilentProxy
 from tests.support.waiting import eventually, eventually_async
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from textual.pilot import Pilot
 
     from pgqpy.testing import EmbeddedServer
+    from pgqpy.watch import Snapshot
 
     Connection = psycopg.Connection[Any]
 
@@ -50,7 +52,7 @@ async def running(dsn: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[t
     """Run the application; yield it and its pilot after its first look."""
     app = Top(Watcher(dsn))
     async with app.run_test(size=size) as pilot:
-        await eventually_async(lambda: app.snapshot.taken or app.snapshot.no_answer)
+        await eventually_async(lambda: app.snapshot.examined or app.snapshot.no_answer)
         await pilot.pause()
         yield app, pilot
 
@@ -232,9 +234,34 @@ async def test_q_ends_it_with_its_connection(dsn: str, connection: Connection) -
     assert eventually(lambda: not connection.execute(WATCHERS).fetchall())
 
 
+class Waiting(Watcher):
+    """A watcher whose first look ends when it is told to."""
+
+    def __init__(self, dsn: str) -> None:
+        super().__init__(dsn)
+        self.may_look = threading.Event()
+
+    def looks(self, *, fully: bool = False) -> Iterator[Snapshot]:
+        assert self.may_look.wait(60)
+        return super().looks(fully=fully)
+
+
+async def test_before_the_first_look_it_says_nothing_about_the_database(dsn: str) -> None:
+    watcher = Waiting(dsn)
+    app = Top(watcher)
+    async with app.run_test() as pilot:
+        await pilot.pause()
+        first = shown(app)
+        watcher.may_look.set()
+        await eventually_async(lambda: "no active ticker" in shown(app))
+    assert first.startswith("no data yet")
+    assert "the checks run" in first
+    assert "ticker" not in first
+
+
 async def test_an_unexpected_error_ends_it_and_is_returned(dsn: str) -> None:
     class Broken(Watcher):
-        def look(self, *, fully: bool = False) -> Any:
+        def looks(self, *, fully: bool = False) -> Any:
             raise ZeroDivisionError
 
     app = Top(Broken(dsn))

@@ -131,6 +131,17 @@ def test_findings_and_sizes_are_not_made_anew_at_each_look(
 
 
 @pytest.mark.usefixtures("new_orders")
+def test_the_data_come_before_findings_and_sizes(watcher: Watcher) -> None:
+    data, checked, sized = watcher.looks()
+    assert (data.examined, data.findings, data.checking) == (None, (), True)
+    assert (orders(data).consumers, orders(data).total_bytes) == (1, None)
+    assert checked.findings
+    assert (checked.taken, checked.checking) == (data.taken, False)
+    assert orders(sized).total_bytes
+    assert [each.checking for each in watcher.looks()] == [False]
+
+
+@pytest.mark.usefixtures("new_orders")
 def test_the_ticker_daemons_and_the_state_of_a_queue(
     watcher: Watcher, client: pgqpy.Client, connect: Connect
 ) -> None:
