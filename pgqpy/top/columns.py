@@ -135,7 +135,7 @@ def in_order(rows: Iterable[State], sort: Sort) -> list[State]:
 
 
 def _lag(row: QueueState | ConsumerState) -> timedelta | None:
-    return row.worst_lag if isinstance(row, QueueState) else row.behind
+    return row.worst_lag if isinstance(row, QueueState) else row.lag
 
 
 def _or_least(value: Any, least: Any) -> Any:

@@ -121,7 +121,9 @@ space   look now, also at sizes, and make all checks
 ?       this page
 q       quit
 
-lag: the age of the last finished tick, of the consumer furthest behind
+lag: the age of the last finished tick, 0 while no event is pending; of a queue, the largest one
+pending: event ids after the position; of a queue, of the consumer that has most
+ticks: whether the queue gets its ticks
 events/s: inserted, or finished by a consumer, since the last look
 10,000+: counting stops there
 -: not known, or not to be seen by this role

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from pgqpy.doctor import Finding
     from pgqpy.records import DeadEventCount, StalledInfo, WorkerInfo
@@ -54,8 +53,7 @@ class QueueState:
             ticks. Ids that a transaction used and rolled back count too.
         tick_age: of the last tick.
         new_events: since the last tick.
-        worst_lag: how far the worst consumer, `worst_consumer`, is behind; detached ones are left
-            out. A consumer without pending events is not behind.
+        worst_lag: the largest lag, of `worst_consumer`; detached ones are left out.
         pending_events: of the consumer that has most.
         total_bytes: its event tables on disk; read once a minute at most.
     """
@@ -86,7 +84,8 @@ class ConsumerState:
 
     Attributes:
         mode: plain, shared or lanes; None until the first run.
-        lag: the age of the last finished tick.
+        lag: the age of the last finished tick, 0 while no event is pending: at most so long the
+            oldest event that waits has been visible.
         events_per_second: finished since the previous look; None at the first one.
         live_workers: sessions, and leases that have not ended, that work for it; None: unknown.
         open_batches: also those of its workers, and leases of receivers.
@@ -111,11 +110,6 @@ class ConsumerState:
     open_batches: int | None
     oldest_batch: timedelta | None
     detached: datetime | None
-
-    @property
-    def behind(self) -> timedelta | None:
-        """The lag, but zero while no event is pending: then only ticks without events came."""
-        return timedelta(0) if self.pending_events == 0 else self.lag
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ def consumer_states(found: Found, rates: Mapping[Names, float]) -> tuple[Consume
                 queue=info.queue_name,
                 name=info.consumer_name,
                 mode=mine[0].mode if mine else None,
-                lag=info.lag,
+                lag=timedelta(0) if info.pending_events == 0 else info.lag,
                 last_seen=info.last_seen,
                 last_tick=info.last_tick,
                 pending_events=info.pending_events,
@@ -127,7 +127,7 @@ def queue_states(
     for info in found.queues:
         name = info.queue_name
         mine = of_queue.get(name, [])
-        worst = max((each for each in mine if not each.detached), key=_behind, default=None)
+        worst = max((each for each in mine if not each.detached), key=_lag, default=None)
         waiting = delayed.get(name)
         rate = rates.get((name,), info.ev_per_sec)
         seen = found.counts is not None
@@ -141,7 +141,7 @@ def queue_states(
                 events_per_second=rate,
                 consumers=len(mine),
                 worst_consumer=worst.name if worst else None,
-                worst_lag=worst.behind if worst else None,
+                worst_lag=worst.lag if worst else None,
                 pending_events=max((each.pending_events or 0 for each in mine), default=None),
                 retry_events=total(each.retry_events for each in mine) if seen else None,
                 dead_events=total(each.dead_events for each in mine) if seen else None,
@@ -156,5 +156,5 @@ def queue_states(
     return tuple(states)
 
 
-def _behind(consumer: ConsumerState) -> timedelta:
-    return consumer.behind or timedelta(0)
+def _lag(consumer: ConsumerState) -> timedelta:
+    return consumer.lag or timedelta(0)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pgqpy.records import RotationTable
     from pgqpy.watch import ConsumerState
 
-FLAGS = 12  # consumers on the ruler, those that are behind most
+FLAGS = 12  # consumers on the ruler, those with the largest lag
 WORKERS = 32  # of one consumer
 MARKS = 200  # ticks over the whole time
 NEWEST = 100  # more ticks, the last ones: the scale has much room for the last minutes
@@ -55,7 +55,7 @@ def collect(view: View) -> dict[str, Any]:
     if settings is None:
         raise QueueNotFound(QueueNotFound.words.format(queue=name), queue=name)
     now = settings.pop("now")
-    consumers = sorted(view.snapshot.consumers_of(name), key=_behind, reverse=True)
+    consumers = sorted(view.snapshot.consumers_of(name), key=_lag, reverse=True)
     tables = client.get_rotation_info(name)
     ticks = {mark.id: mark for mark in client.get_tick_marks(name, MARKS)}
     newest = client.get_tick_info(name, max(ticks, default=0) - NEWEST)
@@ -77,7 +77,7 @@ def collect(view: View) -> dict[str, Any]:
     }
 
 
-def _behind(consumer: ConsumerState) -> timedelta:
+def _lag(consumer: ConsumerState) -> timedelta:
     return consumer.lag or NONE
 
 
@@ -111,10 +111,10 @@ def _flags(view: View, consumers: Sequence[ConsumerState], now: datetime) -> lis
         return Flag(
             each.name,
             ages.get(each.last_tick, 0.0) if each.last_tick else 0.0,
-            "detached" if each.detached else "late" if _behind(each) > LATE else "ok",
+            "detached" if each.detached else "late" if _lag(each) > LATE else "ok",
             batch=next((ages[tick] for tick in ends if tick in ages), None),
             workers=tuple(ages[tick] for tick in workers if tick in ages),
-            note="detached" if each.detached else f"{age(each.lag)} behind",
+            note="detached" if each.detached else f"lag {age(each.lag)}",
         )
 
     return [flag(each) for each in consumers]

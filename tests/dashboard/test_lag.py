@@ -1,0 +1,43 @@
+"""The lag of a consumer has one meaning on all pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgqpy
+from tests.dashboard.conftest import Site
+
+HOUR_LATER = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
+PLACES = {
+    "/": 'data-name="worst lag">{}</td>',
+    "/queue?queue=orders": 'data-name="lag">{}</td>',
+    "/consumer?queue=orders&consumer=billing": "<dt>lag</dt><dd>{}</dd>",
+}
+
+
+@pytest.mark.usefixtures("new_orders")
+@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 h")])
+@pytest.mark.parametrize("path", PLACES)
+def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
+    site: Site,
+    client: pgqpy.Client,
+    connection: psycopg.Connection[Any],
+    path: str,
+    waiting: int,
+    shown: str,
+) -> None:
+    client.insert_events("orders", [("placed", "data")] * waiting)
+    client.tick_queue("orders")
+    connection.execute(HOUR_LATER)
+    assert PLACES[path].format(shown) in site().get(path).text
+
+
+@pytest.mark.usefixtures("new_orders")
+def test_a_queue_says_that_ok_is_about_its_ticks(site: Site, client: pgqpy.Client) -> None:
+    client.set_queue_config("orders", "ticker_paused", "true")
+    browser = site()
+    assert 'data-name="ticks"><span class="badge warn">paused<' in browser.get("/").text
+    assert ">ticks: paused<" in browser.get("/queue?queue=orders").text
