@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
-from psycopg import sql
 from psycopg.errors import LockNotAvailable
-from psycopg.rows import dict_row, tuple_row
 
-from pgqpy import browse
 from pgqpy.cli import complete, queries
 from pgqpy.cli.moments import parse_moment, to_time
 from pgqpy.cli.options import Target, connected, on_terminal
 from pgqpy.cli.output import as_text
 from pgqpy.texts import duration
+from pgqpy.tick_distance import measure
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -22,26 +20,11 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.cli.moments import Moment
     from pgqpy.records import ConsumerInfo
+    from pgqpy.tick_distance import Distance
 
     Place = Literal["beginning", "end"] | int | Moment
     Goal = Literal["beginning", "end"] | int | datetime
 
-# The number of events is estimated from ids; if there are none, _count_late counts. The consumer's
-# own tick, or events after it, are gone if it was detached for long.
-SKIPPED = """
-    select first.tick_id as from_tick, last.tick_id as to_tick,
-        last.tick_event_seq - first.tick_event_seq as events,
-        case when isfinite(last.tick_time) then last.tick_time end as to_time,
-        case when isfinite(first.tick_time) then last.tick_time - first.tick_time end as length
-    from pgq.queue q
-    cross join lateral (
-        select * from pgq.tick
-        where tick_queue = q.queue_id and tick_id >= greatest(%s, q.queue_low_tick)
-        order by tick_id limit 1) first
-    join pgq.tick last on last.tick_queue = q.queue_id and last.tick_id = %s
-    where q.queue_name = %s and last.tick_id > first.tick_id
-"""
-MOST_LATE = 1000
 ENDS: dict[str, Literal["beginning", "end"]] = {"beginning": "beginning", "end": "end"}
 
 
@@ -58,7 +41,7 @@ def parse_place(ctx: click.Context, param: click.Parameter, value: str) -> Place
         raise click.BadParameter(text) from None
 
 
-def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> dict[str, Any] | None:
+def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> Distance | None:
     """Return the range that the seek skips; None if no events are in it."""
     queue = info.queue_name
     if place == "beginning":
@@ -67,39 +50,25 @@ def _find_skipped(client: Client, info: ConsumerInfo, place: Goal) -> dict[str, 
         tick = queries.queue_info(client, queue).last_tick_id
     else:
         tick = place if isinstance(place, int) else client.get_tick_at(queue, place)
-    with client.connection.cursor(row_factory=dict_row) as cursor:
-        row = cursor.execute(SKIPPED, [info.last_tick, tick, queue]).fetchone()
-    if row is not None and row["events"] <= 0:
-        row["events"] = _count_late(client, queue, row["from_tick"], row["to_tick"])
-    return row if row is not None and row["events"] else None
+    return None if tick is None else measure(client, queue, info.last_tick, tick)
 
 
 def ask_to_skip(client: Client, info: ConsumerInfo, place: Goal) -> None:
     """Ask first, if a move skips events that the consumer has not finished."""
     queue, name = info[:2]
-    row = _find_skipped(client, info, place)
-    if row is None:
+    found = _find_skipped(client, info, place)
+    if found is None:
         return
     skips = (
-        f"skips about {row['events']} event(s) that consumer {name} of queue {queue} has not "
-        f"finished: ticks {row['from_tick']} to {row['to_tick']}"
+        f"skips about {found.events} event(s) that consumer {name} of queue {queue} has not "
+        f"finished: ticks {found.from_tick} to {found.to_tick}"
     )
-    if row["to_time"] is not None and row["length"] is not None:
-        skips += f", {duration(row['length'])} up to {as_text(row['to_time'])}"
+    if found.to_time is not None and found.length is not None:
+        skips += f", {duration(found.length)} up to {as_text(found.to_time)}"
     if not on_terminal():
         raise click.ClickException(f"this {skips}; add --yes to skip them")
     if not click.confirm(f"This {skips}. Skip them?", err=True):
         raise click.ClickException("the consumer was not moved")
-
-
-def _count_late(client: Client, queue: str, first: int, last: int) -> int:
-    """Count events of transactions that were open at the first tick, up to a thousand."""
-    with browse.reading(client), client.connection.cursor(row_factory=tuple_row) as cursor:
-        events = sql.SQL(client.tick_event_sql(queue, first, last))
-        query = sql.SQL("select count(*) from (select from ({}) e limit {}) few")
-        cursor.execute(query.format(events, sql.Literal(MOST_LATE)))
-        ((count,),) = cursor.fetchall()
-    return int(count)
 
 
 @click.command()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from psycopg.errors import LockNotAvailable
+
 from pgqpy.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -93,6 +95,19 @@ def _retry_parked(client: Client, form: Form) -> str:
     return f"{count} key(s) are due now"
 
 
+def _seek(client: Client, form: Form) -> str:
+    queue, consumer, tick = field(form, "queue"), field(form, "consumer"), number(form, "tick")
+    before = next((each.last_tick for each in client.get_consumer_info(queue, consumer)), None)
+    # A consumer that runs may have come past the tick: it was to skip events, not to repeat them.
+    if before not in {None, tick} and (tick < (before or 0)) != (form.get("back") == "yes"):
+        raise InvalidArgument(f"the consumer is at tick {before} by now: look at the move again")
+    try:
+        found = client.seek_consumer(queue, consumer, tick, discard=form.get("discard") == "yes")
+    except LockNotAvailable as exc:
+        raise InvalidArgument(f"a transaction is at work for {consumer}: try it again") from exc
+    return f"moved from tick {before} to {found.tick_id}; dropped {found.dropped} that waited"
+
+
 def _change_dead(function: str, verb: str) -> Callable[[Client, Form], str]:
     """Return the action that changes one dead event; InvalidArgument if it is dead no more."""
 
@@ -121,6 +136,7 @@ ACTIONS: Mapping[str, Action] = {
     "insert-event": Action("insert_event", _insert_event, ("type",), "/queue"),
     "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
     "retry-parked": Action("retry_parked", _retry_parked, ("key",), "/consumer"),
+    "seek": Action("seek_consumer", _seek, ("tick", "discard"), "/consumer"),
     "revive-event": _dead_event("revive_dead_events", "revived"),
     "delete-event": _dead_event("delete_dead_events", "deleted"),
 }

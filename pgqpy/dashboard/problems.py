@@ -11,11 +11,14 @@ import psycopg
 
 from pgqpy.errors import (
     ConsumerNotFound,
+    ConsumerRunning,
     InvalidArgument,
     PgqError,
     QueueNotFound,
     RangeExpired,
+    SubscriptionMoved,
     TickNotFound,
+    WrongMode,
 )
 from pgqpy.texts import describe, error_text
 
@@ -37,6 +40,7 @@ def explain(exc: Exception) -> tuple[HTTPStatus, str]:
             HTTPStatus.NOT_FOUND,
             error_text,
         ),
+        ((SubscriptionMoved, WrongMode, ConsumerRunning), HTTPStatus.CONFLICT, error_text),
         (InvalidArgument, HTTPStatus.BAD_REQUEST, error_text),
         (
             psycopg.errors.InsufficientPrivilege,

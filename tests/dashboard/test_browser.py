@@ -29,6 +29,7 @@ PAGES = {
     "overview": "/",
     "queue": "/queue?queue=orders",
     "consumer": "/consumer?queue=orders&consumer=billing",
+    "seek": "/consumer/seek?queue=orders&consumer=billing&to=beginning",
     "dead": "/dead?queue=orders&consumer=billing",
     "events": "/events?queue=orders",
     "follow": "/events/follow?queue=orders",
@@ -238,3 +239,20 @@ def test_one_dead_event_is_revived_without_javascript(
     page.get_by_text("There is none").wait_for()
     page.goto(url + "/changes")
     page.get_by_text(f"revived event {dead.ev_id}").wait_for()
+
+
+def test_an_operator_moves_a_consumer_without_javascript(
+    open_page: Open, serve: Callable[..., str], dsn: str, tmp_path: Path
+) -> None:
+    fill(dsn)
+    (tmp_path / "logins").write_text(make_entry("anna", "operator", SECRET))
+    url = serve(dsn, "--password-file", str(tmp_path / "logins"))
+    page = open_page(url + PAGES["consumer"], java_script_enabled=False)
+    enter(page)
+    page.get_by_role("link", name="Move it to another place").click()
+    page.get_by_label("To").select_option("end")
+    page.get_by_role("button", name="Say what the move does").click()
+    page.get_by_role("button", name="skip about 19 event(s)").click()
+    page.get_by_role("link", name="Move it to another place").wait_for()
+    page.goto(url + "/changes")
+    page.get_by_text("moved from tick 2 to 21").wait_for()

@@ -20,6 +20,7 @@ PATHS = (
     "/",
     "/queue",
     "/consumer",
+    "/consumer/seek",
     "/dead",
     "/events",
     "/events/follow",

@@ -8,6 +8,7 @@ from pgqpy.dashboard.pages.events import EVENTS, FOLLOW
 from pgqpy.dashboard.pages.overview import OVERVIEW
 from pgqpy.dashboard.pages.queue import CHANGE_QUEUE, QUEUE
 from pgqpy.dashboard.pages.readers import READERS
+from pgqpy.dashboard.pages.seek import SEEK
 from pgqpy.dashboard.pages.tickers import TICKERS
 
 PAGES = (
@@ -15,6 +16,7 @@ PAGES = (
     QUEUE,
     CHANGE_QUEUE,
     CONSUMER,
+    SEEK,
     DEAD,
     EVENTS,
     FOLLOW,
