@@ -14,7 +14,7 @@ ENGINE = 7366513  # one of the next six
 TICKING, INSTALLING, CHANGING, WATCHING, MOVING = 0, 1, 2, 3, 4
 SANDBOX = 7  # one demo or simulation in a database at a time
 CONSUMER = 7366514  # a subscription's id
-RUN = 7366516  # the hash of a run's token, of a consumer with lanes
+RUN = 7366516  # the hash of a run's token, of a shared consumer or one with lanes
 QUEUE = 7366515  # a queue's id; tickers hold it shared, drop_queue and repair_queue exclusively
 
 # Any session may take any lock, and invent its application name. may_tick and may_consume tell

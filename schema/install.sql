@@ -231,6 +231,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/batches/find_dead_worker.sql
 \ir functions/internal/batches/lock_free_range.sql
 \ir functions/internal/batches/count_end.sql
+\ir functions/internal/batches/count_ended.sql
 \ir functions/internal/batches/take_range.sql
 \ir functions/internal/batches/show_holder.sql
 \ir functions/internal/batches/uncount_end.sql

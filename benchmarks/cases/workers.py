@@ -29,8 +29,10 @@ PATIENCE = 600  # seconds
 POLL = 0.05  # seconds
 CHUNK = 10_000  # events of one statement
 KEYS = 1000
-LOCKS = """select count(*) from pg_locks where locktype = 'advisory' and granted
-    and classid in (7366514, 7366516)"""
+# A shared worker has a lock of its run too, which does not count here.
+LOCKS = """select count(*) from pg_locks l where locktype = 'advisory' and granted
+    and (classid = 7366514 or classid = 7366516 and not exists (select from pg_locks own
+        where own.pid = l.pid and own.classid = 7366514 and own.mode = 'ExclusiveLock'))"""
 TAKE = "select batch_id from pgq.take_part(%s, 'claims', %s, %s, null, '1 minute')"
 OWN = """select pg_advisory_lock(7366514, sub_id) from pgq.registration
     join pgq.consumer on co_id = sub_consumer where co_name = 'claims.' || %s"""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgqpy import locks
 from pgqpy.calls import lanes
 from pgqpy.consumers._async.lock import REGISTERED_ANEW, AsyncRunningLock
 from pgqpy.consumers._async.worker_lock import (
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 SPARE = 10.0  # seconds without a lane, after which a process tells that others have them
-TAKE_RUN = "select pg_catalog.pg_advisory_lock_shared(%s, pg_catalog.hashtext(%s))"
 
 
 class AsyncLaneLock(AsyncWorkerLock):
@@ -51,7 +49,6 @@ class AsyncLaneLock(AsyncWorkerLock):
         self.consumer = self._parent
         subscription = await self._subscription(session)
         await self._wait_for(session, stop, TAKE_SHARED, subscription)
-        await session.connection.execute(TAKE_RUN, (locks.RUN, self.run[0]))
         await self._taken(session, subscription)
 
     def check_calls(self) -> tuple[Call[None], ...]:

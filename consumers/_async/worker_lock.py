@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+from pgqpy import locks
 from pgqpy.calls import Call, share
 from pgqpy.consumers._async.lock import TAKE, AsyncRunningLock
 from pgqpy.consumers.handlers import StopRequested
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_STARTS = 64  # other workers that may start at the same time
 TAKE_SHARED = "select pg_try_advisory_lock_shared(%s, %s)"
+TAKE_RUN = "select pg_catalog.pg_advisory_lock_shared(%s, pg_catalog.hashtext(%s))"
 
 
 class AsyncWorkerLock(AsyncRunningLock):
@@ -30,7 +32,8 @@ class AsyncWorkerLock(AsyncRunningLock):
 
     So a restarted process takes the number of one that has died, and gets its batch first; restarts
     add no subconsumers. The lock of the consumer itself is held too, shared by all workers: it
-    keeps out a process whose class is not shared.
+    keeps out a process whose class is not shared. The lock of the run tells that its process has
+    not died, though another one took its batch over because it gave no sign of life.
     """
 
     def __init__(self, queue: str, consumer: str) -> None:
@@ -39,7 +42,7 @@ class AsyncWorkerLock(AsyncRunningLock):
         self.worker: str | None = None  # the subconsumer
 
     async def take(self, session: AsyncSession, stop: AsyncWakeup) -> None:
-        """Take both locks; ConsumerRunning if a process runs the consumer that is not shared.
+        """Take the locks; ConsumerRunning if a process runs the consumer that is not shared.
 
         A new session of the same process takes the same subconsumer, unless another has it now, or
         it was removed.
@@ -69,6 +72,10 @@ class AsyncWorkerLock(AsyncRunningLock):
             if contested > MOST_STARTS:
                 holder = await self._holder(session, subscription)
                 raise self._running(holder, subscription)
+
+    async def _taken(self, session: AsyncSession, subscription: int) -> None:
+        await super()._taken(session, subscription)
+        await session.connection.execute(TAKE_RUN, (locks.RUN, self.run[0]))
 
     def take_part(self, careful: AsyncCareful, limits: TakeLimits) -> Call[Batch | None]:
         """Return the call that takes a batch for this worker, and tells `careful` what came."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import psycopg
 
-from pgqpy import locks
 from pgqpy.calls import lanes
 from pgqpy.consumers._sync.lock import REGISTERED_ANEW, RunningLock
 from pgqpy.consumers._sync.worker_lock import (
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pgqpy.consumers")
 
 SPARE = 10.0  # seconds without a lane, after which a process tells that others have them
-TAKE_RUN = "select pg_catalog.pg_advisory_lock_shared(%s, pg_catalog.hashtext(%s))"
 
 
 class LaneLock(WorkerLock):
@@ -51,7 +49,6 @@ class LaneLock(WorkerLock):
         self.consumer = self._parent
         subscription = self._subscription(session)
         self._wait_for(session, stop, TAKE_SHARED, subscription)
-        session.connection.execute(TAKE_RUN, (locks.RUN, self.run[0]))
         self._taken(session, subscription)
 
     def check_calls(self) -> tuple[Call[None], ...]:

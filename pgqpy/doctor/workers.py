@@ -11,6 +11,11 @@ from pgqpy.texts import duration
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TAKEN_OVER = (
+    "look into the workers' logs: after `no sign of life`, let their role or pool have one more "
+    "connection for each worker, raise dead_interval, or set a smaller part_size; after an unclean "
+    "end, part_size lets process_batch find the event that kills; else look whether a handler hangs"
+)
 EXTENDS = "look whether the program that received them hangs: others get them when the lease ends"
 
 # The open batches of workers, and how many workers and receivers of their consumer live. behind:
@@ -77,6 +82,13 @@ def _without_progress(row: Row) -> Finding:
         f"{_name(row)} of consumer {row['consumer_name']} of queue {row['queue_name']} "
         f"has finished nothing of batch {row['current_batch']} for {duration(row['last_move'])}"
     )
+    if row["attempt"] > 1 and row["holder"] != "receive":
+        what = (
+            f"batch {row['current_batch']} of consumer {row['consumer_name']} of queue "
+            f"{row['queue_name']} was taken over, and nothing of it was finished for "
+            f"{duration(row['last_move'])}; {_name(row)} has it now"
+        )
+        return Finding("warn", "worker", what, TAKEN_OVER)
     if row["last_seen"] <= GONE:
         remedy = EXTENDS if row["holder"] == "receive" else HANGS
         return Finding("warn", "worker", f"{what}, though it gives signs of life", remedy)

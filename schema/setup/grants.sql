@@ -51,10 +51,11 @@ begin
             check_delayed check_filter check_idle check_insert check_moved check_name
             check_newest_position check_queue check_range check_removable check_restored
             check_snapshot check_tick_order check_unstaged check_writer choose_history choose_parked
-            compact_positions compact_ticks copy_skips count_end count_live_workers counting_time
-            create_event_table cut_range dead_event_matches detach_consumer due_retries end_lanes
-            event_bytes event_table exclude_own_xid filter_sql find_batch find_batch_events
-            find_cron find_dead_worker find_events_by_id find_inserted_here find_lane_tick
+            compact_positions compact_ticks copy_skips count_end count_ended count_live_workers
+            counting_time create_event_table cut_range dead_event_matches detach_consumer
+            due_retries end_lanes event_bytes event_table exclude_own_xid filter_sql find_batch
+            find_batch_events find_cron find_dead_worker find_events_by_id find_inserted_here
+            find_lane_tick
             find_lanes find_next_tick find_pending_events find_queue find_range find_range_stages
             find_shared find_subconsumer find_subscription finish_parked_part forget_parked
             free_dedup_keys hide_events hide_from_consumer holder_is_dead ids_are_repeated

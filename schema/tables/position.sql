@@ -26,17 +26,18 @@
 -- pos_part and pos_tries say what follows from that: the events of a part, and how often the
 -- process died while it handled only the first open event. Null: whole batches. pos_died, of
 -- workers only, are the runs whose ends pos_tries counts; empty: none yet, though a run died with
--- this range. One that shows up again had only lost its session: see uncount_end.
+-- this range. One that shows up again had only lost its session: see uncount_end. One whose session
+-- is there has given no sign of life, and has not died: see count_ended.
 --
 -- pos_last_tick is null only for a subconsumer without a range, and for a consumer with lanes. So
 -- the minimum of pos_last_tick says how far a queue was consumed: a range moves between
 -- subscriptions inside one transaction.
 -- pos_until is the end of the holder's lease, if it has one: see holder_is_dead. touch_batch and
 -- resume_part update pos_active and pos_until in place: a sign of life is no move, and finish_part
--- compares pos_no. Only four more columns are updated in place: pos_holder by resume_part, where it
--- was null, pos_died and pos_tries by uncount_end, and pos_batch by repair_queue. pos_moved is the
--- time of the move, whatever signs of life follow it: a worker whose handler hangs gives them for
--- ever.
+-- compares pos_no. Only five more columns are updated in place: pos_holder by resume_part, where it
+-- was null, pos_died and pos_tries by uncount_end, pos_batch by repair_queue, and pos_moved by
+-- take_range and widen_run, which are no progress. pos_moved is the time of the move, whatever
+-- signs of life follow it: a worker whose handler hangs gives them for ever.
 --
 -- A large range may be cut into parts of ids for several workers: see cut_range. pos_to is the last
 -- id of a worker's part; null: the range's end. pos_cuts are the last ids of the parts that are not

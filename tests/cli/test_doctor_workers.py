@@ -96,6 +96,22 @@ def test_a_worker_without_a_session_runs_while_its_lease_lasts(
     assert (code, worst["running"][0], "worker" in worst) == (0, "ok", False)
 
 
+def test_workers_that_take_a_batch_from_each_other_are_told(
+    examine: Examine, work: Work, client: pgqpy.Client
+) -> None:
+    work("1", "one")
+    other = work("2")
+    away(client.connection, "1", MOVED)
+    taken = "select batch_id from pgq.take_part('orders', 'mails', '2', 'app1:2:x', null, '0')"
+    assert other.execute(taken.encode()).fetchone() != (None,)
+    code, worst = examine()
+    assert (code, worst["worker"][0]) == (0, "warn")
+    line = said(worst, "worker")
+    assert "of consumer mails of queue orders was taken over, and nothing of it was" in line
+    assert "finished for 16 min; worker 2 has it now" in line
+    assert "let their role or pool have one more connection for each worker" in line
+
+
 def test_a_lease_that_is_extended_hides_no_handler_that_hangs(
     examine: Examine, work: Work, client: pgqpy.Client
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 
 import psycopg
@@ -9,13 +10,17 @@ import pytest
 
 from pgqpy.consumers import Consumer
 from pgqpy.consumers.signs_of_life import HeldBatch
-from tests.consumers.harness import Maker, private
+from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, Maker, private
 from tests.support import poolers
 from tests.support.waiting import eventually
 
 NO_POOL = pytest.mark.skipif(poolers.PGBOUNCER is None, reason=poolers.WHY_SKIPPED)
 ROLE = "drop role if exists lonely; create role lonely login in role pgq_reader connection limit 1"
 MODES: list[dict[str, object]] = [{"lanes": 1, "key": "extra1"}, {"shared": True, "lease": 1}]
+
+
+COUNT = "update pgq.position set pos_part = 1 where pos_batch > 0"
+COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 
 
 @pytest.fixture
@@ -196,3 +201,29 @@ def test_a_finished_part_is_a_sign_of_life_but_extends_no_lease():
         assert (held.outage() is not None) == owes
         assert held.in_doubt == owes
     assert "raise lease" in str(held.outage())
+
+
+@pytest.mark.parametrize("mode", [{"shared": True}, {"lanes": 1, "key": "extra1"}])
+def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
+    queue, lonely, connection, client, log, mode
+):
+    """Two workers have two connections: the second one takes the event over from the first."""
+    connection.execute("alter role lonely connection limit 2")
+    began: list[int] = []
+    done = threading.Event()
+
+    def handler(_event):
+        began.append(1)
+        if len(began) == 1:
+            connection.execute(COUNT)
+        assert done.wait(JOIN_TIMEOUT)
+
+    both = [lonely.start(handler, dead_interval=1, max_attempts=4, **mode) for _ in "12"]
+    eventually(lambda: all(private(running.consumer, "worked") for running in both))
+    queue.insert("a")
+    eventually(lambda: len(began) == 2)
+    assert connection.execute(COUNTED).fetchone() == (1,)
+    done.set()
+    queue.wait_until_finished()
+    assert client.get_dead_events(queue.name, CONSUMER) == []
+    assert "is not ours any more" in log.text

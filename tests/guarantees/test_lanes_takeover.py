@@ -140,6 +140,7 @@ def test_run_that_comes_back_is_not_counted_as_dead(db: Database) -> None:
     assert other.session.all(CAREFUL, other.holder) == [(1, 1, [one.holder])]
     again = Run(db.open(), one.holder)
     assert again.take() is None
+    again.die()
     assert other.session.all(CAREFUL, other.holder) == [(1, None, [])]
 
 

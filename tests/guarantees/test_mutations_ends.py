@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 comes_back = partial(ends.test_process_that_comes_back_after_a_lost_session_did_not_die, died=False)
+lives = ends.test_run_whose_session_is_there_has_not_died
+is_no_progress = partial(
+    ends.test_takeover_is_no_progress_unless_the_range_was_released, released=False
+)
 MUTATIONS = {
     "count lost sessions as unclean ends": Mutation(
         "uncount_end", "pos_tries = nullif(pos_tries - 1, 0)", "pos_tries = pos_tries", comes_back
@@ -74,6 +78,45 @@ MUTATIONS = {
         "x_died => p.pos_died,",
         "",
         ends.test_progress_clears_the_tokens_with_the_tries,
+    ),
+    "count a run whose session is there": Mutation(
+        "count_ended", "else false end", "else true end", lives
+    ),
+    "let a run count that has not ended, without its token": Mutation(
+        "count_ended", "- cardinality(i_died) + cardinality(died)", "", lives
+    ),
+    "count a worker whose session is there": Mutation(
+        "take_part",
+        "from pgq.count_ended(tries, died) e",
+        "from (select tries, died) e (tries, died)",
+        lives,
+    ),
+    "count a run with lanes whose session is there": Mutation(
+        "take_lane",
+        "from pgq.count_ended(s.pos_tries, s.pos_died) e",
+        "from (select s.pos_tries, s.pos_died) e (tries, died)",
+        ends.test_run_with_lanes_whose_session_is_there_has_not_died,
+    ),
+    "take a takeover for progress": Mutation(
+        "take_range", "and d.pos_holder is not null", "and false", is_no_progress
+    ),
+    "take the careful mode's end for progress": Mutation(
+        "widen_run", "set pos_moved = p.pos_moved", "set pos_moved = pos_moved", is_no_progress
+    ),
+    "forget that a batch was taken over": Mutation(
+        "widen_run", "'{}'::text[]", "null::text[]", is_no_progress
+    ),
+    "take a released range for one without progress": Mutation(
+        "take_range",
+        "and d.pos_holder is not null",
+        "",
+        partial(ends.test_takeover_is_no_progress_unless_the_range_was_released, released=True),
+    ),
+    "count the time in which nobody was at work": Mutation(
+        "take_range",
+        "< interval '10 minutes'",
+        "< interval '10 days'",
+        ends.test_range_that_nobody_worked_on_begins_anew,
     ),
     "do not see who came back": Mutation(
         "take_part",

@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.guarantees.workers import Worker, workers
+from tests.guarantees.lanes import CAREFUL, SET, Run
+from tests.guarantees.workers import AWAY, Worker, workers
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
 
 COUNTED = "select pos_tries, pos_died from pgq.current_position where pos_batch > 0"
 COUNT = "update pgq.position set pos_part = 1, pos_tries = 1, pos_died = %s where pos_batch > 0"
+TRIES = "select tries, died, worker from pgq.take_part('q', 'c', %s, %s)"
+RUN_LOCK = "select pg_advisory_lock_shared(7366516, hashtext(%s))"
+RUN_UNLOCK = "select pg_advisory_unlock_shared(7366516, hashtext(%s))"
+HOUR = "update pgq.position set pos_moved = now() - interval '1 hour'"
+MOVED = (
+    "select clock_timestamp() - pos_moved > '59 min' from pgq.current_position where pos_batch > 0"
+)
 DIED = "select died from pgq.take_part('q', 'c', %s, %s)"
 LEASED = "select batch_id from pgq.take_part('q', 'c', null, %s, '1 minute')"
 BACK = "host:1:x"  # the run that was counted, and comes back
@@ -93,3 +101,60 @@ def test_progress_clears_the_tokens_with_the_tries(db: Database) -> None:
     assert db.main.all(COUNTED) == [(1, [BACK])]
     assert db.main.one("select pgq.finish_part(%s, %s)", batch, first.id) == 1
     assert db.main.all(COUNTED) == [(None, None)]
+
+
+def test_run_whose_session_is_there_has_not_died(db: Database) -> None:
+    """It lost its range, because it gave no sign of life."""
+    one = counted(db, "host:2:x", BACK, "host:3:x")
+    db.main.run("update pgq.position set pos_tries = 2 where pos_batch > 0")
+    silent = db.open()
+    silent.one(RUN_LOCK, BACK)
+    again = db.open()
+    assert again.all(TRIES, "2", "host:2:x") == [(1, ["host:3:x"], "2")]
+    one.session.one(RUN_LOCK, "host:3:x")
+    assert again.all(TRIES, "2", "host:2:x") == [(None, [], "2")]
+    assert db.main.all(COUNTED) == [(2, [BACK, "host:3:x"])]
+    silent.one(RUN_UNLOCK, BACK)
+    assert again.all(TRIES, "2", "host:2:x") == [(1, [BACK], "2")]
+
+
+def test_run_with_lanes_whose_session_is_there_has_not_died(db: Database) -> None:
+    db.queue()
+    db.main.one(SET, 1, "extra1")
+    run = Run(db.open(), "host:2:x")
+    db.main.insert("a")
+    db.main.tick()
+    assert run.take() is not None
+    db.main.connection.execute(COUNT, [[BACK]])
+    assert run.session.all(CAREFUL, run.holder) == [(1, 1, [BACK])]
+    silent = db.open()
+    silent.one(RUN_LOCK, BACK)
+    assert run.session.all(CAREFUL, run.holder) == [(1, None, [])]
+
+
+@pytest.mark.parametrize("released", [False, True])
+def test_takeover_is_no_progress_unless_the_range_was_released(
+    db: Database, released: bool
+) -> None:
+    one, other = workers(db, "a")
+    assert one.take() is not None
+    if released:
+        assert db.main.one("select pgq.end_run('q', 'c.1', %s)", one.holder) == 1
+    db.main.run(HOUR)
+    assert other.take(dead="0") is not None
+    assert db.main.all(MOVED) == [(not released,)]
+    if released:
+        return
+    one.holder = "host:3:x"
+    assert one.take(dead="0") is not None
+    assert one.session.one("select pgq.widen_run('q', 'c.1', %s)", one.holder) == 1000
+    assert db.main.all(MOVED) == [(True,)]
+    assert db.main.one("select attempt from pgq.get_worker_info() where current_batch > 0") == 2
+
+
+def test_range_that_nobody_worked_on_begins_anew(db: Database) -> None:
+    one, other = workers(db, "a")
+    db.main.one(f"{AWAY} returning 1", one.take())
+    db.main.run(HOUR)
+    assert other.take() is not None
+    assert db.main.all(MOVED) == [(False,)]

@@ -1,9 +1,10 @@
 -- Makes the parts of a consumer in careful mode larger by one step: 1, 30, 1,000 events, whole
--- batches. A run calls it when many parts in a row went well.
+-- batches. A run calls it when many parts in a row went well, or if it gets whole batches all the
+-- same. So it is no progress of the open batch: pos_moved stays, and that a run died with it.
 -- Returns: the size of parts from now on; null: whole batches. Nothing changes if another run has
 --   begun meanwhile.
 -- Raises: PQ002 not a subscriber; PQ020, 40001 as lock_subscription.
--- Writes: as lock_subscription; insert pgq.position.
+-- Writes: as lock_subscription; insert and update pgq.position.
 create or replace function pgq.widen_run(i_queue_name text, i_consumer_name text, i_holder text)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
 set row_security = off as $$
@@ -17,7 +18,10 @@ begin
     perform pgq.move_position(p.pos_sub, p.pos_no, p.pos_last_tick, p.pos_next_tick, p.pos_batch,
         p.pos_pins, p.pos_from, p.pos_done, p.pos_holder, v_part,
         x_until => p.pos_until, x_to => p.pos_to, x_ids => p.pos_ids,
+        x_died => case when p.pos_died is not null then '{}'::text[] end,
         x_leases => p.pos_leases);
+    update pgq.position set pos_moved = p.pos_moved
+     where pos_sub = p.pos_sub and pos_no = p.pos_no + 1;
     return v_part;
 end $$;
 comment on function pgq.widen_run(text, text, text)

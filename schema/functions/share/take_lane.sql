@@ -98,8 +98,7 @@ begin
     end if;
     batch_id := s.pos_batch;
     part_size := s.pos_part;
-    tries := s.pos_tries;
-    died := s.pos_died;
+    select e.tries, e.died into tries, died from pgq.count_ended(s.pos_tries, s.pos_died) e;
     lane_key := s.sub_filter -> 'lane' ->> 2;
     select substr(co_name, length(i_consumer_name) + 2) into worker
       from pgq.consumer where co_id = s.sub_consumer;

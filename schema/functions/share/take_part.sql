@@ -16,7 +16,8 @@
 --
 -- Parameters: i_subconsumer_name: null: one is chosen; i_holder and i_lease are needed then.
 --   i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
---   (7366514, sub_id of the subconsumer), or it names a lease. Null, as for PGQ's own clients: only
+--   (7366514, sub_id of the subconsumer), and shares (7366516, hashtext(i_holder)), or it names a
+--   lease. Null, as for PGQ's own clients: only
 --   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
 --   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
 --   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
@@ -26,9 +27,9 @@
 --   others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
---   counts; leases: how many leases had the events that are open, and ended. A run whose end is
---   counted, though it had only lost its session, takes that back by its next call: so ask again
---   before an event is given up.
+--   counts, see count_ended; leases: how many leases had the events that are open, and ended. A run
+--   whose end is counted, though it had only lost its session, takes that back by its next call: so
+--   ask again before an event is given up.
 -- Raises: PQ002 the consumer or the subconsumer is not registered; PQ013 not READ COMMITTED: a look
 --   after the lock needs a new snapshot; PQ009 i_wanted below 1, or no subconsumer and no holder or
 --   lease, or as lease_end, lease_slot, check_filter; PQ015 as find_next_tick; PQ020 the consumer
@@ -173,6 +174,7 @@ begin
       into part_size, tries, died, leases, worker
       from pgq.current_position s join pgq.consumer c on c.co_id = s.sub_consumer
      where s.sub_id = w.sub_id;
+    select e.tries, e.died into tries, died from pgq.count_ended(tries, died) e;
     select tick_time, tick_event_seq into prev_tick_time, prev_tick_event_seq
       from pgq.tick where tick_queue = p.sub_queue and tick_id = prev_tick_id limit 1;
     select tick_id, tick_time, tick_event_seq into cur_tick_id, cur_tick_time, cur_tick_event_seq

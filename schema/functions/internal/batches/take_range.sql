@@ -2,7 +2,11 @@
 -- with what is finished of it, and with the end of its holder counted: see count_end. It gets a
 -- new batch id: the old one is not open any more (G5). The caller holds both registrations.
 -- What failed in a batch of parked events has failed in the new one.
--- Writes: insert pgq.position; update pgq.parked.
+--
+-- A takeover is no progress: pos_moved stays. So doctor sees that workers take a range from each
+-- other and finish nothing of it. But if it was released, or lay there for long without a sign of
+-- life, nobody was at work meanwhile: then the time begins anew.
+-- Writes: insert and update pgq.position; update pgq.parked.
 create or replace function pgq.take_range(
     d pgq.current_position, w pgq.current_position, i_batch bigint, i_holder text,
     i_until timestamptz)
@@ -21,4 +25,7 @@ begin
         x_from => d.pos_from, x_done => d.pos_done, x_holder => i_holder, x_part => d.pos_part,
         x_tries => d.pos_tries, x_until => i_until, x_to => d.pos_to, x_died => d.pos_died,
         x_ids => d.pos_ids, x_leases => d.pos_leases);
+    update pgq.position set pos_moved = d.pos_moved
+     where pos_sub = w.sub_id and pos_no = w.pos_no + 1 and d.pos_holder is not null
+       and clock_timestamp() - d.pos_active < interval '10 minutes';
 end $$;

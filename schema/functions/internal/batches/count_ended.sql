@@ -1,0 +1,22 @@
+-- Which of the runs that count against an event have ended. A run that gave no sign of life loses
+-- its range, and is counted by count_end. But its process lives as long as its session has the
+-- advisory lock (7366516, hashtext(token)): the server may have refused the second connection for
+-- its signs, or the process is stopped. It counts from the end of its session on, and no longer
+-- when it has a new one. The lock is tried, and released at once, as in holder_is_dead.
+-- Parameters: i_tries, i_died: pos_tries and pos_died, see pgq.position.
+-- Returns: both without the runs that have not ended.
+-- Writes: nothing.
+create or replace function pgq.count_ended(
+    i_tries int, i_died text[], out tries int, out died text[])
+language plpgsql as $$
+begin
+    tries := i_tries;
+    died := i_died;
+    if i_died <> '{}' then
+        died := array(
+            select run from unnest(i_died) run
+             where case when pg_try_advisory_lock(7366516, hashtext(run))
+                       then pg_advisory_unlock(7366516, hashtext(run)) else false end);
+        tries := nullif(greatest(i_tries - cardinality(i_died) + cardinality(died), 0), 0);
+    end if;
+end $$;
