@@ -7,6 +7,7 @@ BENCH_STAMP := $(VENV)/.installed-bench
 ARCHIVE := $(VENV)/spark.jsa
 JOBS ?= 2
 TESTS ?= tests
+ALL ?=
 DEMO ?=
 CASE ?=
 LONG ?=
@@ -44,8 +45,8 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@echo "postgres: paste this line where you try things; Ctrl-C here ends the server, and nothing is kept"
 	@$(BIN)/python tools/postgres.py
 
-test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client)
-	@$(PYTEST) -m "not slow and not prometheus and not browser" $(COVERAGE) $(TESTS) \
+test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client, ALL=1)
+	@$(TWINS) $(PYTEST) -m "not slow and not prometheus and not browser" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
 # One at a time: each starts a handful of processes, and Spark gives a Python worker ten seconds to answer.
@@ -73,6 +74,7 @@ $(ARCHIVE): $(STAMP)
 	@$(BIN)/python tools/spark_archive.py $@ 2>$@.log || echo "spark archive: not made, Java starts more slowly: see $@.log"
 
 PYTEST = $(BIN)/python -m pytest -n $(JOBS)
+TWINS = $(if $(ALL),,PGQPY_TEST_TWINS=one)  # see tests/support/twins.py
 
 # A part of the tests cannot reach the floor of the whole.
 COVERAGE = $(if $(filter tests,$(TESTS)),--cov --cov-report=term)

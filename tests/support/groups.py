@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.support.tree import ROOT
+from tests.support.twins import leave_twins_out
 
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
@@ -30,8 +31,9 @@ LONG = (
 NEEDS_EXTENSION = re.compile(r"\bdef (\w+)\([^)]*\bextension_dsn\b")  # a test or a fixture
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
     """Let long tests begin first; all others stay in their random order."""
+    leave_twins_out(items, config)
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
