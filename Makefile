@@ -38,8 +38,11 @@ $(STAMP): pyproject.toml
 	@touch $@
 	@echo "setup: done"
 
+# With job control, Ctrl-C on a terminal reaches the demo only, which may end well. make would end too, and fail.
+OWN_CTRL_C = [ ! -t 0 ] || [ ! -t 1 ] || [ ! -t 2 ] || set -m;
+
 demo: $(STAMP)  ## Run pgbench against a queue, kill a worker in the middle, compare every balance
-	@$(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
+	@$(OWN_CTRL_C) $(BIN)/pgqpy demo $(DEMO) && echo "make demo: passed" || { echo "make demo: FAILED"; exit 1; }
 
 postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; it prints what to export
 	@echo "postgres: paste this line where you try things; Ctrl-C here ends the server, and nothing is kept"

@@ -11,7 +11,7 @@ from pgqpy.demo import pgbench
 from pgqpy.demo.balances import CONSUMER, QUEUE
 from pgqpy.demo.dashboard import dashboard, on_terminal, stay
 from pgqpy.demo.database import DemoDatabase, open_database
-from pgqpy.demo.scenario import TICKER, play
+from pgqpy.demo.scenario import play
 from pgqpy.demo.spark_step import LAKE, write_parquet
 from pgqpy.demo.verdict import Result, judge, judge_parquet
 from pgqpy.demo.view import print_result
@@ -58,11 +58,10 @@ def run(options: Options) -> int:
             ExitStack() as beside,
         ):
             served = beside.enter_context(dashboard(database, view)) if options.dashboard else None
-            result = _run_steps(database, view, options)
+            # Without a ticker, the dashboard would show a queue that nobody ticks.
+            result = _run_steps(database, view, options, None if served is None else beside)
             if served is not None and stays:
                 print_result(result)
-                # Without a ticker, the dashboard would show a queue that nobody ticks.
-                beside.enter_context(database.start("ticker", TICKER))
                 view.say("the dashboard stays until Ctrl-C")
                 stay(served)
             ignore_signals()
@@ -75,7 +74,9 @@ def run(options: Options) -> int:
     return FINE if result.passed else FAILED
 
 
-def _run_steps(database: DemoDatabase, view: View, options: Options) -> Result:
+def _run_steps(
+    database: DemoDatabase, view: View, options: Options, beside: ExitStack | None
+) -> Result:
     missing_for_spark = options.missing_for_spark
     pgbench.make_tables(database)
     scale = pgbench.SCALE
@@ -85,7 +86,14 @@ def _run_steps(database: DemoDatabase, view: View, options: Options) -> Result:
         client.create_queue(QUEUE)
         for consumer in (CONSUMER, *([] if missing_for_spark else [LAKE])):
             client.register_consumer(QUEUE, consumer)
-        outcome = play(database, view, client, seconds=options.seconds, clients=options.clients)
+        outcome = play(
+            database,
+            view,
+            client,
+            seconds=options.seconds,
+            clients=options.clients,
+            beside=beside,
+        )
         if missing_for_spark:
             view.say(f"the Spark step is skipped: {missing_for_spark}")
         sums = None if missing_for_spark else write_parquet(database, view)

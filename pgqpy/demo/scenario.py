@@ -57,27 +57,42 @@ class Outcome(NamedTuple):
 
 
 def play(
-    database: DemoDatabase, view: View, client: Client, *, seconds: int, clients: int
+    database: DemoDatabase,
+    view: View,
+    client: Client,
+    *,
+    seconds: int,
+    clients: int,
+    beside: ExitStack | None = None,
 ) -> Outcome:
-    """Play the scenario. Every process that it starts has ended when it returns or raises."""
+    """Play the scenario. Every process that it starts has ended when it returns or raises.
+
+    With `beside`, the ticker goes on until that stack is closed.
+    """
     with ExitStack() as children:
-        return _Scenario(database, view, client, children).play(seconds, clients)
+        return _Scenario(database, view, client, children, beside).play(seconds, clients)
 
 
 class _Scenario:
     def __init__(
-        self, database: DemoDatabase, view: View, client: Client, children: ExitStack
+        self,
+        database: DemoDatabase,
+        view: View,
+        client: Client,
+        children: ExitStack,
+        beside: ExitStack | None,
     ) -> None:
         self._database = database
         self._view = view
         self._client = client
         self._children = children
+        self._beside = beside
         self._counted: deque[tuple[float, int]] = deque()
         self._kills = 0
 
     def play(self, seconds: int, clients: int) -> Outcome:
         """Run the workload, kill a worker half way, wait until all events are processed."""
-        self._ticker = self._start("ticker", TICKER)
+        self._ticker = self._start("ticker", TICKER, self._beside)
         self._workers = [self._start("worker", BALANCES) for _ in range(WORKERS)]
         self._until(self._workers_are_connected, START_TIMEOUT, "the workers did not start")
         self._began = time.monotonic()
@@ -96,18 +111,19 @@ class _Scenario:
         self._stop()
         return Outcome(count, ran, self._kills, killed_at)
 
-    def _start(self, name: str, command: list[str]) -> Child:
-        child = self._children.enter_context(self._database.start(name, command))
+    def _start(self, name: str, command: list[str], stack: ExitStack | None = None) -> Child:
+        child = (stack or self._children).enter_context(self._database.start(name, command))
         self._view.say(f"{name} started, process {child.pid}")
         return child
 
     def _stop(self) -> None:
-        """Stop the workers and the ticker by SIGTERM, as an administrator does."""
-        for child in (*self._workers, self._ticker):
+        """Stop the workers, and the ticker, by SIGTERM, as an administrator does."""
+        for child in (*self._workers, *([] if self._beside else [self._ticker])):
             code = child.stop()
             if code:
                 raise child.failure(f"ended with exit code {code} after SIGTERM")
-        self._view.say("workers and ticker have stopped")
+        who = "the workers" if self._beside else "workers and ticker"
+        self._view.say(f"{who} have stopped")
 
     def _kill_a_worker(self) -> float:
         """Kill a worker within a batch; return the time by the server's clock."""
