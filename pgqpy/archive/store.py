@@ -126,8 +126,8 @@ class Store:
                 )
 
     @_errors_as_store_failed()
-    def exists(self, path: str) -> bool:
-        """Say whether there is a file."""
+    def exists(self, path: str = "") -> bool:
+        """Say whether there is a file; without a path: the folder, or a file in it."""
         self._files.invalidate_cache()
         return bool(self._files.exists(self._path(path)))
 

@@ -128,6 +128,8 @@ def list_(location: str, *, queue: str | None, by_file: bool, as_json: bool) -> 
                 rows.append({**row, **file._asdict(), **times})
         else:
             rows.append(_summary(store, found))
+    if not rows and not store.exists():
+        raise InvalidArgument(f"there is no folder {location}", parameter="location")
     show_rows(rows, FILES if by_file else QUEUES, as_json=as_json)
 
 

@@ -133,7 +133,14 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("warn", "running", what, HANGS)
     if not idle and not hanging:
         count = sum(row["runs"] for row in rows)
-        what = f"{count} of {len(rows)} consumer(s) run, no events wait for the others"
+        # Others may have been seen, or have got events, in the last minute: too early to tell.
+        soon = any(row["pending_events"] and not row["runs"] for row in rows)
+        wait = (
+            f"have waited for the others for more than {duration(QUIET)}"
+            if soon
+            else "wait for the others"
+        )
+        what = f"{count} of {len(rows)} consumer(s) run, no events {wait}"
         yield Finding("ok", "running", what)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pgqpy
-    from tests.cli.support import Connection, Run, RunJson, Spawn
+    from tests.cli.support import Connection, Run, RunJson
 
 LATER = "update pgq.tick set tick_time = tick_time - interval '40 days'"
 
@@ -132,7 +132,7 @@ def test_expire_asks_on_a_terminal(
         ("verify {} --queue nope", 1, "no archive of queue 'nope'"),
         ("expire {} --queue nope --older-than 1d", 1, "no archive of queue 'nope'"),
         ("expire {} --older-than yesterday", 2, "no length of time"),
-        ("list {}/1/{{}}", 0, ""),
+        ("list {}/1/{{}}", 1, "there is no folder"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(
@@ -149,8 +149,9 @@ def test_a_file_is_no_location(run: Run, archived: str) -> None:
     assert failed_with(run("archive", "list", str(first)), 1, "is no folder")
 
 
-def test_a_folder_that_cannot_be_read_is_told(run: Run, spawn: Spawn) -> None:
-    assert json.loads(run("archive", "list", "/nonexistent/archive", "--json").stdout) == []
+def test_a_folder_that_is_not_there_is_told(run: Run, tmp_path: Path) -> None:
+    assert failed_with(run("archive", "list", "/nonexistent/archive"), 1, "there is no folder")
+    assert json.loads(run("archive", "list", str(tmp_path), "--json").stdout) == []
 
 
 @pytest.mark.parametrize("package", ["pyarrow", "fsspec", "numpy"])

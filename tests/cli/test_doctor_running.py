@@ -138,9 +138,12 @@ def test_events_that_have_waited_for_less_than_a_minute_are_no_failure(
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     age(connection, "16 minutes")
+    assert examine()[1]["running"][1].startswith("0 of 1 consumer(s) run, no events wait")
     client.insert_event("orders", "type", "data")
     client.tick_queue("orders")
-    assert examine()[1]["running"][0] == "ok"
+    level, what, *_ = examine()[1]["running"]
+    assert level == "ok"
+    assert "no events have waited for the others for more than 1 min" in what
 
 
 @pytest.mark.usefixtures("waiting")
