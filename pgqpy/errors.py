@@ -156,6 +156,12 @@ class SchemaMissing(PgqError):
     what_to_do = "run pgqpy schema install"
 
 
+class SchemaReplaced(PgqError):
+    """schema pgq was removed or replaced since this session began."""
+
+    what_to_do = "connect again; stop every process before the schema is dropped"
+
+
 class SchemaTooNew(PgqError):
     """The database's schema pgq is newer than this pgqpy.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import psycopg
 
+from pgqpy.errors import SchemaReplaced
 from pgqpy.ticker.backoff import Backoff
 from pgqpy.ticker.maintenance import Moved, retry, warnings_by_queue
 from pgqpy.ticker.periodic import Duty
@@ -67,7 +68,7 @@ class Mover:
             return self._database.health.role == "active"
         try:
             return self._statements.run(NEWS) != [[b"f"]]
-        except psycopg.Error:
+        except (psycopg.Error, SchemaReplaced):
             self._statements = None
             return True  # the round reports it
 

@@ -14,6 +14,7 @@ from psycopg import pq
 from pgqpy import install
 from pgqpy.client import open_session as connect_session
 from pgqpy.client.dsn import connect_parameters
+from pgqpy.client.schema_guard import look_at_schema
 from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
@@ -122,6 +123,7 @@ def check_database(connection: Connection[Any]) -> install.Status:
         raise NotSupported("this database has the extension pgq: tick it with pgqd")
     if status.state == "newer":
         raise SchemaTooNew(installed=status.installed, shipped=status.shipped)
+    look_at_schema(connection)
     return status
 
 

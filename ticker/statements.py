@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg.errors import error_from_result
-from psycopg.pq import ExecStatus
+from psycopg.pq import ConnStatus, ExecStatus
+
+from pgqpy.client.schema_guard import FAILED, guard_query
+from pgqpy.errors import SchemaReplaced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg import Connection
     from psycopg.pq.abc import PGresult
 
@@ -103,18 +109,47 @@ class Statements:
         """Use a connection in autocommit mode whose client_encoding is UTF8."""
         self.connection = connection
         self._prepared: dict[str, bytes] = {}
+        self._guard = guard_query(connection)
 
     def run(self, query: str, *parameters: bytes) -> list[Row]:
         """Run a query and return its rows, every value as text in UTF-8, not decoded.
 
-        Raises psycopg.Error, as a cursor does.
+        Raises psycopg.Error, as a cursor does, and SchemaReplaced.
         """
         name = self._prepared.get(query) or self._prepare(query)
-        result = self.connection.pgconn.exec_prepared(name, parameters)
+        if self._guard is None:
+            result = self.connection.pgconn.exec_prepared(name, parameters)
+        else:
+            guard = self._prepared.get(self._guard) or self._prepare(self._guard)
+            result = self._execute_behind(guard, name, parameters)
         if result.status != ExecStatus.TUPLES_OK:
             raise error_from_result(result, "utf-8")
         value, columns = result.get_value, range(result.nfields)
         return [[value(row, column) for column in columns] for row in range(result.ntuples)]
+
+    def _execute_behind(self, guard: bytes, name: bytes, parameters: Sequence[bytes]) -> PGresult:
+        """Execute the guard and a statement in one round trip; return the statement's result.
+
+        Measured beside the statement alone: 40 us instead of 39, of them 12 of CPU time here.
+        """
+        pgconn = self.connection.pgconn
+        pgconn.enter_pipeline_mode()
+        pgconn.send_query_prepared(guard, ())
+        pgconn.send_query_prepared(name, parameters)
+        pgconn.pipeline_sync()
+        # Each statement's result and None, then that of the synchronisation; a session that was
+        # lost has fewer.
+        guarded, _, result, _, _ = (pgconn.get_result() for _ in range(5))
+        if pgconn.status == ConnStatus.OK:
+            pgconn.exit_pipeline_mode()
+        if guarded is not None and guarded.status == ExecStatus.TUPLES_OK and result is not None:
+            return result
+        if guarded is None or result is None:
+            raise psycopg.OperationalError(pgconn.get_error_message())
+        error = error_from_result(guarded, "utf-8")
+        if isinstance(error, FAILED):
+            raise SchemaReplaced from error
+        raise error
 
     def _prepare(self, query: str) -> bytes:
         name = f"pgqpy_ticker_{len(self._prepared)}".encode()

@@ -122,6 +122,7 @@ class AsyncSession:
         """Restore the settings of the role and the database: handlers use the connection now."""
         if not self.pooled:
             await self.connection.execute(reset_statements(PINNED).encode())
+            self.runner.read_committed = False
         cursor = await self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = await cursor.fetchone() or (self.role,)
 

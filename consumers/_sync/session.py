@@ -122,6 +122,7 @@ class Session:
         """Restore the settings of the role and the database: handlers use the connection now."""
         if not self.pooled:
             self.connection.execute(reset_statements(PINNED).encode())
+            self.runner.read_committed = False
         cursor = self.connection.execute("select pg_catalog.current_setting('role')")
         (self.role,) = cursor.fetchone() or (self.role,)
 

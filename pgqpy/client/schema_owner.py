@@ -42,11 +42,11 @@ UNTRUSTED_OWNER: LiteralString = """
     order by whole desc, held.class desc, held.object
     limit 1
 """
-# Whether there is no schema, and that row or nulls. No schema is not a trusted one: any role with
-# CREATE on the database could make it, or give it this name, after a look for owners. That of a
-# trusted owner stays: nobody else can drop or rename it.
-ABSENT_OR_UNTRUSTED: LiteralString = f"""
-    select n.oid is null as absent, found.*
+# The schema's oid, null if there is none, and that row or nulls. No schema is not a trusted one:
+# any role with CREATE on the database could make it, or give it this name, after a look for owners.
+# That of a trusted owner stays until the owner drops or renames it: see schema_guard.
+SCHEMA_AND_UNTRUSTED: LiteralString = f"""
+    select n.oid as schema, found.*
     from (select) one
     left join pg_namespace n on n.nspname = 'pgq'
     left join ({UNTRUSTED_OWNER}) found on true

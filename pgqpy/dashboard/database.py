@@ -10,7 +10,9 @@ from psycopg import Connection, errors, sql
 
 from pgqpy import Client, table_locks
 from pgqpy.client import open_session
+from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
+from pgqpy.errors import SchemaReplaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +81,11 @@ class Database:
         asked = self._take()
         try:
             with table_locks.named_locks(asked.client.connection):
+                check_schema(asked.client.connection)
                 return work(asked)
+        except SchemaReplaced:
+            asked.client.connection.close()
+            raise
         finally:
             if asked.client.connection.closed:
                 self.close()  # the server ended this session, and maybe the others too

@@ -8,7 +8,8 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
-from pgqpy.client.schema_owner import ABSENT_OR_UNTRUSTED, not_trusted
+from pgqpy.client.schema_guard import trust_schema
+from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, not_trusted
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
 from pgqpy.errors import ConnectionFailed, SchemaMissing
 
@@ -57,7 +58,7 @@ async def open_session_async(
     connection = await _connect(dsn, kind, keywords)
     try:
         expected = connection.info.backend_pid
-        owners = "" if any_owner else ABSENT_OR_UNTRUSTED
+        owners = "" if any_owner else SCHEMA_AND_UNTRUSTED
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
         while (pid := await _set_up(connection, settings, expected, owners)) != expected:
             if any_session:
@@ -103,7 +104,7 @@ async def _set_up(
 ) -> int:
     """Make the settings if the server's session has this process id; return the one it has.
 
-    `owners` is ABSENT_OR_UNTRUSTED or empty. Raises SchemaMissing, SchemaNotTrusted.
+    `owners` is SCHEMA_AND_UNTRUSTED or empty. Raises SchemaMissing, SchemaNotTrusted.
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
@@ -113,11 +114,12 @@ async def _set_up(
     row = await cursor.fetchone()
     cursor.nextset()
     if owners:
-        absent, *found = await cursor.fetchone() or (True,)
-        if absent:
+        schema, *found = await cursor.fetchone() or (None,)
+        if schema is None:
             raise SchemaMissing
         if found[0] is not None:
             raise not_trusted(*found)
+        trust_schema(connection, int(schema))
     return int(row[-1]) if row else 0
 
 

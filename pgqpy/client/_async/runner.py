@@ -15,6 +15,7 @@ from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._async import find_unreadable
 from pgqpy.client._rows import UtcLoader, bounded, event_row, to_event
+from pgqpy.client.schema_guard import FAILED, guard_calls
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
@@ -51,6 +52,8 @@ class AsyncCallRunner:
         self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
         self._is_extension: bool | None = None
         self._left_open: set[str] = set()
+        self.read_committed = True  # by default, in a session that has a guard
+        self._guard = guard_calls(connection)
 
     def status(self) -> TransactionStatus:
         """Return the state of the connection's transaction."""
@@ -72,21 +75,27 @@ class AsyncCallRunner:
     async def run_all(self, *wanted: Call[Any]) -> list[Any]:
         """Send calls in one round trip and return their results.
 
-        In autocommit the calls are one transaction.
+        In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
         for call in wanted:
             if call.pgqpy_only:
                 await self.require_pgqpy(call.function)
         encodings.check(self.connection)
         await self.close_left_open()
+        # Other calls, of savepoints and settings, have to work as they are in a failed transaction.
+        own = len(self._guard) if any("pgq." in call.sql for call in wanted) else 0
+        wanted = (*self._guard[:own], *wanted)
         cursors = [self.cursor() for _ in wanted]
         try:
-            await self._send(wanted, cursors)
+            await self._send(wanted, cursors, one=len(wanted) == own + 1)
             rows = [await _rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            raise encodings.not_carried(_failed(wanted, cursors), exc, self.connection) from exc
+            failed = _failed(wanted[own:], cursors[own:])  # not the guard: it may have no result
+            raise encodings.not_carried(failed, exc, self.connection) from exc
         except psycopg.Error as exc:
             failed = _failed(wanted, cursors)
+            if failed in self._guard and isinstance(exc, FAILED):
+                raise errors.SchemaReplaced from exc
             data: dict[str, object] = {}
             for call in (*wanted, failed):
                 data |= call.error_data
@@ -94,13 +103,16 @@ class AsyncCallRunner:
             if found is None:
                 raise
             raise found from exc
-        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)]
+        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)][own:]
 
-    async def _send(self, wanted: Sequence[Call[Any]], cursors: Sequence[AsyncCursor[Row]]) -> None:
+    async def _send(
+        self, wanted: Sequence[Call[Any]], cursors: Sequence[AsyncCursor[Row]], *, one: bool
+    ) -> None:
         # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
         # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction.
-        if len(wanted) == 1:
-            await cursors[0].execute(wanted[0].sql, wanted[0].params, binary=True)
+        if len(wanted) == 1 or (one and not self.read_committed and self.alone()):
+            for call, cursor in zip(wanted, cursors, strict=True):
+                await cursor.execute(call.sql, call.params, binary=True)
             return
         try:
             async with self.connection.pipeline():

@@ -1,0 +1,120 @@
+"""A session that goes on calls nothing of a schema pgq that another role made meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from psycopg.errors import InvalidTextRepresentation
+
+from pgqpy import SchemaNotTrusted, SchemaReplaced
+from pgqpy.calls import Call
+from pgqpy.client import connect_as_tool
+from pgqpy.dashboard.database import Asked, Database
+from pgqpy.ticker import session
+from pgqpy.ticker.statements import FIND_DUE, Statements
+from pgqpy.watch import Watcher
+from tests.consumers.harness import Maker
+from tests.support.forged import calls, schema_swapped_later
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import psycopg
+
+    import pgqpy
+    from tests.support.servers import Server
+
+    Connection = psycopg.Connection[Any]
+
+LOST = "removed or replaced since this session began"
+VERSION = "select pgq.version()"
+KINDS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "transactional": {"transactional": True},
+    "shared": {"shared": True},
+    "lanes": {"lanes": 2, "key": "extra1"},
+}
+
+
+@pytest.fixture
+def swap(server: Server, dsn: str, new_orders: str) -> Iterator[Callable[[], None]]:
+    """Drop our schema, and give its name to a stranger's."""
+    with schema_swapped_later(server, dsn) as swap:
+        yield swap
+
+
+@pytest.mark.parametrize("asynchronous", [False, True], ids=["threads", "asyncio"])
+def test_idle_consumers(
+    dsn: str, connection: Connection, swap: Callable[[], None], *, asynchronous: bool
+) -> None:
+    def handler(_event: pgqpy.Event, *_more: object) -> tuple[()]:
+        return ()
+
+    maker = Maker(dsn, asynchronous=asynchronous)
+    try:
+        running = [
+            maker.start(handler, name=name, poll_interval=3600.0, **settings)
+            for name, settings in KINDS.items()
+        ]
+        # Each has looked for a batch.
+        eventually(lambda: all(each.consumer.outage() is None for each in running))
+        swap()
+        connection.execute("notify pgq_orders")
+        for each in running:
+            with pytest.raises(SchemaReplaced, match=LOST):
+                each.join()
+    finally:
+        maker.close()
+    assert calls(connection) == 0
+
+
+def test_statements_of_the_ticker(
+    dsn: str, connection: Connection, swap: Callable[[], None]
+) -> None:
+    with session.open_session(dsn, any_owner=True) as opened:
+        session.check_database(opened)
+        statements = Statements(opened)
+        assert statements.run(VERSION) == statements.run(VERSION)
+        swap()
+        with pytest.raises(SchemaReplaced, match=LOST):
+            statements.run(VERSION)
+        with pytest.raises(SchemaReplaced, match=LOST):
+            statements.run(FIND_DUE, b"0", b"9")  # that is prepared only now
+        with pytest.raises(SchemaNotTrusted):
+            session.check_database(opened)
+    assert calls(connection) == 0
+
+
+def test_the_watcher_and_the_dashboard(
+    dsn: str, connection: Connection, swap: Callable[[], None]
+) -> None:
+    def work(asked: Asked) -> list[Any]:
+        return asked.client.get_queue_info()
+
+    pages = Database(dsn, hide_payloads=False)
+    with Watcher(dsn) as watcher, connect_as_tool(dsn) as tool:
+        assert watcher.look(fully=True).no_answer is None
+        assert asyncio.run(pages.run(work))
+        assert tool.get_queue_info()
+        swap()
+        for words in (LOST, "belongs to role"):
+            no_answer = watcher.look(fully=True).no_answer
+            assert no_answer is not None
+            assert words in no_answer.what
+        for error in (SchemaReplaced, SchemaNotTrusted):
+            with pytest.raises(error):
+                asyncio.run(pages.run(work))
+        with pytest.raises(SchemaReplaced, match=LOST):
+            tool.get_queue_info()
+    pages.close()
+    assert calls(connection) == 0
+
+
+def test_an_error_of_a_call_stays_that_of_the_call(dsn: str, new_orders: str) -> None:
+    with connect_as_tool(dsn) as tool:
+        with pytest.raises(InvalidTextRepresentation, match="moment"):
+            tool.runner.run(Call("none", "select %s::text::int", ("moment",), bool))
+        assert tool.get_queue_info(new_orders)
