@@ -67,8 +67,8 @@ class AsyncLoop:
         self.by_event = handler_name(consumer) == "process_event"
         self.policy = consumer.retry_policy._replace(dead_events=not session.extension)
         self.open_settings: tuple[Call[Any], ...] = ()  # sent with a call that only opens a batch
-        own_limits = (consumer.min_count, consumer.min_interval)
-        self.limits = BatchLimits(most=consumer.fetch_size, own=own_limits)
+        own = (consumer.min_count, consumer.min_interval)
+        self.limits = BatchLimits(most=consumer.fetch_size, own=own)
         self.filtered = consumer.types is not None or consumer.extras is not None
         self.asked = filters.filter_json(consumer.types, consumer.extras) if self.filtered else None
         self.key = watched_key(consumer, self.watch)
@@ -98,13 +98,13 @@ class AsyncLoop:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
         An unfinished batch is delivered again. Without calls, `open_settings` are sent first. A
-        look without a notification leaves them out: it seldom finds a batch, and is to cost little.
+        look without a notification is to cost little: it seldom finds a batch, and does without.
         The call `after` is sent behind all, in the same round trip. Parked events that are due come
         in turns with ordinary batches.
         """
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
-        check = self.lock.check_calls() if self._waited else ()
+        check = self.lock.check_calls() if self._waited and self._expects_batch else ()
         sent = (*before, self._take_parked() if turn else self._next_call(), *parking.look())
         results = await self.send(*sent, *check, *(() if after is None else (after,)))
         found = results[len(before)]
@@ -116,14 +116,16 @@ class AsyncLoop:
         if found is None and parking.is_due:
             found = (await self.send(*settings, self._take_parked(), *check))[len(settings)]
         parking.opened(found)
-        self._expects_batch, self._waited = found is not None, False
+        self._expects_batch = found is not None
         self.session.ready |= found is None  # else when it was read
-        # Known before the batch is read: reading may take long, and signs of life cover it.
-        self.held.take(None if found is None else found.id)
+        self.held.take(None if found is None else found.id)  # signs of life cover the reading
         if self.careful.active:
             await self.careful.keep_whole(self.session)
         if found is not None:
             await self.turn.alone()
+            waited, self._waited = self._waited and not check, False
+            if waited:
+                await self.lock.check(self.session)
         return results, found
 
     async def send(self, *wanted: Call[Any]) -> list[Any]:
