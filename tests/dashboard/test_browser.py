@@ -35,6 +35,7 @@ PAGES = {
     "follow": "/events/follow?queue=orders",
     "cron": "/cron",
     "readers": "/readers",
+    "archives": "/archives",
     "health": "/tickers",
     "change": "/queue/change?queue=orders",
     "changes": "/changes",

@@ -1,5 +1,6 @@
 """The pages of the dashboard, in the order of the menu."""
 
+from pgqpy.dashboard.pages.archives import ARCHIVES
 from pgqpy.dashboard.pages.changes import CHANGES
 from pgqpy.dashboard.pages.consumer import CONSUMER
 from pgqpy.dashboard.pages.cron import CRON
@@ -22,6 +23,7 @@ PAGES = (
     FOLLOW,
     CRON,
     READERS,
+    ARCHIVES,
     TICKERS,
     CHANGES,
 )

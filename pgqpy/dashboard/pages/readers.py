@@ -13,9 +13,7 @@ from pgqpy.dashboard.page import Page, View, table
 NONE = timedelta(0)
 # Everybody may read these tables. The pins are the ticks that a reader wants to read again.
 POSITIONS = """
-    select q.queue_name, c.co_name, p.pos_last_tick, p.pos_pins,
-        (select now() - t.tick_time from pgq.tick t
-          where t.tick_queue = q.queue_id and t.tick_id = p.pos_last_tick) as lag
+    select q.queue_name, c.co_name, p.pos_last_tick, p.pos_pins
     from pgq.current_position p
         join pgq.queue q on q.queue_id = p.sub_queue
         join pgq.consumer c on c.co_id = p.sub_consumer
@@ -23,11 +21,13 @@ POSITIONS = """
 
 
 def collect(view: View) -> dict[str, Any]:
-    """Return the readers of one page, the one that is furthest behind at the top."""
+    """Return the readers of one page, the one with the largest lag at the top."""
     with view.client.connection.cursor(row_factory=dict_row) as cursor:
         rows = cursor.execute(POSITIONS).fetchall()
-    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or NONE))}
+    lags = {(each.queue, each.name): each.lag for each in view.snapshot.consumers}
     name = itemgetter("queue_name", "co_name")
+    rows = [{**row, "lag": lags.get(name(row))} for row in rows]
+    orders = {"lag": lambda row: (row["lag"] is not None, -(row["lag"] or NONE))}
     return {"table": table(rows, view.params, orders, lambda row: " ".join(name(row)))}
 
 
