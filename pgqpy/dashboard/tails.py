@@ -1,7 +1,8 @@
 """The newest events of the queues that somebody follows. Each look reads what came since the last.
 
-All who follow the same queue with the same filter share a tail. It rests after each look, like the
-poll of the snapshots, and a queue without a new tick is not asked.
+All who follow the same queue with the same filter share a tail. A queue without a new tick is not
+asked. A tail rests after each look as the poll of the snapshots does, and for longer the more tails
+there are: so all of them together take no more than one would.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ ROWS = 100
 TICKS = 1000  # of a first look, and of one after a long time
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 MOST_DATA, MOST_EXTRA = 4096, 1000  # characters that a page shows
-MOST_TAILS = 50  # a further one takes the place of the one that nobody asked for longest
+MOST_TAILS = 200  # as many as there are streams: a further one drops the one asked for longest ago
+FORGET = 60.0  # seconds after which nobody follows any more: pages ask every ten, or more often
 REST = 75.0  # times what a look took: see pgqpy.watch
 
 
@@ -58,7 +60,8 @@ class _Tail:
     lock: Lock = field(default_factory=Lock)
     rows: list[Row] = field(default_factory=list)  # the oldest first
     last: Cut | None = None  # they came before this tick
-    rests_until: float = 0.0  # by time.monotonic
+    asked: float = 0.0  # by time.monotonic, as the next one
+    rests_until: float = 0.0
     failure: Exception | None = None  # of the last look
 
 
@@ -68,7 +71,7 @@ class Tails:
     def __init__(self) -> None:
         """Begin without one."""
         self._lock = Lock()
-        self._tails: dict[Filter, _Tail] = {}  # the one that was asked for last is at the end
+        self._tails: dict[Filter, _Tail] = {}
 
     def clear(self) -> None:
         """Forget all: nobody looks any more."""
@@ -80,11 +83,7 @@ class Tails:
 
         Raises QueueNotFound, and InsufficientPrivilege if the session may not read events.
         """
-        with self._lock:
-            tail = self._tails.pop(wanted, None) or _Tail()
-            self._tails[wanted] = tail
-            if len(self._tails) > MOST_TAILS:
-                del self._tails[next(iter(self._tails))]
+        tail, count = self._tail(wanted)
         with tail.lock:
             is_new = tail.last is None or last_tick is None or tail.last.tick_id != last_tick
             if is_new and time.monotonic() >= tail.rests_until:
@@ -95,10 +94,20 @@ class Tails:
                 except Exception as exc:  # noqa: BLE001  # raised below, to all who ask meanwhile
                     tail.failure = exc
                 ended = time.monotonic()
-                tail.rests_until = ended + REST * (ended - began)
+                tail.rests_until = ended + REST * count * (ended - began)
             if tail.failure is not None:
                 raise tail.failure
             return tail.rows[::-1]
+
+    def _tail(self, wanted: Filter) -> tuple[_Tail, int]:
+        """Return a tail, and how many there are; forget those that nobody asks for."""
+        now = time.monotonic()
+        with self._lock:
+            tail = self._tails.pop(wanted, None) or _Tail()
+            tail.asked = now
+            used = [(key, each) for key, each in self._tails.items() if now - each.asked < FORGET]
+            self._tails = {**dict(used[1 - MOST_TAILS :]), wanted: tail}  # the latest is the last
+            return tail, len(self._tails)
 
 
 def _look(client: Client, wanted: Filter, tail: _Tail) -> None:

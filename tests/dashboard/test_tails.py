@@ -136,17 +136,36 @@ def test_it_begins_anew_where_the_history_is_another_one(
     assert ids(followed.newest(orders, ALL, None)) == known
 
 
-def test_filters_have_tails_of_their_own(
-    orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tails, "MOST_TAILS", 2)
+def test_filters_have_tails_of_their_own(orders: pgqpy.Client) -> None:
     followed = Tails()
     paid, new = insert(orders, 2, "order.paid"), insert(orders, 2, "order.new")
     for _ in range(2):
         assert ids(followed.newest(orders, Filter("orders", "order.new"), None)) == new
         assert ids(followed.newest(orders, Filter("orders", "order.*"), None)) == new + paid
         assert ids(followed.newest(orders, Filter("orders", None, (("extra1", "x"),)), None)) == []
+
+
+def test_what_nobody_follows_any_more_is_forgotten(
+    orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followed = Tails()
+    followed.newest(orders, ALL, None)
+    followed.newest(orders, Filter("orders", "new"), None)
     assert len(followed._tails) == 2
+    monkeypatch.setattr(tails, "FORGET", 0.0)
+    followed.newest(orders, ALL, None)
+    assert list(followed._tails) == [ALL]
+
+
+def test_a_tail_too_many_drops_the_one_asked_for_longest_ago(
+    orders: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails, "MOST_TAILS", 2)
+    followed = Tails()
+    first, second, third = (Filter("orders", type_) for type_ in ("a", "b", "c"))
+    for each in (first, second, first, third):
+        followed.newest(orders, each, None)
+    assert list(followed._tails) == [first, third]
 
 
 def test_a_failure_is_told_to_all_who_ask_while_it_rests(
