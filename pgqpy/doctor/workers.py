@@ -151,7 +151,7 @@ def judge_careful(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
-            f"a run of consumer {consumer} of {queue} had an unclean end: "
+            f"a run of consumer {consumer} of {queue} had an unclean end, or gave no sign of life: "
             f"parts of {row['part_size']} event(s) are to find the event that kills"
         )
         if row["tries"]:
@@ -161,7 +161,8 @@ def judge_careful(rows: list[Row]) -> Iterator[Finding]:
                 f"{row['current_batch']}, which is handled for the {row['attempt']}. time"
             )
         remedy = (
-            "see the log, and whether memory is short; many quiet parts end the careful mode; "
+            "see the log, which tells of `no sign of life`, and whether memory is short; "
+            "many quiet parts end the careful mode; "
             "after max_attempts unclean ends the event is dead, and "
             f"pgqpy event dead {queue} {consumer} lists it"
         )
