@@ -207,7 +207,9 @@ class Dashboard:
         if is_static or route_path(request).startswith(("/live/", "/healthz")):
             return PlainTextResponse(f"{status.phrase}\n", status, exc.headers)
         text = NO_PAGE.get(status, f"{status.phrase}.")
-        context = {"problem": text, "snapshot": self.feed.last}
+        # Addresses that begin as the login page does come here without a login too.
+        snapshot = None if request.state.asker.login is None else self.feed.last
+        context = {"problem": text, "snapshot": snapshot}
         answer = self._renderer.response(request, "problem.html", context, status)
         answer.headers.update(exc.headers or {})
         return answer

@@ -15,9 +15,9 @@ from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
 
 PUBLIC = {"/healthz", "/login", "/logout"}
 PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
-PAGES |= {"/queue/change", "/readers", "/changes"}
+PAGES |= {"/queue/change", "/consumer/seek", "/events/follow", "/readers", "/archives", "/changes"}
 LIVE = {"/live/", "/live/queue", "/live/consumer", "/live/cron", "/live/tickers", "/live/changes"}
-LIVE |= {"/live/readers"}
+LIVE |= {"/live/events/follow", "/live/readers", "/live/archives"}
 
 
 def test_every_route_is_in_the_table(with_logins: PasswordAccess) -> None:
@@ -49,6 +49,20 @@ def test_a_path_that_is_no_page_tells_nothing_without_a_login(
     assert client.get("/no-such-page").status_code == 303
     assert client.get("/static/../app.py").status_code in {303, 404}
     assert client.get("/healthz").text == "ok\n"
+
+
+@pytest.mark.parametrize("path", ["/login-no-such-page", "/login/x"])
+def test_an_address_beside_the_login_page_tells_nothing_of_the_database(
+    site: Site, with_logins: PasswordAccess, connection: Any, path: str
+) -> None:
+    client = site(with_logins)
+    log_in(client, "vera")
+    name = connection.info.dbname
+    assert name in client.get("/").text
+    client.cookies.clear()
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert name not in answer.text
 
 
 def test_a_login_opens_the_page_that_was_asked_for(site: Site, with_logins: PasswordAccess) -> None:
