@@ -125,7 +125,7 @@ def test_a_key_is_in_order_whatever_fails_and_whoever_stops(queue, make, setting
     unlucky = Unlucky(random.Random(seed))
     numbers: Counter[str] = Counter()
     wanted: list[str] = []
-    for turn in range(6):
+    for turn in range(4):
         running = make.start(unlucky, **(PARK | settings | {"max_retries": 3}))
         for _ in range(3):
             batch = []

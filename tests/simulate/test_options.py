@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from click.testing import CliRunner
 
+from pgqpy.cli.app import app
 from pgqpy.simulate import Options, parse_duration, parse_work
-
-if TYPE_CHECKING:
-    from tests.support.processes import PythonProcess
 
 
 @pytest.mark.parametrize(
@@ -57,8 +54,8 @@ def test_options_survive_the_way_to_a_process() -> None:
         (["--log", "/nowhere/log"], "No such file or directory"),
     ],
 )
-def test_bad_input_is_one_line(spawn, arguments: list[str], said: str) -> None:
-    process: PythonProcess = spawn("-m", "pgqpy", "simulate", *arguments)
-    assert process.wait() == 2, process.output()
-    assert said in process.output()
-    assert process.output().count("\n") == 1
+def test_bad_input_is_one_line(arguments: list[str], said: str) -> None:
+    result = CliRunner().invoke(app, ["simulate", *arguments], prog_name="pgqpy")
+    assert result.exit_code == 2, result.output
+    assert said in result.output
+    assert result.output.count("\n") == 1
