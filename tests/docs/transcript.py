@@ -2,11 +2,16 @@
 
 `$ command &` stays in the background until the end. `^C` after the output of a command that does
 not end by itself: it is interrupted once it has printed that. Log lines may come in between.
+
+A command of pgqpy that looks or changes something, and ends, runs in this process: it need not
+start Python. Those of the README are run as by its reader.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -15,6 +20,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from click.testing import CliRunner
+
+from pgqpy.cli.app import app
 from tests.docs.markdown import shape
 from tests.support.waiting import eventually
 
@@ -25,6 +33,11 @@ if TYPE_CHECKING:
 
 TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
+README = "README.md"
+# No command named `run`, and nothing that the shell would read: it imports modules of the folder.
+AT_ONCE = re.compile(
+    r"pgqpy (archive|consumer|cron|doctor|event|queue|schema) (?!run\b)[^|<>&;$`*~()]*"
+)
 
 
 class Step(NamedTuple):
@@ -72,8 +85,21 @@ class Shell:
                 self._start(step.command.removesuffix("&"))
             elif step.shown[-1:] == [INTERRUPTED]:
                 self._run_until(where, step)
+            elif AT_ONCE.fullmatch(step.command) and block.document != README:
+                self._run_here(where, step)
             else:
                 self._run(where, step)
+
+    def _run_here(self, where: str, step: Step) -> None:
+        before = Path.cwd()
+        os.chdir(self._folder)
+        try:
+            words = shlex.split(step.command)[1:]
+            result = CliRunner(env=self._environment).invoke(app, words, prog_name="pgqpy")
+        finally:
+            os.chdir(before)
+        assert result.exit_code == 0, f"{where}\nexit code {result.exit_code}:\n{result.output}"
+        check(where, step.shown, result.output)
 
     def _run(self, where: str, step: Step) -> None:
         process, output = self._start(step.command)
