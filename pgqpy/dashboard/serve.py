@@ -100,19 +100,21 @@ def serve(dsn: str, settings: Settings, say: Callable[[str], None]) -> None:
     except OSError as exc:
         where = address(settings.host, settings.port)
         raise CannotListen(f"cannot listen on {where}: {exc.strerror or exc}") from exc
-    with listening:
+    config = uvicorn.Config(
+        dashboard.app,
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # the address of the proxy has to stay: its header counts
+        timeout_graceful_shutdown=GRACE,
+    )
+    server = Server(config, dashboard)
+    # The signals come first: who reads the address may end the dashboard at once.
+    with listening, server.signals():
         say(f"http://{address(*listening.getsockname()[:2])}/")
-        config = uvicorn.Config(
-            dashboard.app,
-            lifespan="on",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # the address of the proxy has to stay: its header counts
-            timeout_graceful_shutdown=GRACE,
-        )
-        asyncio.run(Server(config, dashboard).serve([listening]))
+        asyncio.run(server.serve([listening]))
 
 
 class Server(uvicorn.Server):
@@ -126,8 +128,13 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End without an error at a signal: uvicorn's own way sends it once more at the end."""
+        """Leave them to `signals`: uvicorn's own way sends each once more at the end."""
         self._loop = asyncio.get_running_loop()
+        yield
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """End without an error at a signal, also one that comes before the server has begun."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -128,6 +128,22 @@ def test_ctrl_c_ends_it(start: Start) -> None:
     assert "Traceback" not in process.output()
 
 
+SIGNALLED = """
+import os, sys
+from pgqpy.dashboard.serve import Settings, serve
+serve("dbname=x", Settings(port=0), lambda _url: os.kill(os.getpid(), int(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_before_the_server_has_begun_ends_it(
+    spawn: Callable[..., PythonProcess], number: int
+) -> None:
+    process = spawn("-c", SIGNALLED, str(int(number)))
+    assert process.wait() == 0
+    assert process.output() == ""
+
+
 def test_a_port_in_use_is_one_line(spawn: Callable[..., PythonProcess], dsn: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
