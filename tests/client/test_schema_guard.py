@@ -92,7 +92,7 @@ def test_the_watcher_and_the_dashboard(
     dsn: str, connection: Connection, swap: Callable[[], None]
 ) -> None:
     def work(asked: Asked) -> list[Any]:
-        return asked.client.get_queue_info()
+        return asked.client.connection.execute(VERSION).fetchall()  # as pages do beside calls
 
     pages = Database(dsn, hide_payloads=False)
     with Watcher(dsn) as watcher, connect_as_tool(dsn) as tool:

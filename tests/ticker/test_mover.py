@@ -14,20 +14,24 @@ import pytest
 
 import pgqpy
 from pgqpy import install
-from pgqpy.errors import ConnectionFailed
+from pgqpy.errors import ConnectionFailed, SchemaReplaced
 from pgqpy.records import DelayedMoves
-from pgqpy.ticker import logs
+from pgqpy.ticker import logs, session
 from pgqpy.ticker.health import Health
 from pgqpy.ticker.logs import Report
 from pgqpy.ticker.metrics import TickerMetrics
 from pgqpy.ticker.mover import Mover
+from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.session import Database, Sessions
 from pgqpy.ticker.settings import TickerSettings
+from pgqpy.ticker.standby import Standby
 from pgqpy.ticker.timing import Timing
 from tests.support.crash import kill_server
+from tests.support.forged import calls, schema_swapped_later
 from tests.support.waiting import eventually
 
 SLOW = {"retry_period": 600.0}  # seconds: nothing is found because of the period
+QUEUES = "select pgq.get_queue_info()"
 WAITING = "select count(*) from pgq.delayed_event"
 
 
@@ -92,6 +96,29 @@ def mover_of(dsn):
     report = Report("shop", logs.make_logger(TickerSettings()), metrics)
     health = Health("shop", role="active")
     return Mover(Database(dsn, TickerSettings(), health, report, sessions, Event())), sessions
+
+
+def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
+    server, dsn, client, queue, connection
+):
+    with schema_swapped_later(server, dsn) as swap:
+        mover, sessions = mover_of(dsn)
+        raw = Duty("raw", lambda duty: duty.connection.execute(QUEUES), 1.0, mover._database)
+        with session.open_session(dsn, any_owner=True) as opened:
+            session.check_database(opened)
+            standby = Standby(opened, mover._database)
+            mover.duty()
+            raw()
+            assert not mover._has_news()
+            assert standby._problem() is None
+            swap()
+            assert mover._has_news()  # what the round reports
+            mover.duty()
+            raw()
+            with pytest.raises(SchemaReplaced):
+                standby._problem()
+        assert calls(connection) == 0
+        sessions.close()
 
 
 def test_tick_without_a_new_delayed_event_is_no_news(dsn, client, queue):
