@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
 
 from pgqpy.install import install
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,14 +87,23 @@ def new_database(server: Server, template: str | sql.Composed = "template0") -> 
             yield name
         finally:
             _end_prepared_transactions(server, name, admin)
+            _end_sessions(name, admin)
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
+# A session ends a moment after its client has closed it. A drop that finds a session looks again
+# after 100 ms, which would be half of the time of many tests.
+_SESSIONS = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 _PREPARED = "select gid from pg_prepared_xacts where database = %s"
 
 
 def _admin(server: Server) -> psycopg.Connection[Any]:
     return psycopg.connect(server.dsn(), autocommit=True)
+
+
+def _end_sessions(name: str, admin: psycopg.Connection[Any]) -> None:
+    with suppress(AssertionError):  # the drop tells what is wrong
+        eventually(lambda: not admin.execute(_SESSIONS, [name]).fetchall(), 5, interval=0.005)
 
 
 def _end_prepared_transactions(server: Server, name: str, admin: psycopg.Connection[Any]) -> None:
