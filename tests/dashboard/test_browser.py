@@ -132,6 +132,7 @@ def test_new_events_appear_and_an_open_one_stays_open(
 ) -> None:
     page = open_page(url + "/events?queue=orders")
     page.get_by_role("link", name="Follow new events").click()
+    page.wait_for_url("**/events/follow?*")
     known = page.locator("details.event").first
     known.locator("summary").click()
     mark = known.get_attribute("id")

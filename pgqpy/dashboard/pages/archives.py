@@ -19,7 +19,8 @@ POSITIONS = """
         (select case when isfinite(t.tick_time) then t.tick_time end from pgq.tick t
           where t.tick_queue = q.queue_id and t.tick_id = p.pos_last_tick limit 1) as time,
         exists (select from pg_class k join pg_namespace n on n.oid = k.relnamespace
-          where c.co_name = concat('archive:', n.nspname, '.', k.relname)) as has_table
+          where k.relname = substring(c.co_name from '[^.]*$')::name
+            and c.co_name = concat('archive:', n.nspname, '.', k.relname)) as has_table
     from pgq.current_position p
         join pgq.queue q on q.queue_id = p.sub_queue
         join pgq.consumer c on c.co_id = p.sub_consumer
