@@ -71,7 +71,7 @@ HISTORY = """
         from pgq.queue) q
     cross join lateral (
         select array_agg(sub_id) ids, array_agg(lag::real) lags,
-            array_agg((lag / 28)::bigint) pending,
+            array_agg(ceil(lag / 28)::bigint) pending,
             array_agg(case when co_name = 'billing'
                 then greatest(0, 8 - abs(age - 5400) / 300) else 0 end::int) retries,
             array_agg(case when co_name <> 'billing' or age > 5400 then 0
