@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
-SHORTEST, LONGEST = 0.002, 0.05  # seconds between two looks, which come less and less often
+SHORTEST, LONGEST = 0.002, 0.02  # seconds between two looks, which come less and less often
 
 
 def eventually(fn: Callable[[], T], timeout: float = 30, *, interval: float = LONGEST) -> T:
