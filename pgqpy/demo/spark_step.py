@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgqpy.sandbox.view import View
 
 LAKE = "lake"  # the name of the pipeline's consumer and of its folder
-TIMEOUT = 90  # seconds; starting Java takes ten of them
+TIMEOUT = 240  # seconds; it takes 20 of them, and 60 on a busy machine
 PIPELINE = own_process("pgqpy", "pipeline", "run", "--once", "--queue", QUEUE)
 SCHEMA = "account INT, branch INT, delta INT"
 

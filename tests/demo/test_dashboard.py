@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tests.support.processes import PythonProcess
 
-TIMEOUT = 110  # seconds
+TIMEOUT = 250  # seconds
 URL = re.compile(r"demo: the dashboard: (http://127\.0\.0\.1:\d+/)\s")
 
 
