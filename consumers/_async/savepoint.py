@@ -115,7 +115,10 @@ async def call_handler(
 
 
 async def _undo(session: AsyncSession) -> None:
+    # Not in one round trip: the server may have skipped statements that psycopg takes for prepared
+    # since. It prepares them anew after the answer to the rollback.
     try:
-        await session.runner.run_all(*UNDO)
+        for statement in UNDO:
+            await session.runner.run(statement)
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(TransactionEnded()) from error

@@ -115,7 +115,10 @@ def call_handler(
 
 
 def _undo(session: Session) -> None:
+    # Not in one round trip: the server may have skipped statements that psycopg takes for prepared
+    # since. It prepares them anew after the answer to the rollback.
     try:
-        session.runner.run_all(*UNDO)
+        for statement in UNDO:
+            session.runner.run(statement)
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(TransactionEnded()) from error

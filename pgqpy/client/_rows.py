@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from psycopg.abc import AdaptContext, Buffer
 
+    from pgqpy.calls import Call
+
+    AnyCursor = psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]
+
 T = TypeVar("T")
 
 # Half the cost of Event._make.
@@ -62,9 +66,7 @@ class _BoundedLoader(TimestamptzBinaryLoader):
             return self._earliest if before_2000 else self._latest
 
 
-def bounded(
-    cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], make: Callable[[Sequence[Any]], T]
-) -> list[T]:
+def bounded(cursor: AnyCursor, make: Callable[[Sequence[Any]], T]) -> list[T]:
     """Load the rows that a cursor holds once more, after a time that Python lacks.
 
     A producer may choose ev_time, 'infinity' too. One such event would stop every consumer.
@@ -75,3 +77,9 @@ def bounded(
     transformer = Transformer(cursor)
     transformer.set_pgresult(cursor.pgresult)
     return transformer.load_rows(0, cursor.pgresult.ntuples, make)
+
+
+def failed_call(wanted: Sequence[Call[Any]], cursors: Sequence[AnyCursor]) -> Call[Any]:
+    """Return the call that failed: the first without a result. A commit fails after all of them."""
+    pairs = zip(wanted, cursors, strict=True)
+    return next((call for call, cursor in pairs if cursor.pgresult is None), wanted[-1])

@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from psycopg.errors import InvalidTextRepresentation
+from psycopg.errors import InFailedSqlTransaction, InvalidTextRepresentation
 
-from pgqpy import SchemaNotTrusted, SchemaReplaced
+from pgqpy import QueueNotFound, SchemaNotTrusted, SchemaReplaced
 from pgqpy.calls import Call
 from pgqpy.client import connect_as_tool
 from pgqpy.dashboard.database import Asked, Database
@@ -117,4 +117,18 @@ def test_an_error_of_a_call_stays_that_of_the_call(dsn: str, new_orders: str) ->
     with connect_as_tool(dsn) as tool:
         with pytest.raises(InvalidTextRepresentation, match="moment"):
             tool.runner.run(Call("none", "select %s::text::int", ("moment",), bool))
+        assert tool.get_queue_info(new_orders)
+
+
+def test_a_call_in_a_failed_transaction_is_not_taken_for_prepared(
+    dsn: str, new_orders: str
+) -> None:
+    with connect_as_tool(dsn) as tool, tool.connection.transaction():
+        for _ in range(2 * (tool.connection.prepare_threshold or 0)):
+            tool.connection.execute("savepoint event")
+            with pytest.raises(QueueNotFound):
+                tool.insert_event("nope", "t", "x")
+            with pytest.raises(InFailedSqlTransaction):
+                tool.get_queue_info(new_orders)
+            tool.connection.execute("rollback to event")
         assert tool.get_queue_info(new_orders)

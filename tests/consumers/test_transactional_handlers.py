@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import psycopg
 import pytest
 from psycopg.errors import ReadOnlySqlTransaction
 
+from pgqpy import AsyncClient, Client
+from pgqpy.consumers import AsyncConsumer, Consumer
 from pgqpy.consumers._async import consumer as async_consumer
 from pgqpy.consumers._async import transactional as async_loop
 from pgqpy.consumers._sync import consumer as sync_consumer
 from pgqpy.consumers._sync import transactional as sync_loop
-from pgqpy.errors import TransactionEnded
+from pgqpy.errors import PgqError, TransactionEnded
 from tests.consumers.harness import CONSUMER, NOTE, QUEUE, SESSIONS, Maker
 from tests.support.waiting import eventually
 
@@ -151,3 +156,28 @@ def test_a_handler_that_moves_its_own_consumer_is_not_repeated_without_a_pause(
     queue.insert(*"bcdefghijkl")  # takes longer than many repetitions
     running.stop()
     assert log.text.count("not ours any more") == 1
+
+
+@pytest.mark.parametrize("place", [4, 5, 6])  # psycopg prepares what is sent the fifth time
+def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, effects, place):
+    class Swallowing(Consumer):
+        def process_event(self, event, connection):
+            connection.execute(NOTE, [event.data])
+            for _ in range(2 * (event.data == str(place))):
+                with suppress(PgqError, psycopg.Error):
+                    Client(connection).insert_event("nope", "t", "x")
+
+    class AsyncSwallowing(AsyncConsumer):
+        async def process_event(self, event, connection):
+            await connection.execute(NOTE, [event.data])
+            for _ in range(2 * (event.data == str(place))):
+                with suppress(PgqError, psycopg.Error):
+                    await AsyncClient(connection).insert_event("nope", "t", "x")
+
+    events = [str(number) for number in range(8)]
+    queue.insert(*events)
+    kind = AsyncSwallowing if make.asynchronous else Swallowing
+    make.run(kind(dsn, queue=QUEUE, name=CONSUMER, transactional=True))
+    queue.wait_until_finished()
+    assert effects() == [event for event in events if event != str(place)]
+    assert len(queue.retry_delays()) == 1

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._async import find_unreadable
-from pgqpy.client._rows import UtcLoader, bounded, event_row, to_event
+from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import FAILED, guard_calls
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
@@ -82,18 +82,22 @@ class AsyncCallRunner:
                 await self.require_pgqpy(call.function)
         encodings.check(self.connection)
         await self.close_left_open()
-        # Other calls, of savepoints and settings, have to work as they are in a failed transaction.
-        own = len(self._guard) if any("pgq." in call.sql for call in wanted) else 0
+        # In a failed transaction nothing is called, and what ends it has to work as it is. A guard
+        # would fail there, and psycopg would take what follows for prepared.
+        guarded = self.status() != TransactionStatus.INERROR
+        own = len(self._guard) if guarded and any("pgq." in call.sql for call in wanted) else 0
         wanted = (*self._guard[:own], *wanted)
         cursors = [self.cursor() for _ in wanted]
         try:
             await self._send(wanted, cursors, one=len(wanted) == own + 1)
             rows = [await _rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            failed = _failed(wanted[own:], cursors[own:])  # not the guard: it may have no result
+            failed = failed_call(
+                wanted[own:], cursors[own:]
+            )  # not the guard: it may have no result
             raise encodings.not_carried(failed, exc, self.connection) from exc
         except psycopg.Error as exc:
-            failed = _failed(wanted, cursors)
+            failed = failed_call(wanted, cursors)
             if failed in self._guard and isinstance(exc, FAILED):
                 raise errors.SchemaReplaced from exc
             data: dict[str, object] = {}
@@ -292,9 +296,3 @@ async def _rows(cursor: AsyncCursor[Row]) -> list[Row]:
         return await cursor.fetchall()
     except psycopg.DataError:
         return bounded(cursor, tuple)
-
-
-def _failed(wanted: Sequence[Call[Any]], cursors: Sequence[AsyncCursor[Row]]) -> Call[Any]:
-    """Return the call that failed: the first without a result. A commit fails after all of them."""
-    pairs = zip(wanted, cursors, strict=True)
-    return next((call for call, cursor in pairs if cursor.pgresult is None), wanted[-1])
