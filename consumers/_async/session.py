@@ -11,6 +11,7 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
+from pgqpy.client.schema_guard import guard_no_other_client
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -71,6 +72,7 @@ class AsyncSession:
         self.connection = connection
         self.dsn = dsn
         self.client = AsyncClient(connection)
+        guard_no_other_client(connection)  # handlers may use theirs in several tasks or threads
         self.runner = self.client.runner
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too

@@ -53,6 +53,15 @@ def guard_calls(connection: AnyConnection) -> tuple[Call[None], ...]:
     return () if query is None else (Call("to_regnamespace", query, (), lambda _rows: None),)
 
 
+def guard_no_other_client(connection: AnyConnection) -> None:
+    """Let clients that are made from now on call as an application's do, without a guard.
+
+    Tasks and threads may share a connection. A call is one statement then, whose lock psycopg
+    takes; a guard and a call are a pipeline, which two of them would enter at once.
+    """
+    _schemas.pop(connection, None)
+
+
 def look_at_schema(connection: Connection[Any]) -> None:
     """Look at the owners of schema pgq, and trust it. Raises SchemaMissing, SchemaNotTrusted."""
     schema, *found = connection.execute(SCHEMA_AND_UNTRUSTED).fetchone() or (None,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import psycopg
@@ -181,3 +183,29 @@ def test_a_swallowed_error_of_a_call_fails_its_own_event_only(queue, dsn, make, 
     queue.wait_until_finished()
     assert effects() == [event for event in events if event != str(place)]
     assert len(queue.retry_delays()) == 1
+
+
+def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, effects):
+    class Threads(Consumer):
+        queue, name, transactional, types = QUEUE, CONSUMER, True, ["test"]
+
+        def process_event(self, event, connection):
+            client = Client(connection)
+            with ThreadPoolExecutor(4) as pool:
+                ids = pool.map(lambda n: client.insert_event(QUEUE, "copy", n), "1234")
+                assert len(set(ids)) == 4
+            connection.execute(NOTE, [event.data])
+
+    class Tasks(AsyncConsumer):
+        queue, name, transactional, types = QUEUE, CONSUMER, True, ["test"]
+
+        async def process_event(self, event, connection):
+            client = AsyncClient(connection)
+            ids = await asyncio.gather(*(client.insert_event(QUEUE, "copy", n) for n in "1234"))
+            assert len(set(ids)) == 4
+            await connection.execute(NOTE, [event.data])
+
+    queue.insert("a")
+    make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
+    queue.wait_until_finished()
+    assert effects() == ["a"]
