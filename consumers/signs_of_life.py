@@ -65,9 +65,9 @@ class HeldBatch:
         """Whether the worker has to ask before it begins another event."""
         return time.monotonic() - self.sign_at >= self._patience
 
-    def take(self, batch: int | None) -> None:
-        """Note the batch that is open from now on; None: none is."""
-        self.sign_at = time.monotonic()  # first: other threads read both
+    def take(self, batch: int | None, at: float) -> None:
+        """Note the batch that is open, and when its last sign of life was given; None: none is."""
+        self.sign_at = at  # first: other threads read both
         self.id = batch
 
     def signed(self, at: float, *, is_open: bool) -> None:

@@ -102,6 +102,7 @@ class AsyncLoop:
         The call `after` is sent behind all, in the same round trip. Parked events that are due come
         in turns with ordinary batches.
         """
+        began = time.monotonic()  # a stop of the process in the round trip is silence too
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
         check = self.lock.check_calls() if self._waited and self._expects_batch else ()
@@ -118,7 +119,8 @@ class AsyncLoop:
         parking.opened(found)
         self._expects_batch = found is not None
         self.session.ready |= found is None  # else when it was read
-        self.held.take(None if found is None else found.id)  # signs of life cover the reading
+        # Before the events are read: signs of life cover the reading.
+        self.held.take(None if found is None else found.id, began)
         if self.careful.active:
             await self.careful.keep_whole(self.session)
         if found is not None:
@@ -210,11 +212,11 @@ class AsyncLoop:
         if not self.turn.contended:
             return True
         began, opened, self.event = time.monotonic(), self.held.id, None
-        self.held.take(None)
+        self.held.take(None, began)
         self.suspended = await self.turn.pass_on(self.careful)
         self.pace.skip(time.monotonic() - began)
         released = self.suspended and self.consumer.has_workers
-        self.held.take(None if released else opened)
+        self.held.take(None if released else opened, time.monotonic())
         return not released
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:

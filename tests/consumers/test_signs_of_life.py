@@ -19,6 +19,7 @@ ROLE = "drop role if exists lonely; create role lonely login in role pgq_reader 
 MODES: list[dict[str, object]] = [{"lanes": 1, "key": "extra1"}, {"shared": True, "lease": 1}]
 
 
+BLOCKED = "select from pg_locks where relation = 'pgq.position'::regclass and not granted"
 COUNT = "update pgq.position set pos_part = 1 where pos_batch > 0"
 COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 
@@ -178,7 +179,7 @@ def held_by(**settings):
     """Return what a worker with these settings holds: a batch, with a sign of life long ago."""
     kind = type("Worker", (Consumer,), {"queue": "q", "name": "c", "process_event": print})
     held = HeldBatch(kind("", **settings))
-    held.take(1)
+    held.take(1, time.monotonic())
     held.sign_at = time.monotonic() - 1000
     return held
 
@@ -188,7 +189,7 @@ def test_only_a_worker_with_an_open_batch_owes_signs_of_life():
     assert held.outage()
     held.signed(time.monotonic(), is_open=False)
     assert held.outage() is None
-    held.take(2)
+    held.take(2, time.monotonic())
     assert held.outage() is None
     assert held_by().outage() is None
 
@@ -227,3 +228,23 @@ def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
     queue.wait_until_finished()
     assert client.get_dead_events(queue.name, CONSUMER) == []
     assert "is not ours any more" in log.text
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_time_of_the_look_is_that_of_the_first_sign(queue, make, connect, mode):
+    """Not that of its answer: a process may be stopped while it waits for that."""
+    signs: list[float] = []
+
+    def handler(_event):
+        signs.append(private(running.consumer, "loop").held.sign_at)
+        return ()
+
+    running = make.start(handler, **mode)
+    eventually(lambda: private(running.consumer, "worked"))
+    with connect(autocommit=False) as blocker:
+        blocker.execute("lock table pgq.position in access exclusive mode")
+        queue.insert("b")
+        eventually(lambda: len(blocker.execute(BLOCKED).fetchall()) > 0)
+        waited = time.monotonic()
+    queue.wait_until_finished()
+    assert signs[-1] < waited
