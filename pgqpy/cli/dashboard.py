@@ -64,11 +64,14 @@ def run(target: Target, /, **options: Any) -> None:
 
     check_packages()
     from pgqpy.dashboard.serve import Settings, serve
+    from pgqpy.ticker.web import CannotListen
 
     try:
         serve(target.dsn, Settings(**options), lambda url: say(f"dashboard: {url}"))
     except InvalidArgument as exc:
         raise click.UsageError(str(exc)) from exc
+    except CannotListen as exc:
+        raise click.ClickException(f"{exc}: --port names another") from exc
 
 
 @dashboard.command("password")

@@ -151,6 +151,7 @@ def test_a_port_in_use_is_one_line(spawn: Callable[..., PythonProcess], dsn: str
         assert process.wait() == 1
     (line,) = process.output().splitlines()
     assert "cannot listen on 127.0.0.1" in line
+    assert line.endswith(": --port names another")
 
 
 def test_a_server_that_is_not_there_is_shown_in_the_page(
