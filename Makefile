@@ -38,7 +38,8 @@ $(STAMP): pyproject.toml
 	@touch $@
 	@echo "setup: done"
 
-# With job control, Ctrl-C on a terminal reaches the demo only, which may end well. make would end too, and fail.
+# Job control, where there is a terminal: Ctrl-C reaches the demo only. Otherwise it reaches make too,
+# which then fails although the demo ended well.
 OWN_CTRL_C = [ ! -t 0 ] || [ ! -t 1 ] || [ ! -t 2 ] || set -m;
 
 demo: $(STAMP)  ## Run pgbench against a queue, kill a worker in the middle, compare every balance
