@@ -168,7 +168,7 @@ def uninstall(
     Without `force` it refuses if there are queues. The five roles belong to the cluster and stay;
     with `roles`, those are dropped that no database uses and that have no other members. It refuses
     if an object that is not pgqpy's is in the schema, or depends on it, such as a view on an event
-    table; or while a process of pgqpy runs: a call of it may go on in what is put in that place.
+    table; or while a process of pgqpy runs: a call that has begun may go on in another schema pgq.
 
     Raises SchemaMissing, InstallRefused.
     """
@@ -206,7 +206,7 @@ def uninstall(
 
 
 def _check_nobody_runs(connection: Connection[Any]) -> None:
-    """Refuse beside tickers, consumers and their like: a call that has begun checks no more."""
+    """Refuse beside tickers, consumers and their like: a call that has begun checks nothing."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(RUNNING, [])
         running = [f"{name} (server process {pid})" for name, pid in cursor]

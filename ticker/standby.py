@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pgqpy import locks
-from pgqpy.client.schema_guard import check_schema
+from pgqpy.client.schema_guard import run_guard
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import QUEUES
 
@@ -83,7 +83,7 @@ class Standby:
         The lock alone is no proof. A ticker does not work if a queue was due at the last check and
         still is, and no queue of the database got a tick in between.
         """
-        check_schema(self._connection)
+        run_guard(self._connection)
         holder = self._holder()
         if holder is not None and not holder.may_be_ticker:
             return f"{describe(holder)}, which may not tick: {holder.how_to_end}"

@@ -13,6 +13,8 @@ from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, not_trusted
 from pgqpy.errors import SchemaMissing, SchemaReplaced
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from psycopg import AsyncConnection, Connection
 
     AnyConnection = AsyncConnection[Any] | Connection[Any]
@@ -32,13 +34,21 @@ _QUERY = sql.SQL("""
                      then '1' else 'schema pgq is not the one that was checked'
                 end as pg_catalog.int4)
 """)
-FAILED = InvalidTextRepresentation
+GUARD_FAILED = InvalidTextRepresentation
 _schemas: WeakKeyDictionary[AnyConnection, int] = WeakKeyDictionary()  # oids
 
 
-def trust_schema(connection: AnyConnection, oid: int) -> None:
-    """Note which schema pgq this session may call, from the statement that read its owners."""
-    _schemas[connection] = oid
+def trust_schema(connection: AnyConnection, row: Sequence[Any] | None) -> None:
+    """Note which schema pgq this session may call. `row` is what SCHEMA_AND_UNTRUSTED returned.
+
+    Raises SchemaMissing, SchemaNotTrusted.
+    """
+    schema, *untrusted = row or (None,)
+    if schema is None:
+        raise SchemaMissing
+    if untrusted[0] is not None:
+        raise not_trusted(*untrusted)
+    _schemas[connection] = int(schema)
 
 
 def guard_query(connection: AnyConnection) -> str | None:
@@ -64,19 +74,14 @@ def guard_no_other_client(connection: AnyConnection) -> None:
 
 def look_at_schema(connection: Connection[Any]) -> None:
     """Look at the owners of schema pgq, and trust it. Raises SchemaMissing, SchemaNotTrusted."""
-    schema, *found = connection.execute(SCHEMA_AND_UNTRUSTED).fetchone() or (None,)
-    if schema is None:
-        raise SchemaMissing
-    if found[0] is not None:
-        raise not_trusted(*found)
-    trust_schema(connection, int(schema))
+    trust_schema(connection, connection.execute(SCHEMA_AND_UNTRUSTED).fetchone())
 
 
-def check_schema(connection: Connection[Any]) -> None:
-    """Send the guard by itself, ahead of statements that are no calls."""
+def run_guard(connection: Connection[Any]) -> None:
+    """Send the guard by itself, ahead of statements that are no calls. Raises SchemaReplaced."""
     query = guard_query(connection)
     if query is not None:
         try:
             connection.execute(query.encode())
-        except FAILED as error:
+        except GUARD_FAILED as error:
             raise SchemaReplaced from error

@@ -10,7 +10,7 @@ from psycopg import Connection, errors, sql
 
 from pgqpy import Client, table_locks
 from pgqpy.client import open_session
-from pgqpy.client.schema_guard import check_schema
+from pgqpy.client.schema_guard import run_guard
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import SchemaReplaced
 
@@ -81,7 +81,7 @@ class Database:
         asked = self._take()
         try:
             with table_locks.named_locks(asked.client.connection):
-                check_schema(asked.client.connection)
+                run_guard(asked.client.connection)
                 return work(asked)
         except SchemaReplaced:
             asked.client.connection.close()

@@ -15,7 +15,7 @@ from psycopg import Connection
 from pgqpy import Client, table_locks
 from pgqpy.client import open_session
 from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.schema_guard import check_schema
+from pgqpy.client.schema_guard import run_guard
 from pgqpy.client.session_settings import PINNED
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
@@ -190,7 +190,7 @@ class Watcher:
         if not (fully or self._findings_clock.is_due(began)):
             return None
         findings: list[Finding] = []
-        check_schema(connection)
+        run_guard(connection)
         try:
             findings.extend(examine(connection))
         except psycopg.Error as exc:

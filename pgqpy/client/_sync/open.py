@@ -9,9 +9,9 @@ from psycopg import Connection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
 from pgqpy.client.schema_guard import trust_schema
-from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED, not_trusted
+from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
-from pgqpy.errors import ConnectionFailed, SchemaMissing
+from pgqpy.errors import ConnectionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,12 +114,7 @@ def _set_up(
     row = cursor.fetchone()
     cursor.nextset()
     if owners:
-        schema, *found = cursor.fetchone() or (None,)
-        if schema is None:
-            raise SchemaMissing
-        if found[0] is not None:
-            raise not_trusted(*found)
-        trust_schema(connection, int(schema))
+        trust_schema(connection, cursor.fetchone())
     return int(row[-1]) if row else 0
 
 

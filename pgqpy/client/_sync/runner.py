@@ -15,7 +15,7 @@ from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._sync import find_unreadable
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
-from pgqpy.client.schema_guard import FAILED, guard_calls
+from pgqpy.client.schema_guard import GUARD_FAILED, guard_calls
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
@@ -52,7 +52,7 @@ class CallRunner:
         self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
         self._is_extension: bool | None = None
         self._left_open: set[str] = set()
-        self.read_committed = True  # by default, in a session that has a guard
+        self.read_committed = True  # the session's default isolation; asked only beside a guard
         self._guard = guard_calls(connection)
 
     def status(self) -> TransactionStatus:
@@ -82,23 +82,22 @@ class CallRunner:
                 self.require_pgqpy(call.function)
         encodings.check(self.connection)
         self.close_left_open()
-        # In a failed transaction nothing is called, and what ends it has to work as it is. A guard
-        # would fail there, and psycopg would take what follows for prepared.
+        # In a failed transaction the server calls nothing. A guard would fail there, and psycopg
+        # would take the statements behind it for prepared, such as the rollback.
         guarded = self.status() != TransactionStatus.INERROR
-        own = len(self._guard) if guarded and any("pgq." in call.sql for call in wanted) else 0
-        wanted = (*self._guard[:own], *wanted)
+        guards = len(self._guard) if guarded and any("pgq." in call.sql for call in wanted) else 0
+        wanted = (*self._guard[:guards], *wanted)
         cursors = [self.cursor() for _ in wanted]
         try:
-            self._send(wanted, cursors, one=len(wanted) == own + 1)
+            self._send(wanted, cursors, single=len(wanted) == guards + 1)
             rows = [_rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
-            failed = failed_call(
-                wanted[own:], cursors[own:]
-            )  # not the guard: it may have no result
+            # The guard is no candidate, though it may have no result.
+            failed = failed_call(wanted[guards:], cursors[guards:])
             raise encodings.not_carried(failed, exc, self.connection) from exc
         except psycopg.Error as exc:
             failed = failed_call(wanted, cursors)
-            if failed in self._guard and isinstance(exc, FAILED):
+            if failed in self._guard and isinstance(exc, GUARD_FAILED):
                 raise errors.SchemaReplaced from exc
             data: dict[str, object] = {}
             for call in (*wanted, failed):
@@ -107,14 +106,15 @@ class CallRunner:
             if found is None:
                 raise
             raise found from exc
-        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)][own:]
+        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)][guards:]
 
     def _send(
-        self, wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]], *, one: bool
+        self, wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]], *, single: bool
     ) -> None:
         # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
-        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction.
-        if len(wanted) == 1 or (one and not self.read_committed and self.alone()):
+        # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction, and a
+        # single call follows its guard without a pipeline.
+        if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
             for call, cursor in zip(wanted, cursors, strict=True):
                 cursor.execute(call.sql, call.params, binary=True)
             return
