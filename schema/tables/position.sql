@@ -26,8 +26,8 @@
 -- pos_part and pos_tries say what follows from that: the events of a part, and how often the
 -- process died while it handled only the first open event. Null: whole batches. pos_died, of
 -- workers only, are the runs whose ends pos_tries counts; empty: none yet, though a run died with
--- this range. One that shows up again had only lost its session: see uncount_end. One whose session
--- is there has given no sign of life, and has not died: see count_ended.
+-- this range. A run that shows up again had only lost its session: see uncount_end. A run whose
+-- session is there gave no sign of life, but has not died: see count_ended.
 --
 -- pos_last_tick is null only for a subconsumer without a range, and for a consumer with lanes. So
 -- the minimum of pos_last_tick says how far a queue was consumed: a range moves between

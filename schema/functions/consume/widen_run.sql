@@ -1,6 +1,7 @@
 -- Makes the parts of a consumer in careful mode larger by one step: 1, 30, 1,000 events, whole
--- batches. A run calls it when many parts in a row went well, or if it gets whole batches all the
--- same. So it is no progress of the open batch: pos_moved stays, and that a run died with it.
+-- batches. A run calls it when many parts in a row went well, or if it gets whole batches anyway.
+-- That is no progress of the open batch: pos_moved stays, and pos_died still tells that a run died
+-- with it.
 -- Returns: the size of parts from now on; null: whole batches. Nothing changes if another run has
 --   begun meanwhile.
 -- Raises: PQ002 not a subscriber; PQ020, 40001 as lock_subscription.

@@ -17,14 +17,13 @@
 -- Parameters: i_subconsumer_name: null: one is chosen; i_holder and i_lease are needed then.
 --   i_holder: the run of the worker, see pos_holder; its session holds the advisory lock
 --   (7366514, sub_id of the subconsumer), and shares (7366516, hashtext(i_holder)), or it names a
---   lease. Null, as for PGQ's own clients: only
---   i_dead_interval tells that it is dead. i_lease: for how long the range is the worker's without
---   touch_batch; null: no lease. i_dead_interval: how long another worker may be without a sign of
---   life; null: for ever. i_wanted: a range with more events is cut into parts, and the worker gets
---   half of its share of them (cut_range); null: it is not cut, and the worker gets all of its
---   share of one that is. i_filter: which events the worker handles, see check_filter: it takes and
---   skips nothing while the consumer has another filter; null: whatever the consumer takes. The
---   others as in next_batch_custom.
+--   lease. Null, as for PGQ's own clients: only i_dead_interval tells that it is dead. i_lease: for
+--   how long the range is the worker's without touch_batch; null: no lease. i_dead_interval: how
+--   long another worker may be without a sign of life; null: for ever. i_wanted: a range with more
+--   events is cut into parts, and the worker gets half of its share of them (cut_range); null: it
+--   is not cut, and the worker gets all of its share of one that is. i_filter: which events the
+--   worker handles, see check_filter: it takes and skips nothing while the consumer has another
+--   filter; null: whatever the consumer takes. The others as in next_batch_custom.
 -- Returns: one row as next_batch_custom; part_size and tries as begin_run, which workers do not
 --   call; worker: the subconsumer that has the range; died: the tokens of the runs whose ends tries
 --   counts, see count_ended; leases: how many leases had the events that are open, and ended. A run

@@ -1,8 +1,8 @@
--- Which of the runs that count against an event have ended. A run that gave no sign of life loses
--- its range, and is counted by count_end. But its process lives as long as its session has the
+-- Tells which of the runs that count against an event have ended. A run that gave no sign of life
+-- loses its range, and count_end counts it. But its process lives as long as its session has the
 -- advisory lock (7366516, hashtext(token)): the server may have refused the second connection for
--- its signs, or the process is stopped. It counts from the end of its session on, and no longer
--- when it has a new one. The lock is tried, and released at once, as in holder_is_dead.
+-- its signs, or the process is stopped. Such a run counts only after the end of its session, and
+-- not while it has a new session. The lock is tried and released at once, as in holder_is_dead.
 -- Parameters: i_tries, i_died: pos_tries and pos_died, see pgq.position.
 -- Returns: both without the runs that have not ended.
 -- Writes: nothing.

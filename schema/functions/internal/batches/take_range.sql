@@ -4,8 +4,8 @@
 -- What failed in a batch of parked events has failed in the new one.
 --
 -- A takeover is no progress: pos_moved stays. So doctor sees that workers take a range from each
--- other and finish nothing of it. But if it was released, or lay there for long without a sign of
--- life, nobody was at work meanwhile: then the time begins anew.
+-- other and finish nothing of it. But if the range was released, or had no sign of life for ten
+-- minutes, nobody was at work: then pos_moved is the time of the takeover.
 -- Writes: insert and update pgq.position; update pgq.parked.
 create or replace function pgq.take_range(
     d pgq.current_position, w pgq.current_position, i_batch bigint, i_holder text,
