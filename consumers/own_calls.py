@@ -33,7 +33,7 @@ class OwnCalls:
         """Watch nothing yet."""
         self._running: dict[object, tuple[float, float]] = {}  # when it began, and is too slow
         self._closed = threading.Event()
-        self.held = HeldBatch()  # of the loop that runs: its signs of life are our calls too
+        self.held = HeldBatch()  # of the running loop: signs of life are our calls too
 
     @contextmanager
     def running(self, *, reads: bool = False) -> Iterator[None]:

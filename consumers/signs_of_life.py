@@ -53,12 +53,12 @@ class HeldBatch:
         """Hold none. The batch of a consumer without workers is never in doubt."""
         self.id: int | None = None
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
-        self._silence = math.inf  # seconds
+        self._silence = math.inf  # seconds, after which others may take the batch
         self._setting = "dead_interval"
         if consumer is not None and consumer.has_workers:
             self._silence = longest_silence(consumer)
             self._setting = "dead_interval" if consumer.lease is None else "lease"
-        self._patience = self._silence * (SIGNS - 1) / SIGNS  # seconds
+        self._patience = self._silence * (SIGNS - 1) / SIGNS  # seconds, after which to ask
 
     @property
     def in_doubt(self) -> bool:
@@ -67,7 +67,7 @@ class HeldBatch:
 
     def take(self, batch: int | None, at: float) -> None:
         """Note the batch that is open, and when its last sign of life was given; None: none is."""
-        self.sign_at = at  # first: other threads read both
+        self.sign_at = at  # before the id: other threads read both, without a lock
         self.id = batch
 
     def signed(self, at: float, *, is_open: bool) -> None:
@@ -75,14 +75,14 @@ class HeldBatch:
         self.sign_at = at if is_open else -math.inf
 
     def part_finished(self, at: float) -> None:
-        """Note when a part was finished: a sign of life, which extends no lease."""
+        """Note when a part was finished: that is a sign of life, but extends no lease."""
         if self._setting != "lease":
             self.signed(at, is_open=True)
 
     def outage(self) -> Outage | None:
         """Return since when no sign of life was given, if others may have the batch by now.
 
-        That it was taken over already is for the log.
+        A batch that was taken over already is no outage: the log tells of it.
         """
         batch, since = self.id, self.sign_at
         if batch is None or not self._silence <= time.monotonic() - since < math.inf:

@@ -52,7 +52,7 @@ class AsyncLaneLock(AsyncWorkerLock):
         await self._taken(session, subscription)
 
     def check_calls(self) -> tuple[Call[None], ...]:
-        """Check nothing: each take_lane tells the subscription."""
+        """Return none: each take_lane tells the subscription."""
         return ()
 
     def take_part(self, careful: AsyncCareful, limits: TakeLimits) -> Call[Batch | None]:

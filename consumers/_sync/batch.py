@@ -49,8 +49,8 @@ class OpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
-        self.held: HeldBatch | None = None  # of a worker: whether it has to ask for the batch
-        self.confirm: Callable[[Batch], None]  # asks, if it is a worker's
+        self.held: HeldBatch | None = None  # of a worker's process_batch: when to confirm
+        self.confirm: Callable[[Batch], None]  # set together with `held`
         self._session = session
         self._fetch_size = fetch_size
         self._part = part  # the events of the batch that are to be handled now, if not all

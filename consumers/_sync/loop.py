@@ -97,10 +97,10 @@ class Loop:
     ) -> tuple[list[Any], Batch | None]:
         """Send calls, and open the next batch in the same round trip; return results and batch.
 
-        An unfinished batch is delivered again. Without calls, `open_settings` are sent first. A
-        look without a notification is to cost little: it seldom finds a batch, and does without.
-        The call `after` is sent behind all, in the same round trip. Parked events that are due come
-        in turns with ordinary batches.
+        An unfinished batch is delivered again. Without calls, `open_settings` are sent first. After
+        a wait, the check of the registration follows. A look without a notification sends neither:
+        it seldom finds a batch, and is to cost little. The call `after` is sent last. Parked events
+        that are due come in turns with ordinary batches.
         """
         began = time.monotonic()  # a stop of the process in the round trip is silence too
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
@@ -125,8 +125,8 @@ class Loop:
             self.careful.keep_whole(self.session)
         if found is not None:
             self.turn.alone()
-            waited, self._waited = self._waited and not check, False
-            if waited:
+            unchecked, self._waited = self._waited and not check, False
+            if unchecked:
                 self.lock.check(self.session)
         return results, found
 

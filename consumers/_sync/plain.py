@@ -175,7 +175,7 @@ class PlainLoop(Loop):
         return len(events)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
-        """As in the base class. A worker asks while process_batch reads, as before each event."""
+        """As in the base class. A worker also asks while process_batch reads, if in doubt."""
         batch = super().make_batch(info, part)
         if self.consumer.has_workers and not self.by_event:
             batch.held, batch.confirm = self.held, self.confirm

@@ -115,8 +115,8 @@ def call_handler(
 
 
 def _undo(session: Session) -> None:
-    # Not in one round trip: the server may have skipped statements that psycopg takes for prepared
-    # since. It prepares them anew after the answer to the rollback.
+    # Not in one round trip: after an error the server skips statements that psycopg then takes for
+    # prepared. psycopg prepares them anew once it has the answer to the rollback.
     try:
         for statement in UNDO:
             session.runner.run(statement)

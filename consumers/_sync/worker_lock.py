@@ -32,8 +32,8 @@ class WorkerLock(RunningLock):
 
     So a restarted process takes the number of one that has died, and gets its batch first; restarts
     add no subconsumers. The lock of the consumer itself is held too, shared by all workers: it
-    keeps out a process whose class is not shared. The lock of the run tells that its process has
-    not died, though another one took its batch over because it gave no sign of life.
+    keeps out a process whose class is not shared. The lock of the run shows that its process has
+    not died, even if another one took its batch over for want of a sign of life.
     """
 
     def __init__(self, queue: str, consumer: str) -> None:
@@ -109,7 +109,7 @@ class LeasedWorker(WorkerLock):
         """Take nothing."""
 
     def check_calls(self) -> tuple[Call[None], ...]:
-        """Check nothing: take_part finds the consumer by its name at each call."""
+        """Return none: take_part finds the consumer by its name at each call."""
         return ()
 
     def _telling(
