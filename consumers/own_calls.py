@@ -1,6 +1,7 @@
 """The calls of a consumer's own that are running: one that does not end is an outage.
 
-lock_timeout ends a wait for a lock. Nothing ends the wait of a COMMIT for a synchronous standby.
+lock_timeout ends a wait for a lock. Nothing ends the wait of a COMMIT for a synchronous standby. A
+worker without signs of life has an outage too: see signs_of_life.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class OwnCalls:
     def _watch(self, who: str) -> None:
         told: float | None = None
         while not self._closed.wait(LOOK):
-            slow = self.outage()
-            if slow is not None and slow.since != told:
-                told = slow.since
-                logger.warning("%s: %s", who, slow)
+            outage = self.outage()
+            if outage is not None and outage.since != told:
+                told = outage.since
+                logger.warning("%s: %s", who, outage)

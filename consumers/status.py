@@ -27,7 +27,7 @@ class ConsumerTotals:
 
 @dataclass(frozen=True)
 class Outage:
-    """A time in which a consumer takes no batches, from now until its session is set up."""
+    """A time in which a consumer cannot look for batches, or may lose the batch that it has."""
 
     reason: str = ""  # empty before the first connection
     since: float = field(default_factory=time.monotonic)

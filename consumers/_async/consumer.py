@@ -124,7 +124,7 @@ class AsyncConsumer(BaseConsumer):
         return self.__sources.counts() if self.queues else self.__counts
 
     def outage(self) -> Outage | None:
-        """Return since when and why run() cannot look for batches; None if it can."""
+        """Return since when and why run() cannot look for batches or may lose one; else None."""
         if self.queues and self.__running:
             return self.__sources.outage()
         session = self.__session
