@@ -26,7 +26,7 @@ SETTINGS = (
     "per_tx_limit",
 )
 
-MOST_DIGITS = 20  # of an id, which has 64 bits
+MOST_DIGITS = 19  # of an id, which has 64 bits
 
 
 class Action(NamedTuple):
@@ -58,7 +58,7 @@ def field(form: Form, name: str) -> str:
 def number(form: Form, name: str) -> int:
     """Return a field that is an id; InvalidArgument if it is not."""
     value = field(form, name)
-    if not (value.isascii() and value.isdigit() and len(value) < MOST_DIGITS):
+    if not (value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS):
         raise InvalidArgument(f"{name} is no number")
     return int(value)
 
@@ -98,7 +98,7 @@ def _retry_parked(client: Client, form: Form) -> str:
 def _seek(client: Client, form: Form) -> str:
     queue, consumer, tick = field(form, "queue"), field(form, "consumer"), number(form, "tick")
     before = next((each.last_tick for each in client.get_consumer_info(queue, consumer)), None)
-    # A consumer that runs may have come past the tick: it was to skip events, not to repeat them.
+    # A running consumer may have passed the tick: then a move that was to skip would repeat.
     if before not in {None, tick} and (tick < (before or 0)) != (form.get("back") == "yes"):
         raise InvalidArgument(f"the consumer is at tick {before} by now: look at the move again")
     try:

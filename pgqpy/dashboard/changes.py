@@ -71,7 +71,7 @@ class Changes:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         action = ACTIONS[name]
         await self._database.run(lambda asked: _make(asked.client, name, action, form, asker))
-        params = {name: form.get(name) for name in action.kept}
+        params = {each: form.get(each) for each in action.kept}
         return RedirectResponse(link(action.page, **params), HTTPStatus.SEE_OTHER)
 
     async def _begin_job(self, name: str, form: Form, user: str) -> None:

@@ -55,8 +55,8 @@ class Jobs:
     async def begin(self, note: Callable[[Asked], Job]) -> None:
         """Begin the job that `note` writes into the audit. InvalidArgument while another one runs.
 
-        The place is taken before `note` waits for the database: of two clicks at the same time one
-        is refused before it is noted.
+        The job's place is taken before `note` waits for the database. So of two clicks at the same
+        time one is refused, and nothing is noted for it.
         """
         if self._begins or self.current is not None:
             raise InvalidArgument("dead events are being changed already: wait, or stop that first")

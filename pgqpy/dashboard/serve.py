@@ -111,7 +111,7 @@ def serve(dsn: str, settings: Settings, say: Callable[[str], None]) -> None:
         timeout_graceful_shutdown=GRACE,
     )
     server = Server(config, dashboard)
-    # The signals come first: who reads the address may end the dashboard at once.
+    # The signals come first: a program that reads the address may end the dashboard at once.
     with listening, server.signals():
         say(f"http://{address(*listening.getsockname()[:2])}/")
         asyncio.run(server.serve([listening]))

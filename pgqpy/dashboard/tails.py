@@ -1,8 +1,8 @@
 """The newest events of the queues that somebody follows. Each look reads what came since the last.
 
 All who follow the same queue with the same filter share a tail. A queue without a new tick is not
-asked. A tail rests after each look as the poll of the snapshots does, and for longer the more tails
-there are: so all of them together take no more than one would.
+read. A tail rests after each look as the poll of the snapshots does, and for longer the more tails
+there are. So all of them together take no more of a core than one would.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ROWS = 100
 TICKS = 1000  # of a first look, and of one after a long time
 EXTRAS = ("extra1", "extra2", "extra3", "extra4")
 MOST_DATA, MOST_EXTRA = 4096, 1000  # characters that a page shows
-MOST_TAILS = 200  # as many as there are streams: a further one drops the one asked for longest ago
+MOST_TAILS = 200  # as many as streams; one more drops the tail that was asked for longest ago
 FORGET = 60.0  # seconds after which nobody follows any more: pages ask every ten, or more often
 REST = 75.0  # times what a look took: see pgqpy.watch
 
 
-class Row(NamedTuple):
+class ShownEvent(NamedTuple):
     """An event as pages show it: long texts are cut; `length` is that of the whole data."""
 
     id: int
@@ -58,7 +58,7 @@ class Filter(NamedTuple):
 @dataclass
 class _Tail:
     lock: Lock = field(default_factory=Lock)
-    rows: list[Row] = field(default_factory=list)  # the oldest first
+    rows: list[ShownEvent] = field(default_factory=list)  # the oldest first
     last: Cut | None = None  # they came before this tick
     asked: float = 0.0  # by time.monotonic, as the next one
     rests_until: float = 0.0
@@ -78,7 +78,7 @@ class Tails:
         with self._lock:
             self._tails = {}
 
-    def newest(self, client: Client, wanted: Filter, last_tick: int | None) -> list[Row]:
+    def newest(self, client: Client, wanted: Filter, last_tick: int | None) -> list[ShownEvent]:
         """Return the newest events, the newest first. `last_tick`: that of the queue, if known.
 
         Raises QueueNotFound, and InsufficientPrivilege if the session may not read events.
@@ -123,14 +123,14 @@ def _look(client: Client, wanted: Filter, tail: _Tail) -> None:
             client, wanted.queue, ROWS, wanted.wanted(), ticks=TICKS, after=after
         )
     rows = [] if after is None else tail.rows
-    tail.rows, tail.last = [*rows, *map(row, events)][-ROWS:], last
+    tail.rows, tail.last = [*rows, *map(shown, events)][-ROWS:], last
 
 
-def row(event: Event) -> Row:
+def shown(event: Event) -> ShownEvent:
     """Return an event as pages show it."""
     data = event.data or ""
     extras = {name: getattr(event, name) for name in EXTRAS}
-    return Row(
+    return ShownEvent(
         event.id,
         event.time,
         event.txid,

@@ -40,7 +40,7 @@ def insert(client: pgqpy.Client, count: int, type_: str = "new") -> list[int]:
     return ids[::-1]
 
 
-def ids(rows: list[tails.Row]) -> list[int]:
+def ids(rows: list[tails.ShownEvent]) -> list[int]:
     return [row.id for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""The archives, as far as the database knows them: by their consumers. It knows no files."""
+"""The archives, by the positions of their consumers; the database does not know their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a queue, by tick, time, type and extras, as far as they are still there; or live.
+"""The events that a queue still has, by tick, time, type and extras; and new ones as they come.
 
 A look reads a bounded number of ticks; a filter that matches nothing says so, and where to go on.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from pgqpy import browse
 from pgqpy.dashboard.page import Page, View
-from pgqpy.dashboard.tails import EXTRAS, ROWS, TICKS, Filter, row
+from pgqpy.dashboard.tails import EXTRAS, ROWS, TICKS, Filter, shown
 from pgqpy.errors import InvalidArgument
 
 
@@ -24,7 +24,7 @@ def collect(view: View) -> dict[str, Any]:
     wanted = chosen.wanted(since)
     if after is None and since is None:
         events, _last = browse.newest(client, queue, ROWS, wanted, ticks=TICKS)
-        return {**context, "events": [row(each) for each in reversed(events)]}
+        return {**context, "events": [shown(each) for each in reversed(events)]}
     expired: list[datetime] = []
     if after is None:
         after = browse.find_start(client, queue, wanted, expired.append)
@@ -32,11 +32,11 @@ def collect(view: View) -> dict[str, Any]:
     last = browse.find_last(client, queue)
     further = after + TICKS if len(events) < ROWS and after + TICKS < last.tick_id else None
     context |= {"next": further, "expired": expired}
-    return {**context, "events": [row(each) for each in events]}
+    return {**context, "events": [shown(each) for each in events]}
 
 
 def follow(view: View) -> dict[str, Any]:
-    """Return the newest events; the streams of the page bring those that come."""
+    """Return the newest events. Each snapshot makes the page anew, with those that came."""
     chosen = _filter(view)
     context = {**_context(chosen), "follows": True}
     if view.rights.payloads:

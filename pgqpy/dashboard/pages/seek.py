@@ -27,12 +27,12 @@ PLACES = {
 
 
 class Move(NamedTuple):
-    """What a move would do. The number of events is unknown where ids do not tell it."""
+    """What a move would do."""
 
     place: Cut
     back: bool  # events come again
-    distance: Distance | None
-    unknown: bool
+    distance: Distance | None  # none: no event is skipped or comes again, if it is not unknown
+    unknown: bool  # ids do not tell the number of events, and this session may not count them
 
 
 def collect(view: View) -> dict[str, Any]:
