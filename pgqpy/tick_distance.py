@@ -37,8 +37,8 @@ class Distance(NamedTuple):
     """How far two ticks are apart.
 
     Attributes:
-        events: about so many: the ids that were used up in between.
-        to_time: of the later tick; None: none that a clock has shown.
+        events: about how many, by the ids that were used in between.
+        to_time: of the later tick; None: it has no finite time.
         length: the time between the ticks.
     """
 
@@ -52,8 +52,9 @@ class Distance(NamedTuple):
 def measure(client: Client, queue: str, from_tick: int | None, to_tick: int) -> Distance | None:
     """Return how far a tick is behind another one; None if no events lie in between.
 
-    Where no ids were used up, the events of transactions that were open at the first tick count, up
-    to a thousand. That needs pgq_reader.
+    `from_tick` None: from the first tick that the queue keeps. Where no ids were used, the events
+    of transactions that were open at the first tick are counted, up to MOST_LATE. That needs
+    pgq_reader.
     """
     with client.connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(DISTANCE, [from_tick, to_tick, queue]).fetchone()

@@ -58,7 +58,7 @@ def run(options: Options) -> int:
             ExitStack() as beside,
         ):
             served = beside.enter_context(dashboard(database, view)) if options.dashboard else None
-            # Without a ticker, the dashboard would show a queue that nobody ticks.
+            # The ticker stays beside the dashboard, so that the queue that it shows has ticks.
             result = _run_steps(database, view, options, None if served is None else beside)
             if served is not None and stays:
                 print_result(result)

@@ -84,8 +84,8 @@ class ConsumerState:
 
     Attributes:
         mode: plain, shared or lanes; None until the first run.
-        lag: the age of the last finished tick, 0 while no event is pending: at most so long the
-            oldest event that waits has been visible.
+        lag: the age of the last finished tick; 0 while no event is pending. The oldest waiting
+            event has been visible for at most that time.
         events_per_second: finished since the previous look; None at the first one.
         live_workers: sessions, and leases that have not ended, that work for it; None: unknown.
         open_batches: also those of its workers, and leases of receivers.
@@ -173,7 +173,7 @@ class Snapshot:
         tickers: the active one first; pgqd, which holds no lock, is not among them.
         findings: of doctor, the worst first, those that are ok too.
         examined: when the findings were made, by this machine's clock; None: never yet.
-        checking: the checks run now, and new findings follow.
+        checking: whether the checks run now, so that new findings follow.
     """
 
     database: str = ""
