@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -68,6 +69,11 @@ def behind_proxy() -> HeaderAccess:
 def token(page: str) -> str:
     """Return the token of the first form of a page."""
     return page.partition('name="token" value="')[2].partition('"')[0]
+
+
+def fields_of(form: str) -> dict[str, str]:
+    """Return the hidden fields of a form, which a page has filled in."""
+    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', form))
 
 
 def checked(client: TestClient, path: str = "/") -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 import pgqpy
-from tests.dashboard.conftest import Operator, Site, outcomes, post
+from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
 
 PLACE = {"queue": "orders", "consumer": "billing"}
 PAGE = "/dead?queue=orders&consumer=billing"
@@ -52,7 +50,7 @@ def test_one_event_is_changed_and_the_others_stay(
     browser = operator()
     mine = row(browser.get(PAGE).text, dead[1])
     form = mine.partition(f'action="/change/{action}"')[2].partition("</form>")[0]
-    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    fields = fields_of(form)
     assert fields.pop("token")
     assert fields == {**PLACE, "event": str(dead[1])}
     assert post(browser, action, **fields).headers["location"] == PAGE

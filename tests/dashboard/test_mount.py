@@ -24,7 +24,7 @@ from pgqpy.dashboard import Login, dashboard
 from pgqpy.dashboard.access import PasswordAccess
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.errors import ConnectionFailed
-from tests.dashboard.conftest import HOME, log_in, token
+from tests.dashboard.conftest import HOME, fields_of, log_in, token
 from tests.docs.markdown import blocks
 
 AT = "/tools/queues"
@@ -152,11 +152,6 @@ def test_who_may_change_something_is_the_applications_word(mounted: Mounted, use
     assert browser.post(f"{AT}/cron", **form).status_code == 403
     shown = {"vera": 'title="viewer">viewer<', "oscar": 'title="operator">Oscar<'}
     assert shown[user] in browser.get(f"{AT}/").text
-
-
-def fields_of(form: str) -> dict[str, str]:
-    """Return the fields of a form that a page has filled in."""
-    return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', form))
 
 
 @pytest.mark.parametrize(

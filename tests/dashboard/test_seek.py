@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import pgqpy
 from pgqpy.dashboard import database
 from pgqpy.dashboard.render import linker
-from tests.dashboard.conftest import Operator, Site, outcomes, post
+from tests.dashboard.conftest import Operator, Site, fields_of, outcomes, post
 
 PLACE = {"queue": "orders", "consumer": "billing"}
 link = linker("")
@@ -51,7 +50,7 @@ def ask(browser: Any, **place: object) -> Any:
 def fields(page: str) -> dict[str, str]:
     """Return the hidden fields of the form that moves the consumer."""
     form = page.partition('action="/change/seek"')[2].partition("</form>")[0]
-    found = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    found = fields_of(form)
     assert found.pop("token")
     return found
 
