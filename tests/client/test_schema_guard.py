@@ -41,13 +41,13 @@ KINDS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def swap(server: Server, dsn: str, new_orders: str) -> Iterator[Callable[[], None]]:
-    """Drop our schema, and give its name to a stranger's."""
+    """A function that drops our schema, and gives its name to a stranger's."""
     with schema_swapped_later(server, dsn) as swap:
         yield swap
 
 
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["threads", "asyncio"])
-def test_idle_consumers(
+def test_idle_consumers_end(
     dsn: str, connection: Connection, swap: Callable[[], None], *, asynchronous: bool
 ) -> None:
     def handler(_event: pgqpy.Event, *_more: object) -> tuple[()]:
@@ -71,7 +71,7 @@ def test_idle_consumers(
     assert calls(connection) == 0
 
 
-def test_statements_of_the_ticker(
+def test_statements_of_the_ticker_are_refused(
     dsn: str, connection: Connection, swap: Callable[[], None]
 ) -> None:
     with session.open_session(dsn, any_owner=True) as opened:
@@ -88,7 +88,7 @@ def test_statements_of_the_ticker(
     assert calls(connection) == 0
 
 
-def test_the_watcher_and_the_dashboard(
+def test_the_watcher_the_dashboard_and_tools_are_refused(
     dsn: str, connection: Connection, swap: Callable[[], None]
 ) -> None:
     def work(asked: Asked) -> list[Any]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 TIMEOUT = 300  # seconds for one command; Spark alone needs ten to start, on a busy machine fifty
 INTERRUPTED = "^C"
 README = "README.md"
-# No command named `run`, and nothing that the shell would read: it imports modules of the folder.
+# Not the commands `run`, which import modules of the folder, and nothing that a shell would expand.
 AT_ONCE = re.compile(
     r"pgqpy (archive|consumer|cron|doctor|event|queue|schema) (?!run\b)[^|<>&;$`*~()]*"
 )

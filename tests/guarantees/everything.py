@@ -32,7 +32,7 @@ TAKE_PARKED = {
     "lanes": f"select batch_id from pgq.take_parked_lane('q', 'lanes', '{HOLDER}', 10)",
 }
 INSERT = "select pgq.insert_event('q', 't', %s, %s, null, null, null)"
-# A due time that is a moment ahead passes before the insert on a busy machine.
+# Events are delayed for a day, then made due: a time a moment ahead may pass before the insert.
 DUE = "update pgq.delayed_event set ev_deliver_at = clock_timestamp() where ev_data <> 'far'"
 DELAYED = "select pgq.insert_event_at('q', %s, 't', %s)"
 ONCE = "select ev_id, is_new from pgq.insert_event_once('q', %s, '1 day', 't', %s, {} => {})"

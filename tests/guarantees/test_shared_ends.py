@@ -18,7 +18,7 @@ TRIES = "select tries, died, worker from pgq.take_part('q', 'c', %s, %s)"
 RUN_LOCK = "select pg_advisory_lock_shared(7366516, hashtext(%s))"
 RUN_UNLOCK = "select pg_advisory_unlock_shared(7366516, hashtext(%s))"
 HOUR = "update pgq.position set pos_moved = now() - interval '1 hour'"
-MOVED = (
+UNMOVED = (  # for nearly an hour
     "select clock_timestamp() - pos_moved > '59 min' from pgq.current_position where pos_batch > 0"
 )
 DIED = "select died from pgq.take_part('q', 'c', %s, %s)"
@@ -142,13 +142,13 @@ def test_takeover_is_no_progress_unless_the_range_was_released(
         assert db.main.one("select pgq.end_run('q', 'c.1', %s)", one.holder) == 1
     db.main.run(HOUR)
     assert other.take(dead="0") is not None
-    assert db.main.all(MOVED) == [(not released,)]
+    assert db.main.all(UNMOVED) == [(not released,)]
     if released:
         return
     one.holder = "host:3:x"
     assert one.take(dead="0") is not None
     assert one.session.one("select pgq.widen_run('q', 'c.1', %s)", one.holder) == 1000
-    assert db.main.all(MOVED) == [(True,)]
+    assert db.main.all(UNMOVED) == [(True,)]
     assert db.main.one("select attempt from pgq.get_worker_info() where current_batch > 0") == 2
 
 
@@ -157,4 +157,4 @@ def test_range_that_nobody_worked_on_begins_anew(db: Database) -> None:
     db.main.one(f"{AWAY} returning 1", one.take())
     db.main.run(HOUR)
     assert other.take() is not None
-    assert db.main.all(MOVED) == [(False,)]
+    assert db.main.all(UNMOVED) == [(False,)]

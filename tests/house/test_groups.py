@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.groups import group_of
-from tests.support.twins import turns
 
 GROUPS = {
     "tests/spark/test_source.py::test_a_schema_projects": "spark",
@@ -29,22 +28,3 @@ def test_tests_that_share_something_are_in_a_group(nodeid, group):
 )
 def test_a_test_that_shares_nothing_is_alone(nodeid):
     assert group_of(nodeid) == nodeid
-
-
-def test_the_kinds_take_turns_along_each_parameter():
-    cells = [(kind, *each) for kind in ("sync", "async") for each in ("a1", "a2", "b1", "b2")]
-    assert turns([*cells, ("async", "c", "1")]) == [
-        ("sync", "a", "1"),
-        ("sync", "b", "2"),
-        ("async", "a", "2"),
-        ("async", "b", "1"),
-        ("async", "c", "1"),  # has no twin
-    ]
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [[("sync",), ("async",)], [("a", "1"), ("a", "2")], [("sync", "only"), ("async", "only")]],
-)
-def test_a_test_without_a_matrix_of_kinds_runs_as_it_is(cells):
-    assert turns(cells) == cells

@@ -91,8 +91,8 @@ def new_database(server: Server, template: str | sql.Composed = "template0") -> 
             admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
-# A session ends a moment after its client has closed it. A drop that finds a session looks again
-# after 100 ms, which would be half of the time of many tests.
+# A session ends a moment after its client has closed it. A drop that finds one waits for 100 ms,
+# half of the time that many tests take.
 _SESSIONS = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 _PREPARED = "select gid from pg_prepared_xacts where database = %s"
 

@@ -1,8 +1,9 @@
-"""Of a test with several cells, each cell with one kind of client or consumer, in turn.
+"""The choice between twins: tests that differ only in the kind of client or consumer.
 
-`make test` sets PGQPY_TEST_TWINS=one. The sync code is generated from the async code line for line:
-what is broken in one is broken in the other. So a test keeps both kinds and all its cells, but not
-each cell with both. `make test ALL=1`, and pytest by itself, run all of them.
+The sync code is generated from the async code, line for line: what is broken in one is broken in
+the other. So where a test has further parameters, each combination of them (a cell) runs with one
+kind, and the kinds take turns. `make test` does so, by PGQPY_TEST_TWINS=one. `make test ALL=1`, and
+pytest by itself, run each cell with both.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ KINDS = {"threads": 0, "asyncio": 1, "sync": 0, "async": 1}  # ids of fixtures' 
 
 
 def leave_twins_out(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Remove the cells whose twin runs, if PGQPY_TEST_TWINS says so."""
+    """Deselect the tests whose twin runs, if PGQPY_TEST_TWINS says so."""
     if os.environ.get("PGQPY_TEST_TWINS") != "one":
         return
     cells: dict[str, dict[tuple[str, ...], pytest.Item]] = defaultdict(dict)
@@ -40,7 +41,7 @@ def leave_twins_out(items: list[pytest.Item], config: pytest.Config) -> None:
 
 
 def _place(item: pytest.Item) -> tuple[int, ...]:
-    """Return where a test stands among those of its function; their order here is random."""
+    """Return where a test stands among those of its function: the order of items is random."""
     callspec = getattr(item, "callspec", None)
     return () if callspec is None else tuple(callspec.indices.values())
 
