@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import selectors
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from psycopg import Connection
-    from psycopg.pq.abc import PGresult
+    from psycopg.pq.abc import PGconn, PGresult
 
 # Polls some queues, and ticks those that have changed, in one round trip.
 # $1: the snapshot of the last poll. If the text is still the same, nothing was written anywhere,
@@ -102,7 +103,7 @@ class Statements:
 
     The statements go to libpq directly. A cursor of psycopg does more than twice the work, since it
     waits, adapts and loads in Python, and some hundred polls a second make up most of the daemon's
-    CPU time. libpq waits without the interpreter's lock, so other threads run meanwhile.
+    CPU time. They wait without the interpreter's lock, so other threads run meanwhile.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
@@ -110,6 +111,8 @@ class Statements:
         self.connection = connection
         self._prepared: dict[str, bytes] = {}
         self._guard = guard_query(connection)
+        self._answers = selectors.DefaultSelector()
+        self._answers.register(connection.fileno(), selectors.EVENT_READ)
 
     def run(self, query: str, *parameters: bytes) -> list[Row]:
         """Run a query and return its rows, every value as text in UTF-8, not decoded.
@@ -139,7 +142,7 @@ class Statements:
         pgconn.pipeline_sync()
         # Each statement's result and None, then the result of the sync. After a lost session there
         # are fewer.
-        guarded, _, result, _, _ = (pgconn.get_result() for _ in range(5))
+        guarded, _, result, _, _ = (self._next_result(pgconn) for _ in range(5))
         if pgconn.status == ConnStatus.OK:
             pgconn.exit_pipeline_mode()
         if guarded is not None and guarded.status == ExecStatus.TUPLES_OK and result is not None:
@@ -150,6 +153,13 @@ class Statements:
         if isinstance(error, GUARD_FAILED):
             raise SchemaReplaced from error
         raise error
+
+    def _next_result(self, pgconn: PGconn) -> PGresult | None:
+        # get_result would wait for the server with the interpreter's lock, unlike exec_prepared.
+        while pgconn.is_busy():
+            self._answers.select()
+            pgconn.consume_input()
+        return pgconn.get_result()
 
     def _prepare(self, query: str) -> bytes:
         name = f"pgqpy_ticker_{len(self._prepared)}".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,11 @@ from psycopg import sql
 
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.loop import TICK_SETTINGS
-from pgqpy.ticker.session import open_session
+from pgqpy.ticker.session import check_database, open_session
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.statements import Statements
 from pgqpy.ticker.tick import TickState, tick
+from tests.support.gates import shut_gate
 from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
@@ -40,6 +42,22 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
         statements, state = Statements(session), TickState()
         polls = [tick(statements, state, now=0.0).ticks for _ in range(3)]
     assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]
+
+
+def test_other_threads_run_while_a_statement_waits(dsn, client, connection):
+    settings = {**TICK_SETTINGS, "statement_timeout": "30s"}
+    with (
+        closing(open_session(dsn, settings)) as session,
+        shut_gate(connection) as gate,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        check_database(session)
+        statements = Statements(session)
+        assert statements.run("select pgq.version()")
+        waiting = pool.submit(statements.run, gate.wait_sql)
+        gate.wait_for_arrival()  # not before the timeout, if this thread stood still
+        gate.open()
+        assert waiting.result()
 
 
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
