@@ -146,6 +146,14 @@ class AsyncOpenBatch:
             while events := await self._session.next_list(lists):
                 yield events
 
+    async def _confirm_once(self, held: HeldBatch) -> None:
+        """Ask, unless another thread or task that reads the batch does: two would hang."""
+        if held.asking.acquire(blocking=False):
+            try:
+                await self.confirm(self.info)
+            finally:
+                held.asking.release()
+
     async def _read(self) -> AsyncGenerator[Event, None]:
         held = self.held
         async with aclosing(self.fetch()) as lists:
@@ -153,7 +161,7 @@ class AsyncOpenBatch:
                 async for events in lists:
                     for event in events:
                         if held is not None and held.in_doubt:
-                            await self.confirm(self.info)
+                            await self._confirm_once(held)
                         yield event
             except Exception as error:
                 self.error = error

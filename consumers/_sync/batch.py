@@ -146,6 +146,14 @@ class OpenBatch:
             while events := self._session.next_list(lists):
                 yield events
 
+    def _confirm_once(self, held: HeldBatch) -> None:
+        """Ask, unless another thread or task that reads the batch does: two would hang."""
+        if held.asking.acquire(blocking=False):
+            try:
+                self.confirm(self.info)
+            finally:
+                held.asking.release()
+
     def _read(self) -> Generator[Event, None, None]:
         held = self.held
         with closing(self.fetch()) as lists:
@@ -153,7 +161,7 @@ class OpenBatch:
                 for events in lists:
                     for event in events:
                         if held is not None and held.in_doubt:
-                            self.confirm(self.info)
+                            self._confirm_once(held)
                         yield event
             except Exception as error:
                 self.error = error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -112,6 +113,38 @@ def test_process_batch_asks_over_the_session_of_its_own_while_it_reads(
     assert [data for data, _ in seen] == [*"abcd"]
     assert seen[1][1] > seen[0][1]
     assert "is not ours any more" not in log.text
+
+
+READERS = 4
+
+
+def test_threads_that_read_one_batch_do_not_ask_at_once(queue, dsn, connection):
+    together = threading.Barrier(READERS)
+    seen: list[str] = []
+
+    def read(batch):
+        for event in batch:
+            seen.append(event.data)
+            if event.data == "a":
+                eventually(lambda: private(running.consumer, "loop").held.in_doubt)
+                together.wait(JOIN_TIMEOUT)
+
+    def process_batch(_self, batch):
+        with ThreadPoolExecutor(READERS) as pool:
+            list(pool.map(read, [batch] * READERS))
+
+    connection.execute(ROLE)
+    maker = Maker(f"{dsn} user=lonely", asynchronous=False)
+    try:
+        running = maker.start(process_batch=process_batch, dead_interval=1, shared=True)
+        eventually(lambda: private(running.consumer, "worked"))
+        queue.insert(*"abcd")
+        queue.wait_until_finished()
+        assert sorted(seen) == sorted(READERS * "abcd")
+        assert running.error is None
+    finally:
+        maker.close()
+        connection.execute("drop role lonely")
 
 
 def test_process_batch_learns_while_it_reads_that_its_batch_was_taken_over(
