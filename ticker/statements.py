@@ -112,7 +112,7 @@ class Statements:
         self._prepared: dict[str, bytes] = {}
         self._guard = guard_query(connection)
         self._answers = selectors.DefaultSelector()
-        self._answers.register(connection.fileno(), selectors.EVENT_READ)
+        self._answers.register(connection, selectors.EVENT_READ)
 
     def run(self, query: str, *parameters: bytes) -> list[Row]:
         """Run a query and return its rows, every value as text in UTF-8, not decoded.
@@ -140,6 +140,7 @@ class Statements:
         pgconn.send_query_prepared(guard, ())
         pgconn.send_query_prepared(name, parameters)
         pgconn.pipeline_sync()
+        self._flush(pgconn)
         # Each statement's result and None, then the result of the sync. After a lost session there
         # are fewer.
         guarded, _, result, _, _ = (self._next_result(pgconn) for _ in range(5))
@@ -153,6 +154,15 @@ class Statements:
         if isinstance(error, GUARD_FAILED):
             raise SchemaReplaced from error
         raise error
+
+    def _flush(self, pgconn: PGconn) -> None:
+        # Long parameters do not fit into the socket's buffer at once.
+        if pgconn.flush():
+            self._answers.modify(self.connection, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            while pgconn.flush():
+                self._answers.select()
+                pgconn.consume_input()
+            self._answers.modify(self.connection, selectors.EVENT_READ)
 
     def _next_result(self, pgconn: PGconn) -> PGresult | None:
         # get_result would wait for the server with the interpreter's lock, unlike exec_prepared.

@@ -60,6 +60,13 @@ def test_other_threads_run_while_a_statement_waits(dsn, client, connection):
         assert waiting.result()
 
 
+def test_parameters_may_be_longer_than_what_a_socket_takes(dsn, client):
+    with closing(open_session(dsn, TICK_SETTINGS)) as session:
+        check_database(session)
+        rows = Statements(session).run("select length($1::text)", 3_000_000 * b"x")
+        assert rows == [[b"3000000"]]
+
+
 def test_ticker_in_a_thread_stops_twice_and_before_starting(dsn):
     never_started = Ticker(TickerSettings(dsns=(dsn,), http_port=0))
     never_started.stop()
