@@ -53,7 +53,7 @@ class HeldBatch:
         """Hold none. The batch of a consumer without workers is never in doubt."""
         self.id: int | None = None
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
-        self.asking = threading.Lock()  # held by who asks while process_batch reads
+        self.asking = threading.Lock()  # one thread asks at a time
         self._silence = math.inf  # seconds, after which others may take the batch
         self._setting = "dead_interval"
         if consumer is not None and consumer.has_workers:
