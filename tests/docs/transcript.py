@@ -1,7 +1,8 @@
 """Run the commands of a console block, and compare what they print with what it shows.
 
 `$ command &` stays in the background until the end. `^C` after the output of a command that does
-not end by itself: it is interrupted once it has printed that. Log lines may come in between.
+not end by itself: it is interrupted once it has printed that, as a reader does who sees it rest: a
+consumer that runs has no pending events then. Log lines may come in between.
 
 A command of pgqpy that looks or changes something, and ends, runs in this process: it need not
 start Python. Those of the README are run as by its reader.
@@ -9,6 +10,7 @@ start Python. Those of the README are run as by its reader.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -113,11 +115,16 @@ class Shell:
 
         def printed() -> bool:
             check(where, step.shown[:-1], output.read_text())
-            return True
+            return self._rests()
 
         eventually(printed, TIMEOUT)
         process.send_signal(signal.SIGINT)
         assert process.wait(TIMEOUT) == 0, f"{where}\n{output.read_text()}"
+
+    def _rests(self) -> bool:
+        listed = CliRunner(env=self._environment).invoke(app, ["consumer", "list", "--json"])
+        assert listed.exit_code == 0, listed.output
+        return not any(row["runs"] and row["pending_events"] for row in json.loads(listed.stdout))
 
     def _start(self, command: str, *, reads: bool = False) -> tuple[subprocess.Popen[bytes], Path]:
         output = Path(self._stack.enter_context(tempfile.TemporaryDirectory())) / "output"
