@@ -10,9 +10,8 @@ import time
 from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg import Connection
 
-from pgqpy.client import Client, open_session
+from pgqpy.client import connect_as_tool
 from pgqpy.client.session_settings import PINNED
 from pgqpy.consumers.connection_errors import is_collision, is_loss
 from pgqpy.errors import ConsumerNotFound, PgqError
@@ -74,8 +73,8 @@ class LateEnd:
         return True
 
     def _connect_and_call(self) -> None:
-        name = {"fallback_application_name": self._application}
-        with open_session(
-            self._dsn, SETTINGS, kind=Connection, defaults=name, any_session=self._any_session
-        ) as connection:
-            Client(connection).runner.run(self._call)
+        name, any_session = self._application, self._any_session
+        with connect_as_tool(
+            self._dsn, SETTINGS, any_session=any_session, fallback_application_name=name
+        ) as client:
+            client.runner.run(self._call)

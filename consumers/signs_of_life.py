@@ -21,10 +21,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import psycopg
-from psycopg import Connection
 
 from pgqpy.calls import share
-from pgqpy.client import Client, open_session
+from pgqpy.client import connect_as_tool
 from pgqpy.client.session_settings import PINNED
 from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
@@ -35,6 +34,7 @@ from pgqpy.texts import describe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pgqpy.client import Client
     from pgqpy.consumers.settings import BaseConsumer
 
 logger = logging.getLogger("pgqpy.consumers")
@@ -161,14 +161,7 @@ class SignsOfLife:
             "fallback_application_name": f"pgqpy signs of life of {self._consumer.name}",
             "connect_timeout": math.ceil(self._interval),  # seconds
         }
-        connection = open_session(
-            self._dsn,
-            timeout,
-            kind=Connection,
-            defaults=name,
-            any_session=self._lease is not None,
-        )
-        return Client(connection)
+        return connect_as_tool(self._dsn, timeout, any_session=self._lease is not None, **name)
 
     def _disconnect(self) -> None:
         if self._client is not None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
     from typing_extensions import LiteralString
 
+    from pgqpy import Client
     from pgqpy.ticker.session import Database
     from pgqpy.ticker.settings import TickerSettings
 
@@ -101,13 +102,14 @@ class TickLoop:
         self._health.change("connecting", self._health.reason)
         # Any owner: check_database reads the owners together with the schema's version.
         sessions, dsn = self._database.sessions, self._database.dsn
-        with sessions.open(dsn, TICK_SETTINGS, any_owner=True) as connection:
+        with sessions.open(dsn, TICK_SETTINGS, any_owner=True) as client:
+            connection = client.connection
             try:
                 with table_locks.named_locks(connection):
-                    installed = check_database(connection)
+                    installed = check_database(client)
                     connection.execute(LOCK_AS_DAEMON)
-                    Standby(connection, self._database).wait()
-                    self._serve(connection, installed.state)
+                    Standby(client, self._database).wait()
+                    self._serve(client, installed.state)
             except Exception as exc:
                 if self._health.role == "connecting":  # nothing worked yet: the pauses get longer
                     raise
@@ -118,9 +120,9 @@ class TickLoop:
             finally:
                 self._report.metrics.readings.pop(self._report.database, None)
 
-    def _serve(self, connection: Connection[Any], installed: str) -> None:
+    def _serve(self, client: Client, installed: str) -> None:
         """Tick until the daemon stops; the role is `active` after the first poll that succeeds."""
-        statements = Statements(connection)
+        connection, statements = client.connection, Statements(client)
         state = TickState(LastTicks([int(row[0]) for row in statements.run(QUEUES)]))
         period = self._settings.due_period
         due_ticks, skipped = DueTicks(period), SkippedQueues(period)

@@ -75,7 +75,7 @@ class Mover:
     def _round(self, client: Client) -> None:
         """Move all due events, and find out when the next one is due."""
         if self._statements is None or self._statements.connection is not client.connection:
-            self._statements = Statements(client.connection)
+            self._statements = Statements(client)
         now = time.monotonic()
         stopping = self._database.stopping.is_set
         if now >= self._retry_at:

@@ -17,7 +17,7 @@ from apscheduler.schedulers import SchedulerNotRunningError
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from pgqpy import Client, table_locks
-from pgqpy.client.schema_guard import run_guard
+from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.ages import UnknownAges
 from pgqpy.ticker.cron import CRON_PERIOD, Cron
 from pgqpy.ticker.gauges import NOTIFY_QUEUE, TICKER_LAG, SizesReader, read_gauges
@@ -62,7 +62,7 @@ class Duty:
         try:
             client = self._connected()
             with table_locks.named_locks(client.connection):
-                run_guard(client.connection)
+                check_schema(client)
                 self.run(client)
         except Exception as exc:  # noqa: BLE001  # a failing duty never stops the timer
             self._disconnect()
@@ -79,7 +79,7 @@ class Duty:
     def _connected(self) -> Client:
         if self._client is None:
             opened = self.database.sessions.open(self.database.dsn, self.settings)
-            self._client = Client(self._session.enter_context(opened))
+            self._client = self._session.enter_context(opened)
         return self._client
 
     def _disconnect(self) -> None:

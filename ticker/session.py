@@ -12,9 +12,9 @@ import psycopg
 from psycopg import pq
 
 from pgqpy import install
-from pgqpy.client import open_session as connect_session
+from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.schema_guard import look_at_schema
+from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.schema_owner import SchemaNotTrusted
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import NotSupported, PgqError, SchemaMissing, SchemaTooNew
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from psycopg import Connection
 
+    from pgqpy import Client
     from pgqpy.ticker.health import Health
     from pgqpy.ticker.logs import Report
     from pgqpy.ticker.settings import TickerSettings
@@ -61,21 +62,16 @@ SESSION_SETTINGS: dict[str, str] = {
 }
 
 
-def open_session(
+def open_client(
     dsn: str, settings: Mapping[str, str] = SESSION_SETTINGS, *, any_owner: bool = False
-) -> Connection[tuple[Any, ...]]:
+) -> Client:
     """Connect in autocommit mode, with SESSION_SETTINGS overridden by `settings`.
 
     The connection string overrides CONNECT_DEFAULTS. With `any_owner`, the caller checks the
     database before it calls anything. Raises ConnectionFailed, SchemaMissing, SchemaNotTrusted.
     """
-    return connect_session(
-        dsn,
-        {**SESSION_SETTINGS, **settings},
-        kind=psycopg.Connection,
-        defaults=CONNECT_DEFAULTS,
-        any_owner=any_owner,
-    )
+    merged = {**SESSION_SETTINGS, **settings}
+    return connect_as_tool(dsn, merged, any_owner=any_owner, **CONNECT_DEFAULTS)
 
 
 @dataclass(frozen=True)
@@ -101,11 +97,13 @@ class StandbyServer(PgqError):
 REFUSED = (StandbyServer, SchemaMissing, SchemaNotTrusted, SchemaTooNew, NotSupported)
 
 
-def check_database(connection: Connection[Any]) -> install.Status:
+def check_database(client: Client) -> install.Status:
     """Return what is installed if this daemon can tick the database, else raise one of REFUSED.
 
-    An older schema is ticked: a daemon that waits for the upgrade would stop every consumer.
+    The client calls nothing in another schema from then on. An older schema is ticked: a daemon
+    that waits for the upgrade would stop every consumer.
     """
+    connection = client.connection
     recovering = connection.execute("select pg_is_in_recovery()").fetchone()
     if recovering and recovering[0]:
         raise StandbyServer
@@ -123,7 +121,7 @@ def check_database(connection: Connection[Any]) -> install.Status:
         raise NotSupported("this database has the extension pgq: tick it with pgqd")
     if status.state == "newer":
         raise SchemaTooNew(installed=status.installed, shipped=status.shipped)
-    look_at_schema(connection)
+    client.runner.guard = SchemaGuard.look(connection)
     return status
 
 
@@ -162,14 +160,15 @@ class Sessions:
     @contextmanager
     def open(
         self, dsn: str, settings: Mapping[str, str], *, any_owner: bool = False
-    ) -> Iterator[Connection[tuple[Any, ...]]]:
-        """Open a session for as long as the block lasts (see `open_session`)."""
-        connection = open_session(dsn, settings, any_owner=any_owner)
+    ) -> Iterator[Client]:
+        """Open a session for as long as the block lasts (see `open_client`)."""
+        client = open_client(dsn, settings, any_owner=any_owner)
+        connection = client.connection
         self._open.add(connection)
         if self.breaking:  # the others have been broken off
             break_off(connection)
         try:
-            yield connection
+            yield client
         finally:
             self._open.discard(connection)
             connection.close()

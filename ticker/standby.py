@@ -6,16 +6,15 @@ Advisory locks can be taken by every login of the database, so the daemon names 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.client.schema_guard import run_guard
+from pgqpy.client.schema_guard import check_schema
 from pgqpy.ticker.last_ticks import LastTicks
 from pgqpy.ticker.statements import QUEUES
 
 if TYPE_CHECKING:
-    from psycopg import Connection
-
+    from pgqpy import Client
     from pgqpy.ticker.session import Database
 
 STANDBY_POLL = 0.25  # seconds between attempts to become the active daemon
@@ -31,8 +30,9 @@ LAST_TICK = "select max(tick_time)::text from pgq.tick_recent"
 class Standby:
     """A daemon without the ticker's lock: it waits, and checks that another ticker works."""
 
-    def __init__(self, connection: Connection[Any], database: Database) -> None:
-        self._connection = connection
+    def __init__(self, client: Client, database: Database) -> None:
+        self._client = client
+        self._connection = client.connection
         self._health = database.health
         self._health_limit = database.settings.health_limit
         self._report = database.report
@@ -83,7 +83,7 @@ class Standby:
         The lock alone is no proof. A ticker does not work if a queue was due at the last check and
         still is, and no queue of the database got a tick in between.
         """
-        run_guard(self._connection)
+        check_schema(self._client)
         holder = self._holder()
         if holder is not None and not holder.may_be_ticker:
             return f"{describe(holder)}, which may not tick: {holder.how_to_end}"

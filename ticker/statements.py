@@ -9,14 +9,15 @@ import psycopg
 from psycopg.errors import error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
-from pgqpy.client.schema_guard import GUARD_FAILED, guard_query
+from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import SchemaReplaced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from psycopg import Connection
     from psycopg.pq.abc import PGconn, PGresult
+
+    from pgqpy import Client
 
 # Polls some queues, and ticks those that have changed, in one round trip.
 # $1: the snapshot of the last poll. If the text is still the same, nothing was written anywhere,
@@ -106,11 +107,12 @@ class Statements:
     CPU time. They wait without the interpreter's lock, so other threads run meanwhile.
     """
 
-    def __init__(self, connection: Connection[Any]) -> None:
-        """Use a connection in autocommit mode whose client_encoding is UTF8."""
-        self.connection = connection
+    def __init__(self, client: Client) -> None:
+        """Use the session of a client, in autocommit mode, whose client_encoding is UTF8."""
+        self.connection = connection = client.connection
         self._prepared: dict[str, bytes] = {}
-        self._guard = guard_query(connection)
+        guard = client.runner.guard
+        self._guard = None if guard is None else guard.query
         self._answers = selectors.DefaultSelector()
         self._answers.register(connection, selectors.EVENT_READ)
 

@@ -11,7 +11,6 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
-from pgqpy.client.schema_guard import guard_no_other_client
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -24,6 +23,7 @@ from pgqpy.texts import printable
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from pgqpy.client.schema_guard import SchemaGuard
     from pgqpy.consumers.settings import BaseConsumer
     from pgqpy.consumers.waiting import AsyncWakeup
     from pgqpy.records import Event
@@ -68,12 +68,14 @@ REGISTERED = """
 class AsyncSession:
     """A connection in autocommit, its client, and its notifications."""
 
-    def __init__(self, connection: AsyncHandlerConnection, dsn: str) -> None:
+    def __init__(
+        self, connection: AsyncHandlerConnection, guard: SchemaGuard | None, dsn: str
+    ) -> None:
         self.connection = connection
         self.dsn = dsn
         self.client = AsyncClient(connection)
-        guard_no_other_client(connection)  # handlers may use theirs in several tasks or threads
         self.runner = self.client.runner
+        self.runner.guard = guard
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -95,10 +97,10 @@ class AsyncSession:
         settings = SETTINGS | {"lock_timeout": lock_timeout}
         defaults = {"fallback_application_name": application}
         kind = AsyncHandlerConnection
-        connection = await open_session_async(
+        connection, guard = await open_session_async(
             dsn, settings, kind=kind, defaults=defaults, any_session=any_session
         )
-        session = cls(connection, dsn)
+        session = cls(connection, guard, dsn)
         session.lock_timeout = lock_timeout
         try:
             await session._look_at_client()

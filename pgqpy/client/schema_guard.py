@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from psycopg import sql
 from psycopg.errors import InvalidTextRepresentation
@@ -15,9 +14,9 @@ from pgqpy.errors import SchemaMissing, SchemaReplaced
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from psycopg import AsyncConnection, Connection
+    from psycopg import Connection
 
-    AnyConnection = AsyncConnection[Any] | Connection[Any]
+    from pgqpy.client import Client
 
 # A session looks at the owners of schema pgq when it begins. Were the schema dropped later, any
 # role with CREATE on the database could make one of that name, and our next call would be one of
@@ -35,53 +34,37 @@ _QUERY = sql.SQL("""
                 end as pg_catalog.int4)
 """)
 GUARD_FAILED = InvalidTextRepresentation
-_schemas: WeakKeyDictionary[AnyConnection, int] = WeakKeyDictionary()  # oids
 
 
-def trust_schema(connection: AnyConnection, row: Sequence[Any] | None) -> None:
-    """Note which schema pgq this session may call. `row` is what SCHEMA_AND_UNTRUSTED returned.
+class SchemaGuard:
+    """The guard of one session, for the schema whose owners were right when it looked.
 
-    Raises SchemaMissing, SchemaNotTrusted.
+    The runner of our own client has it. A client that a handler makes of the same connection has
+    none: tasks and threads may share it, and psycopg takes its lock for each call, while two of
+    them would enter the pipeline of a guard and a call at once.
     """
-    schema, *untrusted = row or (None,)
-    if schema is None:
-        raise SchemaMissing
-    if untrusted[0] is not None:
-        raise not_trusted(*untrusted)
-    _schemas[connection] = int(schema)
+
+    def __init__(self, row: Sequence[Any] | None) -> None:
+        """Take the row of SCHEMA_AND_UNTRUSTED. Raises SchemaMissing, SchemaNotTrusted."""
+        schema, *untrusted = row or (None,)
+        if schema is None:
+            raise SchemaMissing
+        if untrusted[0] is not None:
+            raise not_trusted(*untrusted)
+        self.query = _QUERY.format(int(schema)).as_string(None)
+        self.call: Call[None] = Call("to_regnamespace", self.query, (), lambda _rows: None)
+
+    @classmethod
+    def look(cls, connection: Connection[Any]) -> SchemaGuard:
+        """Look at the owners of schema pgq. Raises SchemaMissing, SchemaNotTrusted."""
+        return cls(connection.execute(SCHEMA_AND_UNTRUSTED).fetchone())
 
 
-def guard_query(connection: AnyConnection) -> str | None:
-    """Return the statement to send ahead of calls; None where nobody looked at the owners."""
-    oid = _schemas.get(connection)
-    return None if oid is None else _QUERY.format(oid).as_string(None)
-
-
-def guard_calls(connection: AnyConnection) -> tuple[Call[None], ...]:
-    """Return the guard as a call: none, or one."""
-    query = guard_query(connection)
-    return () if query is None else (Call("to_regnamespace", query, (), lambda _rows: None),)
-
-
-def guard_no_other_client(connection: AnyConnection) -> None:
-    """Let clients that are made from now on call as an application's do, without a guard.
-
-    Tasks and threads may share a connection. A call is one statement then, whose lock psycopg
-    takes; a guard and a call are a pipeline, which two of them would enter at once.
-    """
-    _schemas.pop(connection, None)
-
-
-def look_at_schema(connection: Connection[Any]) -> None:
-    """Look at the owners of schema pgq, and trust it. Raises SchemaMissing, SchemaNotTrusted."""
-    trust_schema(connection, connection.execute(SCHEMA_AND_UNTRUSTED).fetchone())
-
-
-def run_guard(connection: Connection[Any]) -> None:
+def check_schema(client: Client) -> None:
     """Send the guard by itself, ahead of statements that are no calls. Raises SchemaReplaced."""
-    query = guard_query(connection)
-    if query is not None:
+    guard = client.runner.guard
+    if guard is not None:
         try:
-            connection.execute(query.encode())
+            client.connection.execute(guard.query.encode())
         except GUARD_FAILED as error:
             raise SchemaReplaced from error

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from psycopg import Connection, errors, sql
 
 from pgqpy import Client, table_locks
-from pgqpy.client import open_session
-from pgqpy.client.schema_guard import run_guard
+from pgqpy.client import connect_as_tool
+from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
 from pgqpy.errors import SchemaReplaced
 
@@ -81,7 +81,7 @@ class Database:
         asked = self._take()
         try:
             with table_locks.named_locks(asked.client.connection):
-                run_guard(asked.client.connection)
+                check_schema(asked.client)
                 return work(asked)
         except SchemaReplaced:
             asked.client.connection.close()
@@ -95,13 +95,13 @@ class Database:
     def _take(self) -> Asked:
         with suppress(IndexError):
             return self._free.pop()
-        name = {"fallback_application_name": "pgqpy dashboard"}
-        connection = open_session(self._dsn, self._settings, kind=Connection, defaults=name)
+        name = "pgqpy dashboard"
+        client = connect_as_tool(self._dsn, self._settings, fallback_application_name=name)
         try:
-            self._lower_rights(connection)
-            return Asked(Client(connection), self._rights(connection))
+            self._lower_rights(client.connection)
+            return Asked(client, self._rights(client.connection))
         except BaseException:
-            connection.close()
+            client.connection.close()
             raise
 
     def _lower_rights(self, connection: Connection[Any]) -> None:

@@ -10,12 +10,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 import psycopg
-from psycopg import Connection
 
 from pgqpy import Client, table_locks
-from pgqpy.client import open_session
+from pgqpy.client import connect_as_tool
 from pgqpy.client.dsn import connect_parameters
-from pgqpy.client.schema_guard import run_guard
+from pgqpy.client.schema_guard import check_schema
 from pgqpy.client.session_settings import PINNED
 from pgqpy.doctor import Finding, examine
 from pgqpy.errors import ConnectionFailed, PgqError
@@ -140,8 +139,8 @@ class Watcher:
 
     def _connected(self) -> Client:
         if self._client is None:
-            name = {"fallback_application_name": "pgqpy watch"}
-            self._client = Client(open_session(self._dsn, SESSION, kind=Connection, defaults=name))
+            name = "pgqpy watch"
+            self._client = connect_as_tool(self._dsn, SESSION, fallback_application_name=name)
         return self._client
 
     def _disconnect(self) -> None:
@@ -190,7 +189,7 @@ class Watcher:
         if not (fully or self._findings_clock.is_due(began)):
             return None
         findings: list[Finding] = []
-        run_guard(connection)
+        check_schema(client)
         try:
             findings.extend(examine(connection))
         except psycopg.Error as exc:

@@ -15,7 +15,7 @@ from pgqpy import ConnectionFailed
 from pgqpy.cli import main
 from pgqpy.client import connect_as_tool, connect_as_tool_async
 from pgqpy.consumers import AsyncConsumer, Consumer
-from pgqpy.ticker.session import open_session
+from pgqpy.ticker.session import open_client
 from tests.support import poolers
 from tests.support.poolers import pgbouncer
 from tests.support.waiting import eventually
@@ -81,7 +81,7 @@ async def _connect(dsn: str) -> None:
 
 
 async def _tick(dsn: str) -> None:
-    open_session(dsn)
+    open_client(dsn)
 
 
 @pytest.mark.parametrize("opens", [_connect, _connect_async, _run, _run_async, _tick])
@@ -142,8 +142,8 @@ def test_pool_in_session_mode_serves_commands_consumers_and_ticker(
             assert path == ("pg_catalog, pg_temp",)
             client.insert_event("orders", "t", "paid")
             client.tick_queue("orders")
-        with open_session(pooled) as session:
-            assert session.execute("show jit").fetchone() == ("off",)
+        with open_client(pooled) as session:
+            assert session.connection.execute("show jit").fetchone() == ("off",)
         billing = Billing(pooled)
         billing.run()
         assert billing.handled == "paid"

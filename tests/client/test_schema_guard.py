@@ -74,7 +74,7 @@ def test_idle_consumers_end(
 def test_statements_of_the_ticker_are_refused(
     dsn: str, connection: Connection, swap: Callable[[], None]
 ) -> None:
-    with session.open_session(dsn, any_owner=True) as opened:
+    with session.open_client(dsn, any_owner=True) as opened:
         session.check_database(opened)
         statements = Statements(opened)
         assert statements.run(VERSION) == statements.run(VERSION)

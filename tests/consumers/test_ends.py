@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgqpy.client import open_session
+from pgqpy.client import connect_as_tool
 from pgqpy.consumers.late_end import LateEnd
 from tests.consumers.harness import CONSUMER, END, QUEUE
 from tests.support.waiting import eventually
@@ -60,12 +60,12 @@ def outage(server: Server, connection, monkeypatch) -> Iterator[Outage]:
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             try:
-                return open_session(*args, **kwargs)
+                return connect_as_tool(*args, **kwargs)
             except Exception:
                 outage.failures += 1
                 raise
 
-        monkeypatch.setattr("pgqpy.consumers.late_end.open_session", counted)
+        monkeypatch.setattr("pgqpy.consumers.late_end.connect_as_tool", counted)
         yield outage
         outage.end()
 

@@ -47,8 +47,8 @@ def queue(client: pgqpy.Client, new_orders: str) -> str:
 @pytest.fixture
 def statements(dsn: str) -> Iterator[Statements]:
     """The loop's statements, on a session like the loop's."""
-    with session.open_session(dsn, TICK_SETTINGS) as connection:
-        yield Statements(connection)
+    with session.open_client(dsn, TICK_SETTINGS) as client:
+        yield Statements(client)
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def test_nothing_of_a_schema_that_another_role_put_in_place_is_called(
     with schema_swapped_later(server, dsn) as swap:
         mover, sessions = mover_of(dsn)
         raw = Duty("raw", lambda duty: duty.connection.execute(QUEUES), 1.0, mover._database)
-        with session.open_session(dsn, any_owner=True) as opened:
+        with session.open_client(dsn, any_owner=True) as opened:
             session.check_database(opened)
             standby = Standby(opened, mover._database)
             mover.duty()

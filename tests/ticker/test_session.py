@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from psycopg import sql
 
 from pgqpy.ticker import Ticker
 from pgqpy.ticker.loop import TICK_SETTINGS
-from pgqpy.ticker.session import check_database, open_session
+from pgqpy.ticker.session import check_database, open_client
 from pgqpy.ticker.settings import TickerSettings
 from pgqpy.ticker.statements import Statements
 from pgqpy.ticker.tick import TickState, tick
@@ -28,8 +28,8 @@ def test_the_server_notices_that_the_daemons_machine_is_gone(own_server: Embedde
          where name in ('tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count',
                         'tcp_user_timeout') order by name
     """
-    with closing(open_session(own_server.tcp_dsn(), any_owner=True)) as connection:
-        assert connection.execute(query).fetchall() == [(3,), (4,), (2,), (10_000,)]
+    with open_client(own_server.tcp_dsn(), any_owner=True) as opened:
+        assert opened.connection.execute(query).fetchall() == [(3,), (4,), (2,), (10_000,)]
 
 
 def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as_text(
@@ -38,7 +38,7 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
     database = sql.Identifier(connection.info.dbname)
     connection.execute(sql.SQL("alter database {} set array_nulls = off").format(database))
     client.create_queue("orders")
-    with closing(open_session(dsn, TICK_SETTINGS)) as session:
+    with open_client(dsn, TICK_SETTINGS) as session:
         statements, state = Statements(session), TickState()
         polls = [tick(statements, state, now=0.0).ticks for _ in range(3)]
     assert [[queue for queue, _ in ticks] for ticks in polls] == [["orders"], [], []]
@@ -47,7 +47,7 @@ def test_an_idle_queue_is_ticked_once_where_the_database_reads_null_in_arrays_as
 def test_other_threads_run_while_a_statement_waits(dsn, client, connection):
     settings = {**TICK_SETTINGS, "statement_timeout": "30s"}
     with (
-        closing(open_session(dsn, settings)) as session,
+        open_client(dsn, settings) as session,
         shut_gate(connection) as gate,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -61,7 +61,7 @@ def test_other_threads_run_while_a_statement_waits(dsn, client, connection):
 
 
 def test_parameters_may_be_longer_than_what_a_socket_takes(dsn, client):
-    with closing(open_session(dsn, TICK_SETTINGS)) as session:
+    with open_client(dsn, TICK_SETTINGS) as session:
         check_database(session)
         rows = Statements(session).run("select length($1::text)", 3_000_000 * b"x")
         assert rows == [[b"3000000"]]

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import AsyncConnection, sql
 
 from pgqpy.client.dsn import connect_parameters, connection_failed
-from pgqpy.client.schema_guard import trust_schema
+from pgqpy.client.schema_guard import SchemaGuard
 from pgqpy.client.schema_owner import SCHEMA_AND_UNTRUSTED
 from pgqpy.client.session_settings import ISOLATION, READ_COMMITTED, set_query
 from pgqpy.errors import ConnectionFailed
@@ -38,8 +38,10 @@ async def open_session_async(
     defaults: Mapping[str, Any] | None = None,
     any_owner: bool = False,
     any_session: bool = False,
-) -> AnyAsyncConnection:
+) -> tuple[AnyAsyncConnection, SchemaGuard | None]:
     """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
+
+    The guard is for the runner of its client; there is none with `any_owner`.
 
     Args:
         dsn: the connection string; it overrides `defaults`.
@@ -60,7 +62,10 @@ async def open_session_async(
         expected = connection.info.backend_pid
         owners = "" if any_owner else SCHEMA_AND_UNTRUSTED
         # A pooler makes up process ids: then only the answer tells the one of the server's session.
-        while (pid := await _set_up(connection, settings, expected, owners)) != expected:
+        while True:
+            pid, guard = await _set_up(connection, settings, expected, owners)
+            if pid == expected:
+                break
             if any_session:
                 connection.prepare_threshold = None
                 break
@@ -69,7 +74,7 @@ async def open_session_async(
     except BaseException:
         await AsyncConnection.close(connection)  # that of a consumer is for its handlers: it raises
         raise
-    return connection
+    return connection, guard
 
 
 async def open_for_application(dsn: str, parameters: Mapping[str, Any]) -> AsyncConnection[Any]:
@@ -101,10 +106,11 @@ async def _connect(
 
 async def _set_up(
     connection: AsyncConnection[Any], settings: Mapping[str, str], pid: int, owners: str
-) -> int:
+) -> tuple[int, SchemaGuard | None]:
     """Make the settings if the server's session has this process id; return the one it has.
 
-    `owners` is SCHEMA_AND_UNTRUSTED or empty. Raises SchemaMissing, SchemaNotTrusted.
+    `owners` is SCHEMA_AND_UNTRUSTED, or empty: then there is no guard. Raises SchemaMissing,
+    SchemaNotTrusted.
     """
     query = set_query(settings, connection.info.server_version, pid)
     # Where the default is SERIALIZABLE, a query would be refused on a standby.
@@ -113,9 +119,8 @@ async def _set_up(
     cursor.nextset()
     row = await cursor.fetchone()
     cursor.nextset()
-    if owners:
-        trust_schema(connection, await cursor.fetchone())
-    return int(row[-1]) if row else 0
+    guard = SchemaGuard(await cursor.fetchone()) if owners else None
+    return int(row[-1]) if row else 0, guard
 
 
 async def _refuse_shared(

@@ -25,6 +25,8 @@ from pgqpy.client._sync.ticks import TickReading
 from pgqpy.client.session_settings import PINNED
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import Self
 
     from pgqpy.calls.json_values import Default
@@ -99,22 +101,29 @@ def connect(
 
 
 def connect_as_tool(
-    dsn: str = "", *, any_owner: bool = False, any_session: bool = False, **defaults: Any
+    dsn: str = "",
+    settings: Mapping[str, str] = PINNED,
+    *,
+    any_owner: bool = False,
+    any_session: bool = False,
+    **defaults: Any,
 ) -> Client:
     """Connect for a tool of pgqpy, whose SQL finds no functions of other schemas.
 
     `defaults` are for libpq, where the DSN has none: `fallback_application_name`. The rest, and
     the errors, are those of `open_session`.
     """
-    connection = open_session(
+    connection, guard = open_session(
         dsn,
-        PINNED,
+        settings,
         kind=Connection,
         defaults=defaults,
         any_owner=any_owner,
         any_session=any_session,
     )
-    return _owning_client(connection, calls.PAYLOAD_LIMIT)
+    client = _owning_client(connection, calls.PAYLOAD_LIMIT)
+    client.runner.guard = guard
+    return client
 
 
 def _owning_client(

@@ -6,26 +6,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
-from psycopg import Connection, Cursor
+from psycopg import Cursor
 from psycopg.errors import CharacterNotInRepertoire, ProgramLimitExceeded, UntranslatableCharacter
 from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
 
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._sync import find_unreadable
+from pgqpy.client._sync.cursors import Cursors
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
-from pgqpy.client.schema_guard import GUARD_FAILED, guard_calls
+from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from psycopg import Connection
     from psycopg.abc import Params
 
     from pgqpy.calls import Call, Row
     from pgqpy.calls.read import EventSet, Statement
+    from pgqpy.client.schema_guard import SchemaGuard
     from pgqpy.records import Event
 
 T = TypeVar("T")
@@ -33,39 +35,20 @@ T = TypeVar("T")
 UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
 
 
-class CallRunner:
+class CallRunner(Cursors):
     """Runs calls over a connection that may be the application's: it changes no setting.
 
-    Cursors are of our own kind, whatever factories the application set. Results are binary, so
-    they do not depend on its DateStyle and IntervalStyle; the times of events are in UTC.
+    Results are binary, so they do not depend on its DateStyle and IntervalStyle; the times of
+    events are in UTC.
     """
 
     def __init__(self, connection: Connection[Any]) -> None:
         """Take the connection as it is."""
-        if not isinstance(connection, Connection):
-            msg = (
-                f"a psycopg Connection is needed, not {type(connection).__name__}: "
-                "with SQLAlchemy it is session.connection().connection.driver_connection"
-            )
-            raise TypeError(msg)
-        self.connection = connection
+        super().__init__(connection)
         self.holds_cursors = True  # WITH HOLD; not behind a pooler that shares sessions
-        self._is_extension: bool | None = None
-        self._left_open: set[str] = set()
         self.read_committed = True  # the session's default isolation; asked only beside a guard
-        self._guard = guard_calls(connection)
-
-    def status(self) -> TransactionStatus:
-        """Return the state of the connection's transaction."""
-        return self.connection.info.transaction_status
-
-    def alone(self) -> bool:
-        """Whether a statement now would be a transaction of its own."""
-        return self.connection.autocommit and self.status() == TransactionStatus.IDLE
-
-    def cursor(self) -> Cursor[Row]:
-        """Open a cursor that returns tuples."""
-        return Cursor(self.connection, row_factory=tuple_row)
+        self.guard: SchemaGuard | None = None  # of a session of ours
+        self._is_extension: bool | None = None
 
     def run(self, call: Call[T]) -> T:
         """Send one call and return its result."""
@@ -82,31 +65,35 @@ class CallRunner:
                 self.require_pgqpy(call.function)
         encodings.check(self.connection)
         self.close_left_open()
-        # In a failed transaction the server calls nothing. A guard would fail there, and psycopg
-        # would take the statements behind it for prepared, such as the rollback.
-        guarded = self.status() != TransactionStatus.INERROR
-        guards = len(self._guard) if guarded and any("pgq." in call.sql for call in wanted) else 0
-        wanted = (*self._guard[:guards], *wanted)
-        cursors = [self.cursor() for _ in wanted]
+        guards = self._guards(wanted)
+        sent, first = (*guards, *wanted), len(guards)
+        cursors = [self.cursor() for _ in sent]
         try:
-            self._send(wanted, cursors, single=len(wanted) == guards + 1)
+            self._send(sent, cursors, single=len(wanted) == 1)
             rows = [_rows(cursor) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
-            failed = failed_call(wanted[guards:], cursors[guards:])
+            failed = failed_call(wanted, cursors[first:])
             raise encodings.not_carried(failed, exc, self.connection) from exc
         except psycopg.Error as exc:
-            failed = failed_call(wanted, cursors)
-            if failed in self._guard and isinstance(exc, GUARD_FAILED):
+            failed = failed_call(sent, cursors)
+            if failed in guards and isinstance(exc, GUARD_FAILED):
                 raise errors.SchemaReplaced from exc
             data: dict[str, object] = {}
-            for call in (*wanted, failed):
+            for call in (*sent, failed):
                 data |= call.error_data
             found = from_database(exc, failed.function, data)
             if found is None:
                 raise
             raise found from exc
-        return [call.decode(each) for call, each in zip(wanted, rows, strict=True)][guards:]
+        return [call.decode(each) for call, each in zip(wanted, rows[first:], strict=True)]
+
+    def _guards(self, wanted: Sequence[Call[Any]]) -> tuple[Call[None], ...]:
+        # In a failed transaction the server calls nothing. A guard would fail there, and psycopg
+        # would take the statements behind it for prepared, such as the rollback.
+        if self.guard is None or self.status() == TransactionStatus.INERROR:
+            return ()
+        return (self.guard.call,) if any("pgq." in call.sql for call in wanted) else ()
 
     def _send(
         self, wanted: Sequence[Call[Any]], cursors: Sequence[Cursor[Row]], *, single: bool
@@ -247,39 +234,6 @@ class CallRunner:
         finally:
             if is_open:
                 self.abandon_cursor(name, held=held)
-
-    def close_cursor(self, name: str) -> None:
-        """Close a server-side cursor."""
-        with self.cursor() as cursor:
-            cursor.execute(calls.read.close(name), prepare=False)
-
-    def abandon_cursor(self, name: str, *, held: bool) -> None:
-        """Close a server-side cursor that may be gone, in whatever state the connection is.
-
-        Closing what a rollback took away would fail the application's transaction. A held cursor
-        outlives a failed transaction: what cannot be closed now is closed before the next call.
-
-        Readers may be closed by the garbage collector, in the middle of another call. To wait for
-        that call's lock would then be a deadlock.
-        """
-        if held:
-            self._left_open.add(name)
-        status = self.status()
-        if self.connection.lock.locked() or status == TransactionStatus.INERROR:
-            return
-        if held or status == TransactionStatus.INTRANS:
-            with suppress(psycopg.Error):
-                with self.cursor() as cursor:
-                    cursor.execute(calls.read.CURSOR_EXISTS, (name,))
-                    if cursor.rowcount:
-                        cursor.execute(calls.read.close(name), prepare=False)
-                self._left_open.discard(name)
-
-    def close_left_open(self) -> None:
-        """Close the cursors that could not be closed when their readers stopped."""
-        if self._left_open and self.alone():
-            for name in tuple(self._left_open):
-                self.abandon_cursor(name, held=True)
 
 
 def _query_of_batch(cursor: Cursor[Row], batch_id: int) -> str:

@@ -1,0 +1,76 @@
+"""The cursors of a connection that may be the application's."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from pgqpy import calls
+
+if TYPE_CHECKING:
+    from pgqpy.calls import Row
+
+
+class AsyncCursors:
+    """Opens cursors of our own kind, whatever factories the application set, and closes them."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        """Take the connection as it is."""
+        if not isinstance(connection, AsyncConnection):
+            msg = (
+                f"a psycopg AsyncConnection is needed, not {type(connection).__name__}: "
+                "with SQLAlchemy it is session.connection().connection.driver_connection"
+            )
+            raise TypeError(msg)
+        self.connection = connection
+        self._left_open: set[str] = set()
+
+    def status(self) -> TransactionStatus:
+        """Return the state of the connection's transaction."""
+        return self.connection.info.transaction_status
+
+    def alone(self) -> bool:
+        """Whether a statement now would be a transaction of its own."""
+        return self.connection.autocommit and self.status() == TransactionStatus.IDLE
+
+    def cursor(self) -> AsyncCursor[Row]:
+        """Open a cursor that returns tuples."""
+        return AsyncCursor(self.connection, row_factory=tuple_row)
+
+    async def close_cursor(self, name: str) -> None:
+        """Close a server-side cursor."""
+        async with self.cursor() as cursor:
+            await cursor.execute(calls.read.close(name), prepare=False)
+
+    async def abandon_cursor(self, name: str, *, held: bool) -> None:
+        """Close a server-side cursor that may be gone, in whatever state the connection is.
+
+        Closing what a rollback took away would fail the application's transaction. A held cursor
+        outlives a failed transaction: what cannot be closed now is closed before the next call.
+
+        Readers may be closed by the garbage collector, in the middle of another call. To wait for
+        that call's lock would then be a deadlock.
+        """
+        if held:
+            self._left_open.add(name)
+        status = self.status()
+        if self.connection.lock.locked() or status == TransactionStatus.INERROR:
+            return
+        if held or status == TransactionStatus.INTRANS:
+            with suppress(psycopg.Error):
+                async with self.cursor() as cursor:
+                    await cursor.execute(calls.read.CURSOR_EXISTS, (name,))
+                    if cursor.rowcount:
+                        await cursor.execute(calls.read.close(name), prepare=False)
+                self._left_open.discard(name)
+
+    async def close_left_open(self) -> None:
+        """Close the cursors that could not be closed when their readers stopped."""
+        if self._left_open and self.alone():
+            for name in tuple(self._left_open):
+                await self.abandon_cursor(name, held=True)
