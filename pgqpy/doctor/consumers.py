@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Level, Row, in_future, is_ahead
+from pgqpy.doctor.finding import Finding, Level, Row, in_future, is_ahead, unregistering
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
             f"{duration(row['lag'])} behind, {row['pending_events']} pending events, "
             f"last seen {duration(row['last_seen'])} ago"
         )
-        remedy = f"run it, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        remedy = f"run it, or give it up: {unregistering(queue, consumer)}"
         yield Finding("fail", "consumer", what, remedy)
     if not blocking:
         yield Finding("ok", "consumer", f"{len(rows)} consumer(s), none blocks rotation")
@@ -116,7 +116,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             if row["by_ticks"]
             else "it (pgqpy consumer run MODULE:CLASS)"
         )
-        remedy = f"run {how}, or give it up: pgqpy consumer unregister {queue} {consumer}"
+        remedy = f"run {how}, or give it up: {unregistering(queue, consumer)}"
         yield Finding(level, "running", what, remedy)
     # The check "worker" tells of each worker that has a batch.
     hanging = [
@@ -202,7 +202,7 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
         what = f"consumer {consumer} of {queue} has {row['events']}{more} dead event(s)"
         remedy = (
             f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
-            " --all retries them, pgqpy event delete deletes them"
+            f" --all retries them, pgqpy event delete {queue} {consumer} --all deletes them"
         )
         yield Finding("warn", "dead", what, remedy)
 

@@ -28,6 +28,12 @@ def is_ahead(age: timedelta) -> bool:
     return age < -timedelta(minutes=1)
 
 
+def unregistering(queue: str, consumer: str) -> str:
+    """Return the command that gives a consumer up; with events left, it asks on a terminal."""
+    command = f"pgqpy consumer unregister {queue} {consumer}"
+    return f"{command} (in a script, with --force: what waits for it is lost)"
+
+
 def in_future(age: timedelta) -> str:
     """Describe a time that is_ahead finds."""
     return f"lies {duration(-age)} in the future: the clock was ahead"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, unregistering
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -21,18 +21,18 @@ def judge_stalled(rows: list[Row]) -> Iterator[Finding]:
     """Report what the consumer keeps, or what it has missed."""
     for row in rows:
         consumer, queue = row["consumer_name"], row["queue_name"]
-        who = f"consumer {consumer} of queue {queue}"
+        who, give_up = f"consumer {consumer} of queue {queue}", unregistering(queue, consumer)
         if row["detached"] is not None:
             left = "nothing is lost yet" if row["is_live"] else "events after its position are gone"
             what = f"{who} is detached for {duration(row['detached'])}: {left}"
-            remedy = f"pgqpy consumer reattach {queue} {consumer}, or consumer unregister"
+            remedy = f"pgqpy consumer reattach {queue} {consumer}, or {give_up}"
             yield Finding("fail", "stalled", what, remedy)
         else:
             what = (
                 f"rotation waits for {who}, which is {duration(row['held_for'])} behind: the "
                 f"queue's tables have {row['size'] or 'an unknown size'}"
             )
-            remedy = f"run it, or unregister it: pgqpy consumer unregister {queue} {consumer}"
+            remedy = f"run it, or give it up: {give_up}"
             if row["policy"] == "warn":
                 remedy += "; pgqpy consumer set-policy can detach it after a time or a size"
             yield Finding("warn", "stalled", what, remedy)

@@ -225,7 +225,7 @@ def test_infinite_retry_times_do_not_break_the_check(
 
 
 def test_retry_queue_overdue_and_dead_events(
-    examine: Examine, client: pgqpy.Client, connection: Connection
+    examine: Examine, client: pgqpy.Client, connection: Connection, run: Run
 ) -> None:
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
@@ -240,8 +240,13 @@ def test_retry_queue_overdue_and_dead_events(
     code, worst = examine()
     assert code == 1
     assert worst["retry"][0] == "fail"
-    assert worst["dead"][0] == "warn"
-    assert "pgqpy event dead orders billing" in worst["dead"][1]
+    level, said = worst["dead"]
+    assert level == "warn"
+    assert "pgqpy event dead orders billing" in said
+    for what, does in (("revive", "retries"), ("delete", "deletes")):
+        command = f"event {what} orders billing --all"
+        assert f"pgqpy {command} {does} them" in said
+        assert run(*command.split()).exit_code == 0
 
 
 def test_dead_events_are_counted_up_to_a_bound(

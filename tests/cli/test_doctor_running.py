@@ -47,6 +47,7 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
     for words in ("consumer billing of queue orders: 3 event(s) wait", "the oldest for 16 min"):
         assert words in worst["running"][1]
     assert "pgqpy consumer unregister orders billing" in worst["running"][1]
+    assert "with --force" in worst["running"][1]
 
 
 @pytest.mark.usefixtures("waiting")
