@@ -138,6 +138,21 @@ def test_rotation_waits_until_it_is_stored(shop: Shop, storing: Callable[[int], 
     assert shop.archived() == ["a", "b"]
 
 
+def test_a_retention_that_ends_takes_nothing_of_it(
+    shop: Shop, storing: Callable[[int], Any]
+) -> None:
+    execute = shop.client.connection.execute
+    execute("update pgq.queue set queue_rotation_period = '0', queue_retention = '1 day'")
+    with storing(0):
+        shop.client.set_queue_config("orders", "retention", "")
+        for _ in range(4):
+            shop.tick()
+            execute(ROTATE)
+            execute("select pgq.maint_rotate_tables_step2()")
+    assert shop.archived() == ["a", "b"]
+    assert shop.verify() == []
+
+
 def test_a_cancelled_event_is_archived(shop: Shop, storing: Callable[[int], Any]) -> None:
     with storing(0):
         shop.client.insert_event("orders", "placed", "cancelled")

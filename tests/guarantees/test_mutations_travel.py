@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.guarantees import test_reader_races as readers
 from tests.guarantees import test_retention as retention
+from tests.guarantees import test_retention_races as pairs
 from tests.guarantees import test_seek as seek
 from tests.guarantees import test_seek_races as races
 from tests.guarantees.mutations import Mutation, expect_failure
@@ -144,6 +146,69 @@ MUTATIONS = {
         "and tick_id < coalesce(v_younger, 9223372036854775807)",
         "",
         partial(WAITS, clock="-1 day"),
+    ),
+    "move a reader of ticks that begins": Mutation(
+        "seek_consumer",
+        "perform from pgq.registration where sub_id = p.sub_id for update;",
+        "",
+        partial(
+            readers.test_seek_that_waited_for_a_reader_of_ticks_is_refused,
+            call="pin_range",
+            end="commit",
+        ),
+    ),
+    "read behind a seek": Mutation(
+        "advance_subscription",
+        "or p.pos_last_tick in (i_from_tick, i_to_tick) is not true",
+        "",
+        partial(
+            readers.test_reader_of_ticks_that_waited_for_a_seek_finds_the_consumer_elsewhere,
+            call="advance_subscription",
+            end="commit",
+        ),
+    ),
+    "rotate past a reader of ticks": Mutation(
+        "maint_rotate_tables_step1",
+        "least(pgq.slowest_tick(q.queue_id), v_retained)",
+        "coalesce(v_retained, (select max(tick_id) from pgq.tick))",
+        partial(
+            readers.test_rotation_and_the_end_of_a_retention_leave_a_reader_of_ticks_its_range,
+            end="rollback",
+        ),
+    ),
+    "look for consumers before the lock only": Mutation(
+        "maint_rotate_tables_step1",
+        "    v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);\n    if q.",
+        "    if q.",
+        pairs.test_seek_and_the_end_of_a_retention_while_a_rotation_begins,
+    ),
+    "change a queue without its lock": Mutation(
+        "set_queue_config",
+        "where queue_name = x_queue_name for update;",
+        "where queue_name = x_queue_name;",
+        partial(pairs.test_seek_that_waited_for_a_retention_finds_what_it_keeps, end="commit"),
+    ),
+    "rotate without the queue's lock": Mutation(
+        "maint_rotate_tables_step1",
+        "where queue_id = q.queue_id for update;",
+        "where queue_id = q.queue_id;",
+        partial(pairs.test_rotation_does_nothing_beside_a_retention, end="commit"),
+    ),
+    "forget cancellations that a retention keeps": Mutation(
+        "maint_skipped_events",
+        "tick_id >= q.queue_low_tick",
+        "tick_id >= (select max(tick_id) from pgq.tick)",
+        partial(
+            pairs.test_what_is_cancelled_beside_a_retention_stays_hidden_while_it_is_kept,
+            begins="retention",
+            end="commit",
+        ),
+    ),
+    "forget the retention of what a detached consumer left": Mutation(
+        "maint_rotate_tables_step1",
+        "least(pgq.slowest_tick(q.queue_id), v_retained)",
+        "pgq.slowest_tick(q.queue_id)",
+        pairs.test_retention_that_is_set_while_a_detach_looks_keeps_the_events,
     ),
 }
 
