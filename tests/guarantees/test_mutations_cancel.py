@@ -9,6 +9,7 @@ import pytest
 
 from tests.guarantees import test_cancel as cancels
 from tests.guarantees import test_cancel_delayed as delayed
+from tests.guarantees import test_cancel_parked as parked
 from tests.guarantees import test_cancel_races as races
 from tests.guarantees import test_cancel_snapshots as snapshots
 from tests.guarantees import test_cancel_upkeep as upkeep
@@ -220,6 +221,20 @@ MUTATIONS = {
         "+ (ev_owner is not null)::int",
         "",
         upkeep.test_cancelled_event_does_not_hide_its_revived_copy_after_a_repair,
+    ),
+    "take parked events beside a cancellation": Mutation(
+        "lock_subscription",
+        "for no key update;",
+        "for key share;",
+        partial(parked.test_parked_events_are_taken_as_a_cancellation_leaves_them, end="commit"),
+    ),
+    "take parked events of a lane beside a cancellation": Mutation(
+        "take_parked_lane",
+        "for no key update skip locked",
+        "for key share skip locked",
+        partial(
+            parked.test_parked_events_of_a_lane_are_not_taken_beside_a_cancellation, end="commit"
+        ),
     ),
     "leave rows without a consumer": Mutation(
         "remove_registration",

@@ -1,0 +1,101 @@
+"""A cancellation against the opening of a batch of parked events: either one first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.guarantees.cancelling import states, states_later
+from tests.guarantees.lanes import runs
+from tests.guarantees.parking import TAKE, parked, set_aside, take
+from tests.guarantees.test_parked_lanes import TAKE as TAKE_LANE
+from tests.guarantees.test_parked_lanes import insert, park_all, take_parked
+from tests.support.gates import shut_gate, wait_until_blocked
+
+if TYPE_CHECKING:
+    from tests.guarantees.lanes import Run
+    from tests.guarantees.sessions import Database
+
+ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
+FIRST = "select min(ev_id) from pgq.parked"
+# A run has chosen its events, and has not locked the lane.
+HELD = """
+    alter function pgq.choose_parked(int, int, jsonb) rename to choose_parked_itself;
+    create function pgq.choose_parked(i_owner int, i_limit int, i_lane jsonb) returns bigint[]
+    language plpgsql as $$
+    declare v_ids bigint[] := pgq.choose_parked_itself(i_owner, i_limit, i_lane); begin
+    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    return v_ids; end $$"""
+
+
+def in_lane(db: Database) -> tuple[Run, int]:
+    """Park two events of one key in a lane; return its run, and the id of the first one."""
+    (run,) = runs(db, 1, lanes=1)
+    insert(db.main, "a1", "a2")
+    park_all(run, "0")
+    return run, int(db.main.one(FIRST))
+
+
+@ENDS
+def test_parked_events_are_taken_as_a_cancellation_leaves_them(db: Database, end: str) -> None:
+    event = set_aside(db, "a1", data=("a1", "a2")).one(FIRST)
+    taker, other = db.open(), db.open()
+    other.begin()
+    assert states(other, event) == ["cancelled"]
+    waits = taker.later(TAKE, 10)
+    assert wait_until_blocked(db.main.connection, taker.pid) == [other.pid]
+    other.run(end)
+    batch = waits.result(timeout=30)
+    assert taker.data(batch) == (["a2"] if end == "commit" else ["a1"])
+    assert taker.finish(batch) == 1
+    assert parked(db.main) == ([] if end == "commit" else ["a2"])
+
+
+@ENDS
+def test_parked_events_that_are_taken_first_are_delivered(db: Database, end: str) -> None:
+    event = set_aside(db, "a1", data=("a1", "a2")).one(FIRST)
+    taker, other = db.open(), db.open()
+    taker.begin()
+    batch = take(taker)
+    assert taker.data(batch) == ["a1"]
+    waits = states_later(other, event)
+    assert wait_until_blocked(db.main.connection, other.pid) == [taker.pid]
+    taker.run(end)
+    assert waits.result(timeout=30) == ["delivered" if end == "commit" else "cancelled"]
+    assert taker.data(batch if end == "commit" else take(taker)) == [
+        "a1" if end == "commit" else "a2"
+    ]
+
+
+@ENDS
+def test_parked_events_of_a_lane_are_not_taken_beside_a_cancellation(
+    db: Database, end: str
+) -> None:
+    run, event = in_lane(db)
+    other = db.open()
+    other.begin()
+    assert states(other, event) == ["cancelled"]
+    assert take_parked(run) is None
+    other.run(end)
+    left = [("a", "2")] if end == "commit" else [("a", "1")]
+    assert run.events(take_parked(run))[:1] == left
+
+
+def test_lane_whose_parked_event_is_cancelled_before_the_lock_does_not_get_it(
+    db: Database,
+) -> None:
+    run, event = in_lane(db)
+    with shut_gate(db.open().connection) as gate:
+        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
+        run.session.run("set test.held = 'yes'")
+        taking = run.session.later(TAKE_LANE, run.holder)
+        gate.wait_for_arrival()
+        assert states(db.main, event) == ["cancelled"]
+        gate.open()
+        batch = taking.result(timeout=30)
+    found = run.events(batch)
+    assert run.finish(batch) == 1
+    if not found:
+        found = run.events(take_parked(run))
+    assert found == [("a", "2")]
