@@ -32,6 +32,9 @@ CONSUMERS = {
 }
 
 
+EMPTY_IS_NONE = ("retention", "per_tx_limit", "extra_maint")
+
+
 @click.group()
 def queue() -> None:
     """Create, configure, inspect or drop queues."""
@@ -53,7 +56,7 @@ def create(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
     Example: pgqpy queue create orders --set rotation_period='30 minutes'
     """
-    pairs = split_settings(settings, "ticker_max_lag='1 s'")
+    pairs = _split(settings)
     with target.client() as client, client.transaction():
         created = client.create_queue(name)
         if created:
@@ -146,14 +149,24 @@ def set_(target: Target, name: str, settings: tuple[str, ...]) -> None:
 
     Settings: ticker_max_count, ticker_max_lag, ticker_idle_period, ticker_paused, external_ticker,
     rotation_period, retention, disable_insert, per_tx_limit, ntables, extra_maint. A length of time
-    is written 2h or '2 hours'.
+    is written 2h or '2 hours'. An empty retention, per_tx_limit or extra_maint means none.
 
     Example: pgqpy queue set orders ticker_max_lag='1 second' rotation_period='30 minutes'
     """
-    pairs = split_settings(settings, "ticker_max_lag='1 s'")
+    pairs = _split(settings)
     with target.client() as client, client.transaction():
         _configure(client, name, pairs)
     click.echo(f"configured queue {name}", err=True)
+
+
+def _split(settings: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Split the settings; refuse an empty value of one that always has a value."""
+    pairs = split_settings(settings, "ticker_max_lag='1 s'")
+    for name, value in pairs:
+        if not value and name in complete.SETTINGS and name not in EMPTY_IS_NONE:
+            what = f"the setting {name} is empty: write {name}=VALUE"
+            raise click.UsageError(f"{what}; only {', '.join(EMPTY_IS_NONE)} may be empty: none")
+    return pairs
 
 
 def _configure(client: Client, name: str, pairs: list[tuple[str, str]]) -> None:

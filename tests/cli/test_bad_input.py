@@ -101,7 +101,6 @@ def test_bad_payload(run: Run, run_json: RunJson, payload: bytes, word: str) -> 
         ("ticker_max_count=-1", "from 1 to 2147483647"),
         ("ticker_max_count=99999999999", "from 1 to 2147483647"),
         ("ticker_max_lag=-1 s", "from 0 to 100 years"),
-        ("ticker_max_lag=", "from 0 to 100 years"),
         ("ticker_idle_period=soon", "from 0 to 100 years"),
         ("rotation_period=-1 s", "from 0 to 100 years"),
         ("ticker_paused=perhaps", "boolean"),

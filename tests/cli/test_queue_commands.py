@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 import pgqpy
+from pgqpy.cli.complete import SETTINGS
 from tests.cli.support import Run, RunJson, failed_with
 
 
@@ -80,6 +81,18 @@ def test_drop_without_consumers_does_not_ask(run: Run, monkeypatch: pytest.Monke
     run("queue", "create", "orders")
     monkeypatch.setattr("pgqpy.cli.queue.on_terminal", lambda: True)
     assert run("queue", "drop", "orders").stderr == "dropped queue orders\n"
+
+
+@pytest.mark.parametrize("command", ["create orders --set", "set orders"])
+def test_only_a_setting_that_may_be_none_may_be_empty(run: Run, command: str) -> None:
+    for name in SETTINGS:
+        if command.startswith("set"):
+            run("queue", "create", "orders")
+        result = run("queue", *command.split(), f"{name}=")
+        if name in ("retention", "per_tx_limit", "extra_maint"):
+            assert result.exit_code == 0, result.stderr
+        else:
+            assert failed_with(result, 2, f"the setting {name} is empty: write {name}=VALUE")
 
 
 def test_a_list_in_a_pipe_is_aligned_text(run: Run) -> None:
