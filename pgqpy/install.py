@@ -29,7 +29,7 @@ RUNNING = """
 
 # By Status.state: what is wrong, and what to do.
 PROBLEMS = {
-    "missing": ("there is no schema pgq in this database", "pgqpy schema install"),
+    "missing": ("schema pgq is not installed in this database", SchemaMissing.what_to_do),
     "old": (
         "the schema is version {0.installed}, this pgqpy's is {0.shipped}",
         "pgqpy schema upgrade",

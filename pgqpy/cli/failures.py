@@ -35,7 +35,6 @@ REMEDIES = {
     "CronNotFound": "pgqpy cron list shows the cron entries",
     "ConsumerDetached": "pgqpy consumer reattach QUEUE CONSUMER says what is left, and goes on",
     "TickerPaused": "pgqpy queue set QUEUE ticker_paused=false lets it tick again",
-    "SchemaMissing": "run pgqpy schema install, or pgqpy schema upgrade if it is an old one",
     "SchemaTooNew": "pip install --upgrade pgqpy",
     "InsufficientPrivilege": "have an administrator grant pgq_reader, pgq_writer or pgq_admin",
     "QueryCanceled": "a statement_timeout of this role or database cut it short",
@@ -127,6 +126,8 @@ def _message_and_remedy(exc: BaseException) -> tuple[str, str]:
 
 def _pgqpy_message(exc: PgqError) -> tuple[str, str]:
     remedy = exc.what_to_do
+    if " run pgqpy schema " in str(exc) and not str(exc).endswith(remedy):
+        return str(exc), ""  # it is about a function or a version, and says what to do
     by_server = _server_message(exc.__cause__)
     if by_server and str(exc).startswith(by_server[0].partition(" (")[0]):
         # Both say the same; the server's message separates detail and hint.

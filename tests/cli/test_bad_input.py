@@ -11,7 +11,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from pgqpy import manifest
+from pgqpy import SchemaMissing, manifest
+from pgqpy.cli import failures
+from pgqpy.sqlstates import FUNCTION_MISSING
 from pgqpy.testing import EmbeddedServer
 from tests.cli.support import Connection, Run, RunJson, failed_with
 from tests.support.servers import Server
@@ -218,10 +220,19 @@ def test_no_such_database(bare_run: Run, server: Server) -> None:
     assert failed_with(result, 1, "nowhere")
 
 
-@pytest.mark.parametrize("command", [["queue", "list"], ["queue", "create", "orders"]])
-def test_database_without_the_schema(bare_run: Run, empty_dsn: str, command: list[str]) -> None:
-    result = bare_run("--dsn", empty_dsn, *command)
-    assert failed_with(result, 1, "pgqpy schema install")
+@pytest.mark.parametrize(
+    "command", ["queue list", "queue create orders", "schema upgrade", "schema status", "doctor"]
+)
+def test_a_missing_schema_has_one_wording(bare_run: Run, empty_dsn: str, command: str) -> None:
+    result = bare_run("--dsn", empty_dsn, *command.split())
+    assert result.exit_code == 1
+    told = "schema pgq is not installed in this database; run pgqpy schema install\n"
+    assert result.output.endswith(told)
+
+
+def test_a_schema_without_a_function_is_told_once_what_to_do() -> None:
+    text = FUNCTION_MISSING.format("get_history")
+    assert failures.explain(SchemaMissing(text)) == text
 
 
 def test_newer_schema_is_not_installed_over(run: Run, connection: Connection) -> None:
