@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import click
-from click.core import ParameterSource
 
-from pgqpy.cli.options import Target, connected
+from pgqpy.cli.options import Target, named_dsn, on_trial
 from pgqpy.errors import MissingExtra
 
 
@@ -15,7 +14,7 @@ from pgqpy.errors import MissingExtra
 @click.option(
     "--dashboard", is_flag=True, help="Show the demo in a browser; on a terminal until Ctrl-C."
 )
-@connected
+@on_trial
 @click.pass_context
 def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int, dashboard: bool) -> int:
     """Insert events with pgbench, kill one of two workers half way, then compare every balance.
@@ -36,12 +35,7 @@ def demo(ctx: click.Context, target: Target, *, seconds: int, clients: int, dash
 
         check_packages()
 
-    # PGQPY_DSN names the application's database; the demo uses it only if --dsn says so.
-    named = any(
-        place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
-        for place in (ctx, ctx.find_root())
-    )
-    dsn = target.dsn if named else None
+    dsn = named_dsn(ctx, target)
     return run_demo(Options(_missing_for_spark(), dsn, seconds, clients, dashboard))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from pgqpy import Client, ConnectionFailed, table_locks
 from pgqpy.client import connect_as_tool
@@ -59,15 +60,21 @@ def _remember_dsn(ctx: click.Context, _param: click.Parameter, value: str | None
         target.dsn = value
 
 
-def dsn_option(envvar: str | None = None) -> Callable[[Command], Command]:
-    """Add ``--dsn``. It may stand before or after the command; the last one counts."""
+NAMED_BY = "[env: PGQPY_DSN, else libpq's PG*]"
+
+
+def dsn_option(envvar: str | None = None, named_by: str = NAMED_BY) -> Callable[[Command], Command]:
+    """Add ``--dsn``. It may stand before or after the command; the last one counts.
+
+    `named_by` tells in the help what names the database without it.
+    """
     return click.option(
         "--dsn",
         metavar="DSN",
         envvar=envvar,
         expose_value=False,
         callback=_remember_dsn,
-        help="The database: URI or key=value string.  [env: PGQPY_DSN, else libpq's PG*]",
+        help=f"The database: URI or key=value string.  {named_by}",
     )
 
 
@@ -113,6 +120,24 @@ def split_settings(settings: Iterable[str], example: str) -> list[tuple[str, str
 def on_terminal() -> bool:
     """Say whether standard input is a terminal, so that a user can answer."""
     return sys.stdin.isatty()
+
+
+def named_dsn(ctx: click.Context, target: Target) -> str | None:
+    """Return the value of ``--dsn``, before or after the command; None if it was not given.
+
+    PGQPY_DSN names the application's database: a trial uses it only if --dsn says so.
+    """
+    named = any(
+        place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
+        for place in (ctx, ctx.find_root())
+    )
+    return target.dsn if named else None
+
+
+def on_trial(command: Command) -> Command:
+    """Give a command that starts a PostgreSQL of its own ``--dsn`` and the `Target`."""
+    option = dsn_option(named_by="[default: a temporary PostgreSQL]")
+    return option(pass_target(command))  # type: ignore[return-value]  # as in connected
 
 
 def connected(command: Command) -> Command:

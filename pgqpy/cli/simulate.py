@@ -6,9 +6,8 @@ import random
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-from click.core import ParameterSource
 
-from pgqpy.cli.options import FiniteRange, Target, connected
+from pgqpy.cli.options import FiniteRange, Target, named_dsn, on_trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +121,7 @@ class Parser(click.ParamType[Any]):
     help="Write a JSON line for each insert, commit, handling and kill; -: stdout.",
 )
 @click.option("--seed", type=click.IntRange(0), help="Repeat the random choices of another run.")
-@connected
+@on_trial
 @click.pass_context
 def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **settings: Any) -> int:
     """Verify on this machine that no event is lost, handled twice, or out of order.
@@ -138,12 +137,8 @@ def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **set
     from pgqpy.simulate import Options
     from pgqpy.simulate import run as run_simulation
 
-    # PGQPY_DSN names the application's database; a simulation uses it only if --dsn says so.
-    named = any(
-        place.get_parameter_source("dsn") is ParameterSource.COMMANDLINE
-        for place in (ctx, ctx.find_root())
-    )
-    if settings["keep"] is not None and not named:
+    dsn = named_dsn(ctx, target)
+    if settings["keep"] is not None and dsn is None:
         raise click.UsageError("--keep and --delete need --dsn: a temporary server is removed")
     if settings["seconds"] is not None and settings["rate"] is None:
         raise click.UsageError("--seconds needs --rate: --fill alone ends when all is handled")
@@ -155,4 +150,4 @@ def simulate(ctx: click.Context, /, target: Target, *, log: TextIO | None, **set
         options = Options(**{name: value for name, value in settings.items() if value is not None})
     except ValueError as exc:
         raise click.UsageError(str(exc)) from exc
-    return run_simulation(options, target.dsn if named else None, log)
+    return run_simulation(options, dsn, log)

@@ -98,3 +98,11 @@ def test_no_command_at_all_shows_the_help_as_it_is(bare_run: Run, group: tuple[s
     result = bare_run(*group)
     assert result.exit_code == 2
     assert result.stderr == bare_run(*group, "--help").stdout
+
+
+@pytest.mark.parametrize("name", ["demo", "simulate"])
+def test_a_trial_names_the_database_that_it_uses_without_dsn(bare_run: Run, name: str) -> None:
+    text = " ".join(bare_run(name, "--help").stdout.split())
+    assert "ignores PGQPY_DSN" in text
+    assert "key=value string. [default: a temporary PostgreSQL]" in text
+    assert "env: PGQPY_DSN" not in text
