@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,6 +27,7 @@ PAGES = [
     "docs/travel.md",
 ]
 RUN = "run"
+FILE = re.compile(r"\w+\.py")  # a program that a later block runs
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -43,6 +45,8 @@ def test_the_page_works(
             elif (block.language, block.note) == ("python", RUN):
                 (tmp_path / "block.py").write_text(block.text)
                 shell.run(block._replace(text="$ python block.py\n"))
+            elif block.language == "python" and FILE.fullmatch(block.note):
+                (tmp_path / block.note).write_text(block.text)
             elif (block.language, block.note) == ("sql", RUN):
                 psql(dsn, block.text)
             else:
