@@ -85,6 +85,7 @@ class Dashboard:
                 Middleware(
                     Guard,
                     access=options.access,
+                    renderer=self._renderer,
                     sessions=self._sessions,
                     hosts=options.hosts,
                     read_only=options.read_only,
@@ -128,14 +129,16 @@ class Dashboard:
     async def _show(self, page: Page, request: Request) -> Response:
         """Answer with a whole page; with its problem if the database cannot be asked."""
         snapshot = await self.feed.snapshot()
+        done = self._changes.take_outcome(request.state.asker) if request.method == "GET" else None
         try:
-            context = await self._collect(page, request, snapshot)
+            context = {**await self._collect(page, request, snapshot), "done": done}
             return self._renderer.response(request, page.template, context)
         except Exception as exc:  # noqa: BLE001  # nothing ends in a traceback
             status, text = explain(exc)
             context = {
                 "problem": text,
                 "snapshot": snapshot,
+                "done": done,
                 "reload": status >= HTTPStatus.INTERNAL_SERVER_ERROR,
             }
             return self._renderer.response(request, "problem.html", context, status)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Form = Mapping[str, str]
 
+MOST_OUTCOMES = 1000  # that no page has shown yet
 NOW = "select pg_catalog.clock_timestamp()"
 
 
@@ -37,6 +38,7 @@ class Changes:
         self._database = Database(dsn, hide_payloads=False, writes=True)
         self._read_only = read_only
         self._may: frozenset[str] | None = None
+        self._outcomes: dict[str, str] = {}  # by the number of the session; the oldest first
         self.jobs = Jobs(self._database)
 
     async def allowed(self, asker: Asker) -> frozenset[str]:
@@ -70,9 +72,21 @@ class Changes:
         if name not in ACTIONS:
             raise HTTPException(HTTPStatus.NOT_FOUND)
         action = ACTIONS[name]
-        await self._database.run(lambda asked: _make(asked.client, name, action, form, asker))
+        outcome = await self._database.run(
+            lambda asked: _make(asked.client, name, action, form, asker)
+        )
+        self._keep_outcome(asker, f"{name}: {outcome}")
         params = {each: form.get(each) for each in action.kept}
         return RedirectResponse(link(action.page, **params), HTTPStatus.SEE_OTHER)
+
+    def take_outcome(self, asker: Asker) -> str | None:
+        """Return what the last change of this browser did, once: the next page shows it."""
+        return self._outcomes.pop(asker.session.number, None)
+
+    def _keep_outcome(self, asker: Asker, outcome: str) -> None:
+        self._outcomes[asker.session.number] = outcome
+        if len(self._outcomes) > MOST_OUTCOMES:
+            del self._outcomes[next(iter(self._outcomes))]
 
     async def _begin_job(self, name: str, form: Form, user: str) -> None:
         queue, consumer = field(form, "queue"), field(form, "consumer")
@@ -90,8 +104,8 @@ class Changes:
         await self.jobs.begin(note)
 
 
-def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -> None:
-    """Note the change, make it, note how it ended. Raises the error of the change."""
+def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -> str:
+    """Note the change, make it, note and return how it ended. Raises the error of the change."""
     user = asker.login.name if asker.login else None
     arguments: dict[str, Any] = noted(form, action.noted)
     names = (form.get("queue") or None, form.get("consumer") or None)
@@ -102,6 +116,7 @@ def _make(client: Client, name: str, action: Action, form: Form, asker: Asker) -
         client.end_change(change, f"failed: {describe(exc)}")
         raise
     client.end_change(change, outcome)
+    return outcome
 
 
 def _rights(asked: Asked) -> frozenset[str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from pgqpy.dashboard.access import Access
+    from pgqpy.dashboard.render import Renderer
 
 HOST = re.compile(r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]+)?", re.ASCII)
 LARGEST_FORM = 64 * 1024  # bytes
@@ -52,9 +53,10 @@ class Asker(NamedTuple):
 class Refused(Exception):
     """The request is refused with a status and a reason."""
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, *, is_page: bool = False) -> None:
         super().__init__(reason)
         self.status = status
+        self.is_page = is_page  # of ours, with links: a form of ours was sent
 
 
 class Guard:
@@ -65,6 +67,7 @@ class Guard:
         app: ASGIApp,
         *,
         access: Access,
+        renderer: Renderer,
         sessions: Sessions,
         hosts: tuple[str, ...] | None,
         read_only: bool,
@@ -73,6 +76,7 @@ class Guard:
         self._app = app
         self._hosts = hosts
         self._access = access
+        self._renderer = renderer
         self._sessions = sessions
         self._read_only = read_only
 
@@ -88,7 +92,7 @@ class Guard:
         try:
             app: ASGIApp | None = await self._check(request, session)
         except Refused as refused:
-            app = PlainTextResponse(f"{refused}\n", refused.status)
+            app = self._refuse(request, session, refused)
         except ClientDisconnect:
             return
         await (app or self._app)(scope, receive, self._sender(request, send, session, known))
@@ -105,9 +109,8 @@ class Guard:
             check_origin(request)
             form = await read_form(request)
             if not self._sessions.is_token(session, form.pop(TOKEN, "")):
-                raise Refused(
-                    HTTPStatus.FORBIDDEN, "the form is too old: load its page again, then send it"
-                )
+                reason = "the form is too old: load its page again, then send it"
+                raise Refused(HTTPStatus.FORBIDDEN, reason, is_page=True)
         elif request.method not in {"GET", "HEAD"}:
             raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "there are only GET, HEAD and POST")
         found = self._access.find(request, session)
@@ -121,6 +124,14 @@ class Guard:
             self._check_operator(login)
         return None
 
+    def _refuse(self, request: Request, session: Session, refused: Refused) -> Response:
+        if not refused.is_page:
+            return PlainTextResponse(f"{refused}\n", refused.status)
+        if not hasattr(request.state, "asker"):  # before the login was looked for
+            request.state.asker = Asker(None, session, self._sessions.token(session), {})
+        context = {"problem": f"{refused}.", "heading": "The form is refused"}
+        return self._renderer.response(request, "problem.html", context, refused.status)
+
     def _without_login(self, request: Request, path: str) -> Response:
         if not isinstance(self._access, PasswordAccess):
             raise Refused(HTTPStatus.FORBIDDEN, "no access")
@@ -133,9 +144,10 @@ class Guard:
 
     def _check_operator(self, login: Login) -> None:
         if self._read_only:
-            raise Refused(HTTPStatus.FORBIDDEN, "this dashboard is read-only")
+            raise Refused(HTTPStatus.FORBIDDEN, "this dashboard is read-only", is_page=True)
         if login.role != "operator":
-            raise Refused(HTTPStatus.FORBIDDEN, "only an operator may change something")
+            reason = "only an operator may change something"
+            raise Refused(HTTPStatus.FORBIDDEN, reason, is_page=True)
 
     def _sender(
         self, request: Request, send: Send, session: Session, known: Session | None

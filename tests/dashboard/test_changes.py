@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -111,6 +112,47 @@ def test_a_cron_entry_is_paused_resumed_and_run(operator: Operator, orders: pgqp
         ("anna", "run-cron"),
     ]
     assert (told[2][2] or "").startswith("inserted event")
+
+
+def test_the_next_page_shows_once_what_a_change_did(
+    operator: Operator, orders: pgqpy.Client
+) -> None:
+    browser, other = operator(), operator()
+    page = post(browser, "pause-cron", name="report").headers["location"]
+    told = "Done: pause-cron: paused."
+    assert told not in other.get(page).text
+    browser.head(page)
+    assert told in browser.get(page).text
+    assert told not in browser.get(page).text
+    assert orders.get_cron_info("report")[0].paused_since is not None
+
+
+@pytest.mark.parametrize(
+    ("referer", "back"),
+    [
+        ("/cron?page=2&amp;q=%22", "/cron?page=2&amp;amp;q=%22"),
+        ("https://evil.example/cron", None),
+        (f"{HOME}.evil.example/cron", None),
+        (f"{HOME}//evil.example/cron", None),
+        (f"{HOME}/\\evil.example", None),
+        ("javascript:alert(1)", None),
+        ("", None),
+    ],
+)
+def test_a_form_that_is_refused_or_fails_leads_back_to_its_page(
+    operator: Operator, orders: pgqpy.Client, referer: str, back: str | None
+) -> None:
+    browser = operator()
+    came = {"origin": HOME, "referer": f"{HOME}{referer}" if back else referer}
+    old = {"token": "0" * 64, "name": "report"}
+    failing = {"token": token(browser.get("/changes").text), "name": "no such entry"}
+    for form, said in ((old, "the form is too old"), (failing, "no such entry")):
+        page = browser.post("/change/pause-cron", data=form, headers=came)
+        assert page.status_code >= 400
+        assert said in page.text
+        assert re.findall(r'<a href="([^"]+)">Back', page.text) == ([back] if back else [])
+        assert "To the overview" in page.text
+    assert orders.get_cron_info("report")[0].paused_since is None
 
 
 def test_a_queue_is_set_and_gets_a_test_event(operator: Operator, orders: pgqpy.Client) -> None:
