@@ -28,9 +28,11 @@ ORDER = (
     "catch_up",
     "filter",
     "features",
+    "dashboard",
     "spark",
 )
-ASKED_FOR = ("spark",)  # these run if they are named: half an hour is enough, and not all have Java
+# These run if they are named: half an hour is enough, and not all have Java.
+ASKED_FOR = ("dashboard", "spark")
 
 
 class Case(Protocol):
