@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import pgqpy
 from pgqpy.dashboard.access import LoopbackAccess, PasswordAccess
 from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
 
@@ -105,3 +106,15 @@ def test_an_unknown_address_gives_a_page_of_ours(site: Site) -> None:
     assert browser.get("/change/pause-cron").status_code == 405
     for path in ("/static/nope.js", "/live/nope"):
         assert browser.get(path).text == "Not Found\n"
+
+
+@pytest.mark.parametrize(
+    "what", [{"since": "2026-01-01T00:00+23:00"}, {"queue": "a\0b"}, {"since": "10000-01-01"}]
+)
+def test_what_the_server_takes_for_no_value_is_a_bad_request(
+    site: Site, client: pgqpy.Client, what: dict[str, str]
+) -> None:
+    client.create_queue("orders")
+    page = site().get("/events", params={"queue": "orders", **what})
+    assert page.status_code == 400
+    assert 'http-equiv="refresh"' not in page.text
