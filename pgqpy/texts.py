@@ -85,6 +85,14 @@ def _parts(error: BaseException) -> list[str]:
         return [problem, *traceback.format_tb(error.__traceback__), describe(error)]
 
 
+def noun(count: object, one: str, many: str | None = None) -> str:
+    """Return the noun that follows a count, which is anything that reads as a number.
+
+    The singular follows 1 only. `many` is a plural that is not formed with an s.
+    """
+    return one if str(count) == "1" else many or f"{one}s"
+
+
 def duration(value: timedelta) -> str:
     """Format a duration by its two largest units: ``3.2 s``, ``5 min 3 s``, ``2 h``."""
     seconds = value.total_seconds()

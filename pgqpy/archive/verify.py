@@ -17,6 +17,7 @@ from pgqpy.archive.folder import (
     open_file,
     unfinished_files,
 )
+from pgqpy.texts import noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,4 +84,6 @@ def _check_rows(opened: pq.ParquetFile, file: ArchiveFile, info: FileInfo) -> No
         ):
             raise damaged(file.path, ValueError("events of other ticks are in it"))
     if rows != info.events:
-        raise damaged(file.path, ValueError(f"it has {rows} events, and had {info.events}"))
+        raise damaged(
+            file.path, ValueError(f"it has {rows} {noun(rows, 'event')}, and had {info.events}")
+        )

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse
 
 from pgqpy import __version__, texts
-from pgqpy.texts import duration, escaped
+from pgqpy.texts import duration, escaped, noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -35,7 +35,7 @@ class Renderer:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
-            age=age, bytes=size, number=number, plain=plain, rate=rate, time=moment
+            age=age, bytes=size, noun=noun, number=number, plain=plain, rate=rate, time=moment
         )
         self._environment.globals["version"] = __version__
 

@@ -11,7 +11,7 @@ import math
 from html import escape
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pgqpy.texts import printable
+from pgqpy.texts import noun, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +77,8 @@ def ruler(marks: Sequence[Mark], flags: Sequence[Flag], bars: Sequence[Bar]) -> 
     for bar in bars:
         parts += _bar(scale, bar, top)
         top += ROW
-    label = escape(f"{len(marks)} ticks, {len(flags)} consumers, {len(bars)} tables by age")
+    counts = (("tick", len(marks)), ("consumer", len(flags)), ("table", len(bars)))
+    label = ", ".join(f"{count} {noun(count, what)}" for what, count in counts) + " by age"
     opening = f'<svg class="ruler" width="100%" height="{height}" role="img" aria-label="{label}">'
     return "\n".join([opening, *parts, "</svg>"])
 

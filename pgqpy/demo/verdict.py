@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pgqpy.texts import noun
+
 if TYPE_CHECKING:
     from psycopg import Connection
     from typing_extensions import LiteralString
@@ -91,14 +93,15 @@ def judge_parquet(connection: Connection[Any], parquet: BranchSums, result: Resu
     )
     events = sum(count for count, _ in parquet.values())
     right = events == result.outcome.transactions
-    transactions = f"{'=' if right else 'for'} {result.outcome.transactions:,} transactions"
+    transactions = f"{'=' if right else 'for'} {_transactions(result.outcome.transactions)}"
+    differ = noun(wrong, "branch sum in parquet differs", "branch sums in parquet differ")
     sums = (
-        f"{wrong:,} branch sums in parquet differ from pgbench's"
+        f"{wrong:,} {differ} from pgbench's"
         if wrong
         else f"all {len(pgbench):,} branch sums in parquet equal pgbench's"
     )
     comparisons = (
-        Comparison(right, f"{events:,} events in parquet {transactions}"),
+        Comparison(right, f"{_events(events)} in parquet {transactions}"),
         Comparison(not wrong, sums),
     )
     return result._replace(comparisons=(*result.comparisons, *comparisons))
@@ -107,14 +110,21 @@ def judge_parquet(connection: Connection[Any], parquet: BranchSums, result: Resu
 def _same(events: int, transactions: int, history: int) -> Comparison:
     right = events == transactions == history
     if right:
-        return Comparison(right, f"{events:,} events processed = {transactions:,} transactions")
-    counted = f"{events:,} events processed, {transactions:,} transactions by pgbench's count"
+        return Comparison(right, f"{_events(events)} processed = {_transactions(transactions)}")
+    counted = f"{_events(events)} processed, {_transactions(transactions)} by pgbench's count"
     return Comparison(right, f"{counted}, {history:,} by its history table")
 
 
 def _none(what: str, count: int) -> Comparison:
-    many = {0: "no event", 1: "1 event"}.get(count, f"{count:,} events")
-    return Comparison(count == 0, f"{many} {what}")
+    return Comparison(count == 0, f"{_events(count) if count else 'no event'} {what}")
+
+
+def _events(count: int) -> str:
+    return f"{count:,} {noun(count, 'event')}"
+
+
+def _transactions(count: int) -> str:
+    return f"{count:,} {noun(count, 'transaction')}"
 
 
 def _equal(one: str, many: str, count: int, wrong: int) -> Comparison:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import locks
 from pgqpy.doctor.finding import Finding, Level, Row, in_future, is_ahead, unregistering
-from pgqpy.texts import duration
+from pgqpy.texts import duration, noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,8 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
             f"consumer {consumer} blocks the rotation of queue {queue}: "
-            f"{duration(row['lag'])} behind, {row['pending_events']} pending events, "
+            f"{duration(row['lag'])} behind, {row['pending_events']} "
+            f"{noun(row['pending_events'], 'pending event')}, "
             f"last seen {duration(row['last_seen'])} ago"
         )
         remedy = f"run it, or give it up: {unregistering(queue, consumer)}"

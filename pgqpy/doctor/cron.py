@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pgqpy.doctor.finding import Finding, Row
 from pgqpy.errors import InvalidArgument
 from pgqpy.schedule import schedule
-from pgqpy.texts import duration
+from pgqpy.texts import duration, noun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,8 @@ def judge_entries(rows: list[Row]) -> Iterator[Finding]:
     found = [finding for row in rows for finding in _judge(row)]
     yield from found
     if rows and not found:
-        yield Finding("ok", "cron", f"{len(rows)} cron entries are planned, and none is late")
+        planned = noun(len(rows), "cron entry is", "cron entries are")
+        yield Finding("ok", "cron", f"{len(rows)} {planned} planned, and none is late")
 
 
 def _judge(row: Row) -> Iterator[Finding]:

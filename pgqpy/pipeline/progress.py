@@ -11,6 +11,7 @@ import psycopg
 
 from pgqpy.client import connect_as_tool
 from pgqpy.errors import PgqError, QueueNotFound
+from pgqpy.texts import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +100,8 @@ class Progress:
     def end(self) -> None:
         """Say the totals."""
         at = "" if self.tick is None else f" at tick {self.tick}"
-        self._say(f"stopped{at}: {self._all.events:,} events, {self._all.bad:,} of them bad")
+        events = noun(self._all.events, "event")
+        self._say(f"stopped{at}: {self._all.events:,} {events}, {self._all.bad:,} of them bad")
 
     def _write_line(self, tick: int, now: float) -> None:
         with self._lock:

@@ -16,6 +16,7 @@ from pgqpy.simulate.lane_changes import LaneChanges
 from pgqpy.simulate.line_log import LineLog, LogReader
 from pgqpy.simulate.names import CONSUMER, PRODUCERS, QUEUE
 from pgqpy.simulate.progress import Progress, write_lines
+from pgqpy.texts import noun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +95,8 @@ class _Scenario:
         self._audited = time.monotonic()
         ticker = self._start("ticker", TICKER, PGQPY_RETRY_PERIOD="0.2")
         if options.fill:
-            self._view.say(f"{PRODUCERS} producers fill the queue with {options.fill:,} events")
+            count = f"{options.fill:,} {noun(options.fill, 'event')}"
+            self._view.say(f"{PRODUCERS} producers fill the queue with {count}")
             self._produce("fill", options.fill, rate=0.0)
         own = LineLog(self._folder / "crew.jsonl")
         self._stack.callback(own.close)

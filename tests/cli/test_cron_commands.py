@@ -83,7 +83,7 @@ def test_doctor_reports_entries_that_do_not_fire(
 
     run(*DAILY)
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
-    assert found("cron_next = %s", soon)[0] == "ok"
+    assert found("cron_next = %s", soon) == ("ok", "1 cron entry is planned, and none is late; \n")
     assert found("cron_next = %s", soon - timedelta(hours=2))[0] == "fail"
     assert found("cron_next = null, cron_planned = %s", soon - timedelta(hours=2))[0] == "fail"
     assert found("cron_paused = %s", soon - timedelta(days=3))[0] == "warn"

@@ -6,7 +6,8 @@ import logging
 
 import pytest
 
-from pgqpy.texts import LONGEST, TRACEBACK_LINES, describe, traceback_text
+from pgqpy.texts import LONGEST, TRACEBACK_LINES, describe, noun, traceback_text
+from pgqpy.watch import Count
 
 
 class Mute(Exception):
@@ -62,3 +63,11 @@ def test_the_log_has_the_bounded_traceback_and_the_exception_itself(caplog):
     (record,) = caplog.records
     assert record.exc_info[1] is error
     assert "\n    b" in caplog.text
+
+
+def test_a_noun_is_singular_after_one_only():
+    assert [noun(count, "event") for count in (0, 1, 2, None)] == (
+        ["events", "event", "events", "events"]
+    )
+    counts = [Count(1), Count(1, more=True), Count(10_000)]
+    assert [noun(count, "entry", "entries") for count in counts] == ["entry", "entries", "entries"]

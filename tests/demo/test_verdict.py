@@ -106,11 +106,11 @@ def test_equal_sums_in_parquet_pass(tables: Any) -> None:
 @pytest.mark.parametrize(
     ("lake", "wrong"),
     [
-        ({1: (2, 31)}, ["1 branch sums in parquet differ from pgbench's"]),
-        ({}, ["0 events in parquet for 2 transactions", "1 branch sums in parquet differ"]),
+        ({1: (2, 31)}, ["1 branch sum in parquet differs from pgbench's"]),
+        ({}, ["0 events in parquet for 2 transactions", "1 branch sum in parquet differs"]),
         (
             {1: (2, 30), 7: (1, 0)},
-            ["3 events in parquet for 2 transactions", "1 branch sums in parquet differ"],
+            ["3 events in parquet for 2 transactions", "1 branch sum in parquet differs"],
         ),
     ],
 )

@@ -181,6 +181,6 @@ def test_spark_submit_runs_the_pipeline(dsn: str, client: pgqpy.Client, tmp_path
         "spark-submit --master 'local[2]' submit_pipeline.py --queue orders --to lake --once "
         "--starting-offsets earliest --schema 'customer STRING'"
     )
-    shown = "pipeline: stopped at tick 2: 1 events, 0 of them bad"
+    shown = "pipeline: stopped at tick 2: 1 event, 0 of them bad"
     with Shell(tmp_path, dsn) as shell:
         shell.run(Block("examples/spark", 0, "console", "", f"$ {command}\n{shown}"))

@@ -159,7 +159,7 @@ def test_it_stops_in_order_and_shows_no_password(
     feed.insert(*data([6]))  # it goes on by the same command
     monkeypatch.delenv("PYSPARK_PYTHON")
     result = run(*COMMAND[1:], *OPTIONS, "--to", str(lake.folder), "--once")
-    assert "1 events, 0 of them bad" in result.stderr
+    assert "1 event, 0 of them bad" in result.stderr
     assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
     assert lake.good() == list(range(1, 7))
     assert feed.standing("pipeline") == (last_tick(feed), [])
