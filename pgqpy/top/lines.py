@@ -8,7 +8,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pgqpy.texts import duration, printable
+from rich.console import Console
+from rich.text import Text
+
+from pgqpy.texts import duration, noun, printable
 from pgqpy.top.columns import number, size, text
 
 if TYPE_CHECKING:
@@ -27,6 +30,22 @@ def problem_lines(findings: Iterable[Finding]) -> list[str]:
         if found.remedy:
             lines.append(f"     -> {printable(found.remedy)}")
     return lines
+
+
+def fitting(findings: Iterable[Finding], width: int, height: int) -> int:
+    """Return how many findings fit into so many lines, with one to say that there are more.
+
+    At least one: the worst is shown, though its end may be cut.
+    """
+    console, left, count = Console(width=max(width, 1)), height, 0
+    found = list(findings)
+    for each in found:
+        lines = problem_lines([each])
+        left -= sum(len(Text(line).wrap(console, console.width)) for line in lines)
+        if left < (count + 1 < len(found)):
+            break
+        count += 1
+    return max(count, 1)
 
 
 def headline(snapshot: Snapshot) -> str:
@@ -108,7 +127,8 @@ def consumer_lines(consumer: ConsumerState) -> list[str]:
             f"last seen {_ago(consumer.last_seen)}"
         ),
         (
-            f"lag: {text(consumer.lag)}, {text(consumer.pending_events)} events pending, "
+            f"lag: {text(consumer.lag)}, {text(consumer.pending_events)} "
+            f"{noun(consumer.pending_events, 'pending event')}, "
             f"{text(consumer.events_per_second)}/s finished"
         ),
         (
@@ -117,7 +137,8 @@ def consumer_lines(consumer: ConsumerState) -> list[str]:
         ),
         (
             f"retry: {text(consumer.retry_events)}; dead: {text(consumer.dead_events)}; "
-            f"parked: {text(consumer.parked_events)} of {text(consumer.parked_keys)} keys, "
+            f"parked: {text(consumer.parked_events)} of {text(consumer.parked_keys)} "
+            f"{noun(consumer.parked_keys, 'key')}, "
             f"the first for {text(consumer.parked_for)}"
         ),
     ]

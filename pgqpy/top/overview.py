@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 
 from pgqpy.top.columns import QUEUES, in_order, text
 from pgqpy.top.details import QueueScreen
-from pgqpy.top.lines import problem_lines
+from pgqpy.top.lines import fitting, problem_lines
 from pgqpy.top.live_screen import BACK, MOST_ROWS, SORTING, LiveScreen
 from pgqpy.top.table import LiveTable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pgqpy.watch import Snapshot
 
-MOST_PROBLEMS = 3  # above the table
+MOST_LINES = 9  # of problems, above the table: max-height in top.tcss
 
 
 class Overview(LiveScreen):
@@ -46,7 +46,9 @@ class Overview(LiveScreen):
 
     def show(self, snapshot: Snapshot) -> None:
         """Show the worst problems and the queues."""
-        self.query_one("#problems", Static).update(_problems(snapshot, MOST_PROBLEMS))
+        self.query_one("#problems", Static).update(
+            _problems(snapshot, fitting(snapshot.problems, self.app.size.width, MOST_LINES))
+        )
         part = self.query_one("#find", Input).value
         found = [queue for queue in snapshot.queues if part in queue.name]
         rows = in_order(found, self.top.sort)[:MOST_ROWS]

@@ -10,7 +10,7 @@ import pytest
 
 from pgqpy.doctor import Finding
 from pgqpy.top.columns import size, text
-from pgqpy.top.lines import answer_line, problem_lines
+from pgqpy.top.lines import answer_line, fitting, problem_lines
 from pgqpy.watch import Count, NoAnswer, Snapshot
 
 NOW = datetime(2026, 11, 23, 12, 0, 0, tzinfo=timezone.utc)
@@ -72,3 +72,16 @@ def test_a_problem_has_the_command_that_mends_it_below() -> None:
         "     -> pgqpy ticker run",
         "WARN a: b",
     ]
+
+
+def test_only_as_many_problems_are_shown_as_fit_with_a_line_that_tells_of_the_others() -> None:
+    short, long = Finding("warn", "a", "b", "c"), Finding("fail", "a", "b " * 60, "c")
+    assert fitting([], 80, 9) == 1
+    assert fitting([short] * 4, 80, 9) == 4
+    assert fitting([short] * 5, 80, 9) == 4  # and "1 more: press p"
+    assert fitting([short] * 4, 80, 8) == 4
+    assert fitting([short] * 5, 80, 8) == 3
+    assert fitting([long] * 3, 80, 9) == 3
+    assert fitting([long] * 4, 80, 9) == 2
+    assert fitting([long] * 3, 60, 9) == 2
+    assert fitting([long] * 3, 10, 9) == 1
