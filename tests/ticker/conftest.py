@@ -45,10 +45,16 @@ def queue(client: pgqpy.Client, new_orders: str) -> str:
 
 
 @pytest.fixture
-def statements(dsn: str) -> Iterator[Statements]:
-    """The loop's statements, on a session like the loop's."""
+def tick_client(dsn: str) -> Iterator[pgqpy.Client]:
+    """A client with a session like the loop's."""
     with session.open_client(dsn, TICK_SETTINGS) as client:
-        yield Statements(client)
+        yield client
+
+
+@pytest.fixture
+def statements(tick_client: pgqpy.Client) -> Statements:
+    """The loop's statements, on that session."""
+    return Statements(tick_client)
 
 
 @pytest.fixture

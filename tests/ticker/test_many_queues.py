@@ -16,8 +16,8 @@ LATER = 1e6  # seconds: every back-off is over
 class Recorded(Statements):
     """The loop's statements; records the ranges of queues that each poll includes."""
 
-    def __init__(self, connection):
-        super().__init__(connection)
+    def __init__(self, client):
+        super().__init__(client)
         self.clear()
 
     def clear(self):
@@ -36,8 +36,8 @@ class Recorded(Statements):
 class Loop:
     """The tick duty with its memory; every poll is a second after the last."""
 
-    def __init__(self, statements):
-        self.statements = Recorded(statements.connection)
+    def __init__(self, client):
+        self.statements = Recorded(client)
         rows = self.statements.run(QUEUES)
         self.state = TickState(LastTicks([int(row[0]) for row in rows]))
         self.now = 100.0
@@ -59,8 +59,8 @@ class Loop:
 
 
 @pytest.fixture
-def loop(queues, statements):
-    loop = Loop(statements)
+def loop(queues, tick_client):
+    loop = Loop(tick_client)
     assert sorted(loop.settle()[0]) == queues
     return loop
 
