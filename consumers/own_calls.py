@@ -1,12 +1,17 @@
-"""The calls of a consumer's own that are running: one that does not end is an outage.
+"""The session of a consumer, watched by a thread: its end, and calls of our own that do not end.
 
-lock_timeout ends a wait for a lock. Nothing ends the wait of a COMMIT for a synchronous standby. A
-worker without signs of life has an outage too: see signs_of_life.
+The end of the session frees its locks: another process may get the batch at once. A loop whose
+handlers run reads nothing from the session, so the thread waits for the end of its connection.
+
+A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
+the wait of a COMMIT for a synchronous standby. A worker without signs of life has an outage too:
+see signs_of_life.
 """
 
 from __future__ import annotations
 
 import logging
+import select
 import threading
 import time
 from contextlib import contextmanager
@@ -24,6 +29,9 @@ SLOW = 6.0  # seconds; a wait for a lock has ended by then
 SLOW_READ = 60.0  # seconds; the server sorts a batch of millions of events in less
 LOOK = 1.0  # seconds
 WHAT = "a call to the database has been running"
+# What tells that the server has closed the connection, beside POLLHUP, which is always told: its
+# last message may be unread. Only Linux has it.
+HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
 REASON = "`pgqpy doctor` says what waits, for a lock or a synchronous standby for example"
 
 
@@ -52,19 +60,33 @@ class OwnCalls:
         slow = [began for began, limit in list(self._running.values()) if now >= limit]
         return Outage(REASON, min(slow), WHAT) if slow else self.held.outage()
 
-    def watch(self, who: str) -> None:
-        """Start a thread that logs each outage, once."""
-        name = "pgqpy-own-calls"
-        threading.Thread(target=self._watch, args=(who,), name=name, daemon=True).start()
+    def watch(self, who: str, socket: int) -> None:
+        """Start a thread that logs each outage, once, and notes when the server ends the session.
+
+        `socket` is that of the connection.
+        """
+        name, of_whom = "pgqpy-own-calls", (who, socket)
+        threading.Thread(target=self._watch, args=of_whom, name=name, daemon=True).start()
 
     def close(self) -> None:
         """Let the thread end; closing twice is safe."""
         self._closed.set()
 
-    def _watch(self, who: str) -> None:
+    def _watch(self, who: str, socket: int) -> None:
         told: float | None = None
-        while not self._closed.wait(LOOK):
+        while not self._wait(socket):
             outage = self.outage()
             if outage is not None and outage.since != told:
                 told = outage.since
                 logger.warning("%s: %s", who, outage)
+
+    def _wait(self, socket: int) -> bool:
+        """Wait for LOOK seconds; say whether the watch is closed. A session that ends ends it."""
+        if not hasattr(select, "poll"):  # on Windows
+            return self._closed.wait(LOOK)
+        end = select.poll()
+        end.register(socket, HUNG_UP)
+        if not self._closed.is_set() and end.poll(LOOK * 1000):
+            self.held.session_ended = True
+            return self._closed.wait(LOOK)
+        return self._closed.is_set()

@@ -135,7 +135,13 @@ class AsyncFailures:
         wanted = [] if self._parked and self._parking.at_ends else self.take()
         if wanted:
             with self._session.calls.running():
-                await self._session.runner.run_all(*wanted)
+                if self._session.runner.alone():
+                    await self._session.runner.run_all(*wanted)
+                    return
+                # Tasks or threads of process_batch may use the connection meanwhile, and two of
+                # them must not enter one pipeline. The first call of the transaction had its guard.
+                for call in wanted:
+                    await self._session.beside_handlers.run(call)
 
 
 def _take(failures: deque[T]) -> list[T]:

@@ -155,7 +155,7 @@ class AsyncPlainLoop(AsyncLoop):
         handle, stop, held, parked = self.process_event, self.stop, self.held, self.parking.parked
         has_workers = self.consumer.has_workers
         for event in events:
-            if has_workers and held.in_doubt:
+            if held.session_ended or (has_workers and held.in_doubt):
                 await self.confirm(batch.info)
             if stop.is_set:
                 return events.index(event)
@@ -175,9 +175,9 @@ class AsyncPlainLoop(AsyncLoop):
         return len(events)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> AsyncOpenBatch:
-        """As in the base class. A worker also asks while process_batch reads, if in doubt."""
+        """As in the base class. While process_batch reads it also asks, if in doubt."""
         batch = super().make_batch(info, part)
-        if self.consumer.has_workers and not self.by_event:
+        if not self.by_event:
             batch.held, batch.confirm = self.held, self.confirm
         return batch
 
@@ -192,7 +192,13 @@ class AsyncPlainLoop(AsyncLoop):
         self.held.part_finished(sent_at)
 
     async def confirm(self, batch: Batch) -> None:
-        """Give a sign of life over the own session; raise BatchLost if the batch was taken over."""
+        """Give a sign of life over the own session; raise BatchLost if the batch was taken over.
+
+        An error if the session has ended: that is all that a consumer without workers asks.
+        """
+        if not self.consumer.has_workers:
+            await self.session.ping()
+            return
         asked_at = time.monotonic()
         if not (await self.send(share.touch_batch(batch, self.consumer.lease)))[0]:
             raise BatchLost(batch_id=batch.id)

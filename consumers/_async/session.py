@@ -11,6 +11,7 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
+from pgqpy.client._async.runner import AsyncCallRunner
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -76,6 +77,7 @@ class AsyncSession:
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
         self.runner.guard = guard
+        self.beside_handlers = AsyncCallRunner(connection)
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -105,7 +107,7 @@ class AsyncSession:
         try:
             await session._look_at_client()
             await session._check_schema()
-            session.calls.watch(application)
+            session.calls.watch(application, connection.fileno())
         except BaseException:
             session.close()
             raise
@@ -232,6 +234,10 @@ class AsyncSession:
         if self.pooled:
             return
         await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
+
+    async def ping(self) -> None:
+        """Ask the server for nothing: an error if the session has ended."""
+        await self.connection.execute("")
 
     async def wait(self, seconds: float, stop: AsyncWakeup) -> bool:
         """Wait for a notification, for `stop`, or at most some seconds; say whether one came."""

@@ -11,6 +11,7 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import Client, open_session
+from pgqpy.client._sync.runner import CallRunner
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -76,6 +77,7 @@ class Session:
         self.client = Client(connection)
         self.runner = self.client.runner
         self.runner.guard = guard
+        self.beside_handlers = CallRunner(connection)
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -105,7 +107,7 @@ class Session:
         try:
             session._look_at_client()
             session._check_schema()
-            session.calls.watch(application)
+            session.calls.watch(application, connection.fileno())
         except BaseException:
             session.close()
             raise
@@ -232,6 +234,10 @@ class Session:
         if self.pooled:
             return
         self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
+
+    def ping(self) -> None:
+        """Ask the server for nothing: an error if the session has ended."""
+        self.connection.execute("")
 
     def wait(self, seconds: float, stop: Wakeup) -> bool:
         """Wait for a notification, for `stop`, or at most some seconds; say whether one came."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from pgqpy.consumers import holder, unclean_ends
-from tests.consumers.harness import CONSUMER, QUEUE
+from pgqpy.consumers import AsyncConsumer, Consumer, holder, unclean_ends
+from tests.consumers.harness import CONSUMER, END, QUEUE, private
 from tests.consumers.workers import taken
 from tests.support.waiting import eventually
 
@@ -19,6 +20,7 @@ COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s whe
 COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 WAITS = "may have lost its connection only"
 LONG = 3600  # seconds
+KINDS = [{}, {"concurrency": 2}, {"shared": True}, {"lanes": 1, "key": "extra1"}]
 
 
 @pytest.fixture
@@ -154,3 +156,52 @@ def test_a_batch_that_is_lost_in_the_wait_is_left(start, cut, connection, client
 )
 def test_only_a_process_of_this_host_is_known_to_have_ended(token, gone):
     assert holder.is_gone(token) is gone
+
+
+class Cut:
+    """Handles events. The first one cuts the session; it and those beside it see that noticed."""
+
+    def __init__(self, connection):
+        self.handled = []
+        self.held = None
+        self._connection = connection
+
+    def handle(self, consumer, event):
+        self.handled.append(event.data)
+        held = self.held = self.held or private(consumer, "loop").held
+        if event.data == "a" and not held.session_ended:
+            self._connection.execute(END)
+        eventually(lambda: held.session_ended)
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_no_event_begins_without_its_session(queue, make, connection, settings):
+    """Another process may have the batch at once."""
+    cut = Cut(connection)
+    queue.insert(*"abcd")
+    consumer: Any = make.consumer(lambda event: cut.handle(consumer, event), **settings)
+    make.run(consumer)
+    queue.wait_until_finished()
+    assert cut.handled.count("d") == 1
+    assert set(cut.handled) == set("abcd")
+
+
+@pytest.mark.parametrize("settings", [KINDS[0], *KINDS[2:]], ids=str)
+def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, connection, settings):
+    cut = Cut(connection)
+
+    class InThread(Consumer):
+        def process_batch(self, batch):
+            for event in batch:
+                cut.handle(self, event)
+
+    class InTask(AsyncConsumer):
+        async def process_batch(self, batch):
+            async for event in batch:
+                cut.handle(self, event)
+
+    queue.insert(*"abcd")
+    kind = InTask if make.asynchronous else InThread
+    make.run(type("Cut", (kind,), {"queue": QUEUE, "name": CONSUMER, **settings})(dsn))
+    queue.wait_until_finished()
+    assert cut.handled == list("aabcd")

@@ -209,3 +209,32 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
     make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
     queue.wait_until_finished()
     assert effects() == ["a"]
+
+
+def test_retries_are_written_beside_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
+    class Threads(Consumer):
+        queue, name, transactional, types, fetch_size = QUEUE, CONSUMER, True, ["test"], 5
+
+        def process_batch(self, batch, connection):
+            client, inserted = Client(connection), []
+            with ThreadPoolExecutor(4) as pool:
+                for event in batch:
+                    inserted.append(pool.submit(client.insert_event, QUEUE, "copy", event.data))
+                    batch.retry(event, 3600)
+            assert len({each.result() for each in inserted}) == 40
+
+    class Tasks(AsyncConsumer):
+        queue, name, transactional, types, fetch_size = QUEUE, CONSUMER, True, ["test"], 5
+
+        async def process_batch(self, batch, connection):
+            client, inserted = AsyncClient(connection), []
+            async for event in batch:
+                call = client.insert_event(QUEUE, "copy", event.data)
+                inserted.append(asyncio.create_task(call))
+                batch.retry(event, 3600)
+            assert len(set(await asyncio.gather(*inserted))) == 40
+
+    queue.insert(*map(str, range(40)))
+    make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
+    queue.wait_until_finished()
+    assert len(queue.retry_delays()) == 40
