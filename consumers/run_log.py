@@ -6,9 +6,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
 
-from pgqpy.texts import describe, printable
+from pgqpy.texts import READ_ONLY, describe, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,8 @@ def log_lost(consumer: BaseConsumer, state: RetryCallState) -> str:
     locked = isinstance(error, LockNotAvailable)
     happened = "waits for a lock of another session" if locked else "lost its connection"
     reason = printable(" ".join(str(error).split()))
+    if isinstance(error, ReadOnlySqlTransaction):
+        reason += f": {READ_ONLY}"
     text = "consumer %s of queue %s %s (%s), tries again in %.1f s"
     logger.warning(text, consumer.name, consumer.queue, happened, reason, delay)
     return reason

@@ -13,6 +13,10 @@ TRACEBACK_LINES = 200  # the first and the last of them
 DURATION_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))  # seconds
 SIZE_UNITS = ("kB", "MB", "GB", "TB")
 KIB = 1024  # bytes
+READ_ONLY = (  # what to do where a session may not write
+    "on a standby: connect to the primary; else default_transaction_read_only is on: "
+    "alter role … set default_transaction_read_only = off"
+)
 
 
 def escaped(text: str, keep: str = "") -> str:

@@ -12,7 +12,7 @@ import click
 import psycopg
 
 from pgqpy.errors import PgqError
-from pgqpy.texts import escaped, printable
+from pgqpy.texts import READ_ONLY, escaped, printable
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -41,8 +41,7 @@ REMEDIES = {
     "LockNotAvailable": "another session holds a lock: end its transaction, "
     "which pg_stat_activity shows, or run the command again",
     "TooManyConnections": "wait for a free connection, or raise max_connections",
-    "ReadOnlySqlTransaction": "on a standby: connect to the primary; else "
-    "default_transaction_read_only is on: alter role … set default_transaction_read_only = off",
+    "ReadOnlySqlTransaction": READ_ONLY,
     "AdminShutdown": "the server was stopped or restarted: run the command again",
 }
 

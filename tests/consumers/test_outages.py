@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import pgqpy
 from pgqpy.consumers.late_end import LateEnd
@@ -271,3 +272,9 @@ def test_timeouts_of_the_role_do_not_end_long_handlers(queue, make, client):
     finally:
         eventually(lambda: not connection.execute(SESSIONS).fetchall())
         connection.execute("drop role hasty")
+
+
+def test_a_consumer_that_may_not_write_says_what_to_do(queue, dsn, make, log):
+    make.dsn = make_conninfo(dsn, options="-c default_transaction_read_only=on")
+    make.start(lambda event: None)
+    eventually(lambda: "alter role … set default_transaction_read_only = off" in log.text)
