@@ -153,6 +153,8 @@ class Dashboard:
             status, text = explain(exc)
             context = {"problem": text, "snapshot": self.feed.last, "heading": FAILED}
             return self._renderer.response(request, "problem.html", context, status)
+        finally:
+            self.feed.forget_texts()
 
     async def _stream(self, page: Page, request: Request) -> Response:
         """Answer with a stream of the page's live part, one message for each snapshot."""

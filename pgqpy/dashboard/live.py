@@ -75,6 +75,14 @@ class Feed:
             task = self._texts[key] = asyncio.ensure_future(_call(make))
         return await asyncio.shield(task)
 
+    def forget_texts(self) -> None:
+        """Let all texts be made anew: something that they tell was changed.
+
+        Otherwise the stream of a page that shows a change would begin with the text from before it,
+        and a button would become another one under the mouse.
+        """
+        self._texts = {}
+
     async def stop(self) -> None:
         """End the streams and the poll."""
         self._stopped.set()

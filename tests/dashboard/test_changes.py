@@ -8,12 +8,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from starlette.testclient import TestClient
 
 import pgqpy
-from pgqpy.dashboard import database, jobs
+from pgqpy.dashboard import database, jobs, live
 from pgqpy.dashboard.access import Access, HeaderAccess, LoopbackAccess, PasswordAccess
 from pgqpy.dashboard.actions import ACTIONS, DEAD
-from tests.dashboard.conftest import HOME, Operator, Site, log_in, outcomes, post, token
+from pgqpy.dashboard.app import Dashboard, Options
+from tests.dashboard.conftest import HOME, HOST, Operator, Site, log_in, outcomes, post, token
 from tests.support.waiting import eventually
 
 NAMES = [*ACTIONS, *DEAD, "stop-dead"]
@@ -153,6 +155,30 @@ def test_a_form_that_is_refused_or_fails_leads_back_to_its_page(
         assert re.findall(r'<a href="([^"]+)">Back', page.text) == ([back] if back else [])
         assert "To the overview" in page.text
     assert orders.get_cron_info("report")[0].paused_since is None
+
+
+def test_a_change_is_in_the_next_message_of_a_stream(
+    dsn: str,
+    with_logins: PasswordAccess,
+    orders: pgqpy.Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(live, "LINGER", 3600.0)
+    board = Dashboard(Options(dsn, with_logins, (HOST,)))
+    texts = iter(["before", "after"])
+
+    async def make() -> str:
+        return next(texts)
+
+    with TestClient(board.app, base_url=HOME, follow_redirects=False) as browser:
+        assert log_in(browser, "anna").is_redirect
+        assert browser.portal is not None
+        browser.get("/cron")
+        monkeypatch.setattr(board.feed, "_publish", lambda: None)  # no look makes texts anew
+        assert browser.portal.call(board.feed.text, "cron", make) == "before"
+        assert post(browser, "pause-cron", name="report").is_redirect
+        assert browser.portal.call(board.feed.text, "cron", make) == "after"
+    assert orders.get_cron_info("report")[0].paused_since
 
 
 def test_a_queue_is_set_and_gets_a_test_event(operator: Operator, orders: pgqpy.Client) -> None:
