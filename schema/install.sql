@@ -347,6 +347,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/maint/table_holder.sql
 \ir functions/info/get_rotation_info.sql
 \ir functions/info/get_delayed_counts.sql
+\ir functions/info/get_retry_counts.sql
 \ir functions/internal/history/choose_history.sql
 \ir functions/maint/maint_history.sql
 \ir functions/info/get_history.sql

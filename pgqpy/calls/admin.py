@@ -5,8 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from pgqpy.calls import _check as check
-from pgqpy.calls._call import Call, Row, queue_call, records, value
-from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, QueueMetrics, WorkerInfo
+from pgqpy.calls._call import Call, Row, consumer_call, queue_call, records, value
+from pgqpy.records import (
+    ConsumerCounts,
+    ConsumerInfo,
+    QueueInfo,
+    QueueMetrics,
+    RetryCount,
+    WorkerInfo,
+)
 
 Setting = str | int | bool | timedelta | None
 """A queue's setting: SQL text, or the Python value that says the same."""
@@ -89,6 +96,17 @@ def get_consumer_counts(limit: int | None) -> Call[list[ConsumerCounts]]:
           from pgq.get_consumer_counts(%s::integer)"""
     params: Row = (check.count("limit", limit),)
     return Call("get_consumer_counts", sql, params, records(ConsumerCounts), pgqpy_only=True)
+
+
+def get_retry_counts(queue: str, consumer: str, limit: int | None) -> Call[list[RetryCount]]:
+    """Count the events of a consumer in the retry queue by when they are due, up to a limit."""
+    sql = """
+        select due_within, retry_events
+          from pgq.get_retry_counts(%s::text, %s::text, %s::integer)"""
+    most, decode = check.count("limit", limit), records(RetryCount)
+    return consumer_call(
+        "get_retry_counts", sql, queue, consumer, most, decode=decode, pgqpy_only=True
+    )
 
 
 _WORKER_INFO = """

@@ -122,7 +122,7 @@ PUBLIC = """
         union all
         select 'EXECUTE on ' || p.oid::regprocedure,
             proname ~ '(?x)^(get_((queue|consumer|worker|stalled|rotation|tick|cron)_info
-                | tick_(at|marks) | (consumer|delayed)_counts | queue_metrics | waiting_since)
+                | tick_(at|marks) | (consumer|delayed|retry)_counts | queue_metrics | waiting_since)
                 | schema_version)$',
             has_function_privilege('public', p.oid, 'execute')
         from pg_proc p

@@ -31,7 +31,7 @@ from pgqpy.records.state import (
     TickStage,
     WorkerInfo,
 )
-from pgqpy.records.waiting import DelayedCount, DelayedEvent, DelayedMoves, ParkedKey
+from pgqpy.records.waiting import DelayedCount, DelayedEvent, DelayedMoves, ParkedKey, RetryCount
 
 __all__ = [
     "Batch",
@@ -57,6 +57,7 @@ __all__ = [
     "Part",
     "QueueInfo",
     "QueueMetrics",
+    "RetryCount",
     "RotationTable",
     "RunState",
     "SeekResult",

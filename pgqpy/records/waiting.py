@@ -23,6 +23,16 @@ class DelayedEvent(NamedTuple):
     ev_extra4: str | None
 
 
+class RetryCount(NamedTuple):
+    """How many events of a consumer wait in the retry queue until a time, from `get_retry_counts`.
+
+    `due_within` is 0 for events that are due, and None for those that are due in more than a day.
+    """
+
+    due_within: timedelta | None
+    retry_events: int
+
+
 class DelayedCount(NamedTuple):
     """How many delayed events a queue has, and for how long the first one has been due.
 

@@ -15,8 +15,8 @@ begin
         ('public', '
             seq_getval get_queue_info get_queue_metrics get_consumer_info get_consumer_counts
             get_waiting_since get_worker_info get_stalled_info get_rotation_info get_tick_info
-            get_tick_marks get_tick_at get_cron_info get_delayed_counts quote_fqname version
-            schema_version'),
+            get_tick_marks get_tick_at get_cron_info get_delayed_counts get_retry_counts
+            quote_fqname version schema_version'),
         ('pgq_reader', '
             batch_event_sql batch_event_tables find_tick_helper register_consumer
             register_consumer_at unregister_consumer next_batch next_batch_info next_batch_custom

@@ -23,6 +23,7 @@ PUBLIC = {
     "get_delayed_counts",
     "get_queue_info",
     "get_queue_metrics",
+    "get_retry_counts",
     "get_rotation_info",
     "get_stalled_info",
     "get_tick_at",

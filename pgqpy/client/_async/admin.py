@@ -9,7 +9,14 @@ from pgqpy.client._async.base import AsyncBase
 
 if TYPE_CHECKING:
     from pgqpy.calls import Setting
-    from pgqpy.records import ConsumerCounts, ConsumerInfo, QueueInfo, QueueMetrics, WorkerInfo
+    from pgqpy.records import (
+        ConsumerCounts,
+        ConsumerInfo,
+        QueueInfo,
+        QueueMetrics,
+        RetryCount,
+        WorkerInfo,
+    )
 
 
 class AsyncManaging(AsyncBase):
@@ -71,6 +78,15 @@ class AsyncManaging(AsyncBase):
         Each number is counted up to `limit`, so a million of them cost little; None: all.
         """
         return await self.runner.run(calls.admin.get_consumer_counts(limit))
+
+    async def get_retry_counts(
+        self, queue: str, consumer: str, limit: int | None = 10_000
+    ) -> list[RetryCount]:
+        """Count a consumer's events in the retry queue by when they are due, the soonest first.
+
+        At most `limit` events are counted; None: all. Raises ConsumerNotFound.
+        """
+        return await self.runner.run(calls.admin.get_retry_counts(queue, consumer, limit))
 
     async def get_worker_info(
         self, queue: str | None = None, consumer: str | None = None

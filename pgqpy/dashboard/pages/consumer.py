@@ -1,4 +1,4 @@
-"""A consumer: its position, its workers, its parked keys."""
+"""A consumer: its position, its workers, its retried events, its parked keys."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def collect(view: View) -> dict[str, Any]:
     keys = []
     if view.rights.payloads and found.parked_events:
         keys = view.client.get_parked(queue, name, limit=ROWS)
+    retries = view.client.get_retry_counts(queue, name) if found.retry_events else []
     stalled = [each for each in view.snapshot.stalled if each[:2] == (queue, name)]
     return {
         "consumer": found,
@@ -31,6 +32,7 @@ def collect(view: View) -> dict[str, Any]:
         "filter": describe_filter(None, own.filter) if own and own.filter else None,
         "workers": workers[:ROWS],
         "more_workers": max(0, len(workers) - ROWS),
+        "retries": retries,
         "keys": keys,
         "stalled": stalled[0] if stalled else None,
     }
