@@ -108,11 +108,8 @@ def find_queue(client: Client, name: str) -> Queue:
     """
     row = _row(client, QUEUE, (name,))
     if row is None:
-        raise QueueNotFound(
-            f"{QueueNotFound.words.format(queue=name)}: check its name and the dsn, or create it "
-            "with create_queue",
-            queue=name,
-        )
+        words = QueueNotFound.words.format(queue=name)
+        raise QueueNotFound(f"{words}: {QueueNotFound.what_to_do}", queue=name)
     if row[4] is None:
         raise QueueNotFound(f"queue {name!r} has no ticks: start pgqpy ticker run", queue=name)
     return Queue(name, *row)

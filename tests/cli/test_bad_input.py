@@ -39,6 +39,9 @@ SECRET = "s3cret-hunter2"
         ["event", "revive", "nope", "billing", "--all"],
         ["event", "delete", "nope", "billing", "--all"],
         ["schema", "repair", "nope"],
+        ["archive", "run", "--queue", "nope", "--to", "."],
+        ["archive", "replay", "nope", "billing", "--from", "."],
+        ["event", "peek", "nope", "--archive", "."],
     ],
 )
 def test_an_unknown_queue_has_one_message_in_every_command(run: Run, command: list[str]) -> None:

@@ -141,7 +141,7 @@ def test_what_is_wrong_is_said_by_load(frame):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"queue": "nope"}, "no queue 'nope' in this database: check its name"),
+        ({"queue": "nope"}, "no queue 'nope' in this database: create it with"),
         ({"queue": None}, "option queue is missing"),
         ({"minPartitions": "many"}, "option minPartitions must be a whole number"),
         ({"startOffsets": "x"}, "did you mean startingOffsets?"),

@@ -172,7 +172,7 @@ def test_a_micro_batch_whose_ticks_the_server_lost_is_not_read(feed, start, call
 def test_an_unknown_queue_is_an_error_at_load(feed):
     with pytest.raises(QueueNotFound) as caught:
         feed.source(queue="nope").schema()
-    assert "no queue 'nope' in this database: check its name" in str(caught.value)
+    assert "no queue 'nope' in this database: create it with" in str(caught.value)
 
 
 def test_a_queue_that_is_dropped_under_a_query_ends_it(feed, client, start):
