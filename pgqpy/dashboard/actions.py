@@ -91,7 +91,7 @@ def _set_queue(client: Client, form: Form) -> str:
 
 def _retry_parked(client: Client, form: Form) -> str:
     queue, consumer = field(form, "queue"), field(form, "consumer")
-    count = client.retry_parked(queue, consumer, [form["key"]] if "key" in form else None)
+    count = client.retry_parked(queue, consumer)
     return f"{count} key(s) are due now"
 
 
@@ -135,7 +135,7 @@ ACTIONS: Mapping[str, Action] = {
     "run-cron": Action("run_cron", _run_cron, ("name",), "/cron"),
     "insert-event": Action("insert_event", _insert_event, ("type",), "/queue"),
     "set-queue": Action("set_queue_config", _set_queue, ("setting", "value"), "/queue"),
-    "retry-parked": Action("retry_parked", _retry_parked, ("key",), "/consumer"),
+    "retry-parked": Action("retry_parked", _retry_parked, (), "/consumer"),
     "seek": Action("seek_consumer", _seek, ("tick", "discard"), "/consumer"),
     "revive-event": _dead_event("revive_dead_events", "revived"),
     "delete-event": _dead_event("delete_dead_events", "deleted"),
