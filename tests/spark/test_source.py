@@ -257,7 +257,7 @@ def test_a_query_that_runs_sees_each_tick_and_has_its_consumer_alone(
     assert "give this one a name of its own" in said
     assert started.isActive
     client.drop_queue(feed.queue, force=True)
-    assert "no queue 'orders' in this database: check its name" in failure(started)
+    assert "no queue 'orders' in this database: create it with" in failure(started)
 
 
 def test_micro_batches_keep_their_limits(query, lake, feed, client):

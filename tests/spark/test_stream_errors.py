@@ -178,7 +178,7 @@ def test_an_unknown_queue_is_an_error_at_load(feed):
 def test_a_queue_that_is_dropped_under_a_query_ends_it(feed, client, start):
     stream = start().begin()
     client.drop_queue(feed.queue, force=True)
-    with pytest.raises(QueueNotFound, match="no queue 'orders' in this database: check its name"):
+    with pytest.raises(QueueNotFound, match="no queue 'orders' in this database: create it with"):
         stream.run()
 
 
