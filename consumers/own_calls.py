@@ -1,7 +1,9 @@
 """The session of a consumer, watched by a thread: its end, and calls of our own that do not end.
 
 The end of the session frees its locks: another process may get the batch at once. A loop whose
-handlers run reads nothing from the session, so the thread waits for the end of its connection.
+handlers run reads nothing from the session, so the thread waits for the end of its connection, and
+lets the loop ask before the next event. It does that also if there is something to read: where
+notifications of many ticks fill the connection's buffers, its end would not arrive.
 
 A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
 the wait of a COMMIT for a synchronous standby. A worker without signs of life has an outage too:
@@ -32,6 +34,7 @@ WHAT = "a call to the database has been running"
 # What tells that the server has closed the connection, beside POLLHUP, which is always told: its
 # last message may be unread. Only Linux has it.
 HUNG_UP: int = getattr(select, "POLLRDHUP", 0)
+POLLIN: int = getattr(select, "POLLIN", 0)
 REASON = "`pgqpy doctor` says what waits, for a lock or a synchronous standby for example"
 
 
@@ -61,7 +64,7 @@ class OwnCalls:
         return Outage(REASON, min(slow), WHAT) if slow else self.held.outage()
 
     def watch(self, who: str, socket: int) -> None:
-        """Start a thread that logs each outage, once, and notes when the server ends the session.
+        """Start a thread that logs each outage, once, and notes when to check the session.
 
         `socket` is that of the connection.
         """
@@ -81,12 +84,19 @@ class OwnCalls:
                 logger.warning("%s: %s", who, outage)
 
     def _wait(self, socket: int) -> bool:
-        """Wait for LOOK seconds; say whether the watch is closed. A session that ends ends it."""
+        """Wait for LOOK seconds, or the end of the session; say whether the watch is closed."""
         if not hasattr(select, "poll"):  # on Windows
-            return self._closed.wait(LOOK)
-        end = select.poll()
-        end.register(socket, HUNG_UP)
-        if not self._closed.is_set() and end.poll(LOOK * 1000):
-            self.held.session_ended = True
-            return self._closed.wait(LOOK)
-        return self._closed.is_set()
+            if self._closed.wait(LOOK):
+                return True
+            ended, readable = False, bool(select.select([socket], [], [], 0)[0])
+        else:
+            ended, readable = bool(_poll(socket, HUNG_UP, LOOK)), bool(_poll(socket, POLLIN, 0))
+        if ended or readable:
+            self.held.must_check = True
+        return self._closed.wait(LOOK if ended else 0)
+
+
+def _poll(socket: int, events: int, seconds: float) -> list[tuple[int, int]]:
+    poll = select.poll()
+    poll.register(socket, events)
+    return poll.poll(seconds * 1000)

@@ -6,8 +6,11 @@ all its copies. So a part ends at an id only if the next event has another one.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from typing import TYPE_CHECKING
+
+from pgqpy.consumers.settings import handler_name
 
 if TYPE_CHECKING:
     from pgqpy.consumers.settings import BaseConsumer
@@ -18,6 +21,17 @@ UNREAD = (
     "process_batch returned without having read the whole batch: its other events would be lost. "
     "Read to the end, or raise Retry to get the batch again"
 )
+
+
+def most_failures(consumer: BaseConsumer) -> float:
+    """Return after how many failures they are written, before the end of their batch or part.
+
+    What is written while a transactional process_batch reads may be in a savepoint that it rolls
+    back, or beside statements of its tasks and threads: so all of that waits for the end.
+    """
+    if consumer.transactional and handler_name(consumer) == "process_batch":
+        return math.inf
+    return consumer.fetch_size
 
 
 def list_size(consumer: BaseConsumer) -> int:

@@ -52,7 +52,7 @@ class HeldBatch:
     def __init__(self, consumer: BaseConsumer | None = None) -> None:
         """Hold none. The batch of a consumer without workers is in doubt without a session only."""
         self.id: int | None = None
-        self.session_ended = False  # another process may have the batch at once
+        self.must_check = False  # the session may have ended, and another process have the batch
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
         self.asking = threading.Lock()  # one thread asks at a time
         self._silence = math.inf  # seconds, after which others may take the batch
@@ -64,8 +64,13 @@ class HeldBatch:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the worker has to ask before it begins another event."""
-        return self.session_ended or time.monotonic() - self.sign_at >= self._patience
+        """Whether to ask before another event begins."""
+        return self.must_check or self.is_silent
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether a worker has to give a sign of life before it begins another event."""
+        return time.monotonic() - self.sign_at >= self._patience
 
     def take(self, batch: int | None, at: float) -> None:
         """Note the batch that is open, and when its last sign of life was given; None: none is."""

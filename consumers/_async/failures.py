@@ -33,7 +33,8 @@ class AsyncFailures:
 
     Those written earlier (`flush`) are delivered twice if the process then crashes: in the
     unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
-    worse (G8). If events are to be parked among them, the end of the part writes them all.
+    worse (G8). If events are to be parked among them, the end of the part writes them all. So it
+    does for a transactional process_batch (see most_failures), without the fields of the events.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class AsyncFailures:
         session: AsyncSession,
         batch: Batch,
         policy: RetryPolicy,
-        limit: int,
+        limit: float,
         parking: AsyncParking,
     ) -> None:
         self._session = session
@@ -94,7 +95,7 @@ class AsyncFailures:
     def retry(self, event: Event, after: float) -> None:
         """Put the event into the retry queue for some seconds, when the failures are written."""
         self.retried += 1
-        self._retries.append((event, after))
+        self._retries.append((_without_fields(event), after))
 
     def dead(self, event: Event, why: str | BaseException) -> None:
         """Give the event up, when the failures are written, and log it."""
@@ -103,7 +104,7 @@ class AsyncFailures:
         failure = failure_of(why)
         if isinstance(why, ProcessDied):
             failure = failure._replace(tries=(event.retry or 0) + why.tries)
-        self._dead.append((event, failure))
+        self._dead.append((_without_fields(event), failure))
         self.given_up += 1
         if isinstance(why, BaseException):
             _log(logging.ERROR, "is dead", event, self._batch, why)
@@ -135,13 +136,12 @@ class AsyncFailures:
         wanted = [] if self._parked and self._parking.at_ends else self.take()
         if wanted:
             with self._session.calls.running():
-                if self._session.runner.alone():
-                    await self._session.runner.run_all(*wanted)
-                    return
-                # Tasks or threads of process_batch may use the connection meanwhile, and two of
-                # them must not enter one pipeline. The first call of the transaction had its guard.
-                for call in wanted:
-                    await self._session.beside_handlers.run(call)
+                await self._session.runner.run_all(*wanted)
+
+
+def _without_fields(event: Event) -> Event:
+    """Return what the server needs to find the event: many may be kept for long."""
+    return event._replace(data=None, extra1=None, extra2=None, extra3=None, extra4=None)
 
 
 def _take(failures: deque[T]) -> list[T]:

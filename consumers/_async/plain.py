@@ -155,7 +155,7 @@ class AsyncPlainLoop(AsyncLoop):
         handle, stop, held, parked = self.process_event, self.stop, self.held, self.parking.parked
         has_workers = self.consumer.has_workers
         for event in events:
-            if held.session_ended or (has_workers and held.in_doubt):
+            if held.must_check or (has_workers and held.is_silent):
                 await self.confirm(batch.info)
             if stop.is_set:
                 return events.index(event)
@@ -192,12 +192,12 @@ class AsyncPlainLoop(AsyncLoop):
         self.held.part_finished(sent_at)
 
     async def confirm(self, batch: Batch) -> None:
-        """Give a sign of life over the own session; raise BatchLost if the batch was taken over.
+        """Ask over the own session whether it is there, and give a sign of life if one is due.
 
-        An error if the session has ended: that is all that a consumer without workers asks.
+        Raises psycopg's error if the session has ended, BatchLost if the batch was taken over.
         """
-        if not self.consumer.has_workers:
-            await self.session.ping()
+        await self.check_session()
+        if not self.held.is_silent:
             return
         asked_at = time.monotonic()
         if not (await self.send(share.touch_batch(batch, self.consumer.lease)))[0]:

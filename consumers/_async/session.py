@@ -11,7 +11,6 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import AsyncClient, open_session_async
-from pgqpy.client._async.runner import AsyncCallRunner
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -77,7 +76,6 @@ class AsyncSession:
         self.client = AsyncClient(connection)
         self.runner = self.client.runner
         self.runner.guard = guard
-        self.beside_handlers = AsyncCallRunner(connection)
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -236,7 +234,7 @@ class AsyncSession:
         await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
 
     async def ping(self) -> None:
-        """Ask the server for nothing: an error if the session has ended."""
+        """Ask the server for nothing, and read what it has sent: an error if the session ended."""
         await self.connection.execute("")
 
     async def wait(self, seconds: float, stop: AsyncWakeup) -> bool:

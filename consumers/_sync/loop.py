@@ -19,7 +19,7 @@ from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
-from pgqpy.consumers.parts import UNREAD, list_size
+from pgqpy.consumers.parts import UNREAD, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.signs_of_life import HeldBatch
@@ -151,7 +151,7 @@ class Loop:
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
         """Return the object that handlers get for a batch, or for a part of it."""
-        size, limit = list_size(self.consumer), self.consumer.fetch_size
+        size, limit = list_size(self.consumer), most_failures(self.consumer)
         failures = Failures(self.session, info, self.policy, limit, self.parking)
         self.pace.begin()
         self.current = OpenBatch(self.session, info, failures, size, part)
@@ -192,6 +192,12 @@ class Loop:
             if found is None or found.id != info.id:
                 raise BatchLost(batch_id=info.id)
         return True
+
+    def check_session(self) -> None:
+        """Ask whether the session is there, if it may have ended: an error if it has."""
+        if self.held.must_check:
+            self.held.must_check = False  # before: it may have to be checked again meanwhile
+            self.session.ping()
 
     def wait(self) -> None:
         """Wait for the notification of a tick, at most for poll_interval; then for the turn."""

@@ -11,7 +11,6 @@ from psycopg.errors import InvalidParameterValue, UndefinedObject
 
 from pgqpy.calls import Call, filters, lanes
 from pgqpy.client import Client, open_session
-from pgqpy.client._sync.runner import CallRunner
 from pgqpy.client.session_settings import PINNED, reset_statements
 from pgqpy.consumers._sync.handler_connection import HandlerConnection
 from pgqpy.consumers.ending import end_connection
@@ -77,7 +76,6 @@ class Session:
         self.client = Client(connection)
         self.runner = self.client.runner
         self.runner.guard = guard
-        self.beside_handlers = CallRunner(connection)
         self.calls = OwnCalls()
         self.pooled = connection.prepare_threshold is None  # other clients use the session too
         self.runner.holds_cursors = not self.pooled
@@ -236,7 +234,7 @@ class Session:
         self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
 
     def ping(self) -> None:
-        """Ask the server for nothing: an error if the session has ended."""
+        """Ask the server for nothing, and read what it has sent: an error if the session ended."""
         self.connection.execute("")
 
     def wait(self, seconds: float, stop: Wakeup) -> bool:

@@ -138,6 +138,8 @@ class TransactionalLoop(Loop):
                 self.parking.look_up(batch.info, events, batch.failures.parked_keys)
                 with self.pace:
                     for event in events:
+                        if self.held.must_check:
+                            self.check_session()
                         if self.stop.is_set:
                             return False
                         if self.parking.parked and self.parking.waits(event):

@@ -20,7 +20,14 @@ COUNT = "update pgq.position set pos_part = 1, pos_tries = %s, pos_died = %s whe
 COUNTED = "select pos_tries from pgq.current_position where pos_batch > 0"
 WAITS = "may have lost its connection only"
 LONG = 3600  # seconds
-KINDS = [{}, {"concurrency": 2}, {"shared": True}, {"lanes": 1, "key": "extra1"}]
+KINDS = [
+    {},
+    {"shared": True},
+    {"lanes": 1, "key": "extra1"},
+    {"concurrency": 2},
+    {"transactional": True},
+    {"transactional": True, "part_size": 3, "shared": True},
+]
 
 
 @pytest.fixture
@@ -169,9 +176,11 @@ class Cut:
     def handle(self, consumer, event):
         self.handled.append(event.data)
         held = self.held = self.held or private(consumer, "loop").held
-        if event.data == "a" and not held.session_ended:
-            self._connection.execute(END)
-        eventually(lambda: held.session_ended)
+        if held is private(consumer, "loop").held:
+            if event.data == "a":
+                self._connection.execute(END)
+            eventually(lambda: held.must_check)
+        return ()
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=str)
@@ -186,7 +195,7 @@ def test_no_event_begins_without_its_session(queue, make, connection, settings):
     assert set(cut.handled) == set("abcd")
 
 
-@pytest.mark.parametrize("settings", [KINDS[0], *KINDS[2:]], ids=str)
+@pytest.mark.parametrize("settings", KINDS[:3], ids=str)
 def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, connection, settings):
     cut = Cut(connection)
 
@@ -205,3 +214,21 @@ def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, conn
     make.run(type("Cut", (kind,), {"queue": QUEUE, "name": CONSUMER, **settings})(dsn))
     queue.wait_until_finished()
     assert cut.handled == list("aabcd")
+
+
+def test_notifications_are_read_between_two_events(queue, make, connection):
+    """Else they fill the connection's buffers, and the end of the session does not arrive."""
+    unread = []
+
+    def handler(event):
+        held = private(consumer, "loop").held
+        if event.data == "a":
+            connection.execute("notify pgq_orders")
+            eventually(lambda: held.must_check)
+        unread.append(held.must_check)
+
+    queue.insert("a", "b")
+    consumer: Any = make.consumer(handler)
+    make.run(consumer)
+    queue.wait_until_finished()
+    assert unread == [True, False]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 
 import psycopg
 import pytest
@@ -238,3 +239,26 @@ def test_retries_are_written_beside_tasks_or_threads_of_process_batch(queue, dsn
     make.run(Tasks(dsn) if make.asynchronous else Threads(dsn))
     queue.wait_until_finished()
     assert len(queue.retry_delays()) == 40
+
+
+def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
+    class Chunks(Consumer):
+        queue, name, transactional, fetch_size = QUEUE, CONSUMER, True, 5
+
+        def process_batch(self, batch, connection):
+            events = iter(batch)
+            for event in islice(events, 5):
+                batch.retry(event, 3600)
+            rest = []
+            with suppress(ValueError), connection.transaction():
+                rest += events
+                raise ValueError
+            for event in rest:
+                batch.retry(event, 3600)
+
+    queue.insert(*map(str, range(20)))
+    maker = Maker(dsn, asynchronous=False)
+    maker.run(Chunks(dsn))
+    queue.wait_until_finished()
+    maker.close()
+    assert len(queue.retry_delays()) == 20
