@@ -92,3 +92,15 @@ async def test_receive_in_a_pipeline_is_refused(orders: Any) -> None:
             await receive(orders)
     (message,) = await receive(orders)
     await finish(message)
+
+
+@pytest.mark.parametrize("fetch_size", [2, 1000])
+async def test_events_read_in_a_pipeline_are_all_there(orders: Any, fetch_size: int) -> None:
+    await filled(orders, "a", "b", "c")
+    batch = await orders.next_batch("orders", "billing")
+    async with orders.transaction(), pipeline(orders):
+        events = orders.get_batch_events(batch, fetch_size=fetch_size)
+        assert [event.data async for event in events] == ["a", "b", "c"]
+    async with pipeline(orders):
+        events = orders.get_batch_events(batch)
+        assert [event.data async for event in events] == ["a", "b", "c"]

@@ -20,7 +20,7 @@ from pgqpy.errors import UnreadableEvent
 from pgqpy.sqlstates import from_database, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Callable, Sequence
 
     from psycopg import Connection
     from psycopg.abc import Params
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pgqpy.records import Event
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 UNREADABLE = (CharacterNotInRepertoire, ProgramLimitExceeded)
 
@@ -70,7 +71,7 @@ class CallRunner(Cursors):
         cursors = [self.cursor() for _ in sent]
         try:
             self._send(sent, cursors, single=len(wanted) == 1)
-            rows = [_rows(cursor) for cursor in cursors]
+            rows = [_rows(cursor, tuple) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
             failed = failed_call(wanted, cursors[first:])
@@ -166,10 +167,7 @@ class CallRunner(Cursors):
         with Cursor(self.connection, row_factory=event_row) as cursor:
             cursor.adapters.register_loader("timestamptz", UtcLoader)
             cursor.execute(query, params, binary=True, prepare=prepare)
-            try:
-                return cursor.fetchall() if cursor.description else []
-            except psycopg.DataError:
-                return bounded(cursor, to_event)
+            return _rows(cursor, to_event)
 
     def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
@@ -242,11 +240,11 @@ def _query_of_batch(cursor: Cursor[Row], batch_id: int) -> str:
     return str((cursor.fetchall())[0][-1])
 
 
-def _rows(cursor: Cursor[Row]) -> list[Row]:
+def _rows(cursor: Cursor[R], kind: Callable[..., R]) -> list[R]:
     # In a pipeline of the application there is no result yet: fetchall waits for it.
     if cursor.pgresult is not None and cursor.description is None:
         return []
     try:
         return cursor.fetchall()
     except psycopg.DataError:
-        return bounded(cursor, tuple)
+        return bounded(cursor, kind)
