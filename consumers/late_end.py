@@ -38,7 +38,7 @@ class LateEnd:
     ) -> None:
         """Take where to connect, the name of the session, the call, and what to set at the end.
 
-        `any_session` is that of open_session.
+        `any_session` is that of connect_as_tool.
         """
         self._dsn = dsn
         self._any_session = any_session

@@ -2,8 +2,9 @@
 
 The end of the session frees its locks: another process may get the batch at once. A loop whose
 handlers run reads nothing from the session, so the thread waits for the end of its connection, and
-lets the loop ask before the next event. It does that also if there is something to read: where
-notifications of many ticks fill the connection's buffers, its end would not arrive.
+lets the loop ask before the next event. The loop asks too if there is something to read: unread
+notifications can fill the connection's buffers, and its end would then not arrive. A transactional
+process_batch is not checked.
 
 A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
 the wait of a COMMIT for a synchronous standby. A worker without signs of life has an outage too:
@@ -39,7 +40,7 @@ REASON = "`pgqpy doctor` says what waits, for a lock or a synchronous standby fo
 
 
 class OwnCalls:
-    """Knows which calls of a session run, and since when; handlers' statements are not counted."""
+    """Watches a session: which calls of our own run, since when, and whether it may have ended."""
 
     def __init__(self) -> None:
         """Watch nothing yet."""

@@ -24,10 +24,12 @@ def log_lost(consumer: BaseConsumer, state: RetryCallState) -> str:
     """Log that the session was lost, and when the next one is tried; return the reason."""
     error = state.outcome and state.outcome.exception()
     delay = state.next_action.sleep if state.next_action else 0.0
-    locked = isinstance(error, LockNotAvailable)
-    happened = "waits for a lock of another session" if locked else "lost its connection"
+    happened = "lost its connection"
+    if isinstance(error, LockNotAvailable):
+        happened = "waits for a lock of another session"
     reason = printable(" ".join(str(error).split()))
     if isinstance(error, ReadOnlySqlTransaction):
+        happened = "has a session that may not write"
         reason += f": {READ_ONLY}"
     text = "consumer %s of queue %s %s (%s), tries again in %.1f s"
     logger.warning(text, consumer.name, consumer.queue, happened, reason, delay)

@@ -47,10 +47,10 @@ REASON = (
 
 
 class HeldBatch:
-    """The batch that a worker has open, and whether others may have it."""
+    """The open batch of a loop, and what to check before its next event begins."""
 
     def __init__(self, consumer: BaseConsumer | None = None) -> None:
-        """Hold none. The batch of a consumer without workers is in doubt without a session only."""
+        """Hold none. Without workers, a batch is in doubt only if the session may have ended."""
         self.id: int | None = None
         self.must_check = False  # the session may have ended, and another process have the batch
         self.sign_at = 0.0  # the last sign of life, monotonic seconds
@@ -64,12 +64,12 @@ class HeldBatch:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether to ask before another event begins."""
+        """Whether to check the session, or to give a sign of life, before the next event."""
         return self.must_check or self.is_silent
 
     @property
     def is_silent(self) -> bool:
-        """Whether a worker has to give a sign of life before it begins another event."""
+        """Whether the next sign of life is overdue. Always false without workers."""
         return time.monotonic() - self.sign_at >= self._patience
 
     def take(self, batch: int | None, at: float) -> None:

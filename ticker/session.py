@@ -100,8 +100,8 @@ REFUSED = (StandbyServer, SchemaMissing, SchemaNotTrusted, SchemaTooNew, NotSupp
 def check_database(client: Client) -> install.Status:
     """Return what is installed if this daemon can tick the database, else raise one of REFUSED.
 
-    The client calls nothing in another schema from then on. An older schema is ticked: a daemon
-    that waits for the upgrade would stop every consumer.
+    The client has a guard from then on: its calls fail once schema pgq is another one. An older
+    schema is ticked: a daemon that waits for the upgrade would stop every consumer.
     """
     connection = client.connection
     recovering = connection.execute("select pg_is_in_recovery()").fetchone()

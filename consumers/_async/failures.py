@@ -29,12 +29,13 @@ NO_DEAD_EVENTS = "the extension pgq has no dead events: pgqpy's schema has"
 
 
 class AsyncFailures:
-    """Collects retries and dead events until the batch or a part is finished, or there are many.
+    """Collects failures until the batch or part is finished, or until there are many.
 
-    Those written earlier (`flush`) are delivered twice if the process then crashes: in the
-    unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would be
-    worse (G8). If events are to be parked among them, the end of the part writes them all. So it
-    does for a transactional process_batch (see most_failures), without the fields of the events.
+    Failures that are written earlier (`flush`) are delivered twice if the process then crashes: in
+    the unfinished batch and from the retry queue. At-least-once allows that; unbounded memory would
+    be worse (G8). Two kinds wait for the end all the same: parked events of a part, and all
+    failures of a transactional process_batch (see most_failures). Retries and dead events are kept
+    without the fields of the event.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class AsyncFailures:
 
 
 def _without_fields(event: Event) -> Event:
-    """Return what the server needs to find the event: many may be kept for long."""
+    """Return the event without data and extras: the server finds it by id, and many may wait."""
     return event._replace(data=None, extra1=None, extra2=None, extra3=None, extra4=None)
 
 

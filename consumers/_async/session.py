@@ -234,8 +234,9 @@ class AsyncSession:
         await self.connection.execute(sql.SQL("listen {}").format(sql.Identifier(f"pgq_{queue}")))
 
     async def ping(self) -> None:
-        """Ask the server for nothing, and read what it has sent: an error if the session ended."""
-        await self.connection.execute("")
+        """Send an empty query and read notifications. Raises psycopg's error if that fails."""
+        with self.calls.running():
+            await self.connection.execute("")
 
     async def wait(self, seconds: float, stop: AsyncWakeup) -> bool:
         """Wait for a notification, for `stop`, or at most some seconds; say whether one came."""

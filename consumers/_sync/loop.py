@@ -77,7 +77,7 @@ class Loop:
         self.event: Event | None = None  # that process_event has, or had last
         self._batch: Batch | None = None  # that process_batch has
         self.current: OpenBatch  # the batch or part that make_batch made last
-        self.held = session.calls.held = HeldBatch(consumer)  # for the signs of life of a worker
+        self.held = session.calls.held = HeldBatch(consumer)  # for signs of life, and checks
         self._expects_batch = True  # at the next look
         self._waited = False  # since the last batch: it may have been registered anew meanwhile
         self._failed_batches = 0  # in a row
@@ -194,9 +194,9 @@ class Loop:
         return True
 
     def check_session(self) -> None:
-        """Ask whether the session is there, if it may have ended: an error if it has."""
+        """Send an empty query if the session may have ended. Raises psycopg's error if it has."""
         if self.held.must_check:
-            self.held.must_check = False  # before: it may have to be checked again meanwhile
+            self.held.must_check = False  # before the query: the thread may set it again meanwhile
             self.session.ping()
 
     def wait(self) -> None:

@@ -175,7 +175,7 @@ class PlainLoop(Loop):
         return len(events)
 
     def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
-        """As in the base class. While process_batch reads it also asks, if in doubt."""
+        """As in the base class. The batch also calls `confirm` between two events, if in doubt."""
         batch = super().make_batch(info, part)
         if not self.by_event:
             batch.held, batch.confirm = self.held, self.confirm
@@ -192,7 +192,7 @@ class PlainLoop(Loop):
         self.held.part_finished(sent_at)
 
     def confirm(self, batch: Batch) -> None:
-        """Ask over the own session whether it is there, and give a sign of life if one is due.
+        """Check the session, and give a sign of life if the next one is overdue.
 
         Raises psycopg's error if the session has ended, BatchLost if the batch was taken over.
         """

@@ -1,6 +1,7 @@
 """The client: a method for each SQL function that applications and operators call.
 
-`connect_as_tool` and `open_session` are for pgqpy's own tools, whose sessions run no other SQL.
+`connect_as_tool` is for pgqpy's own tools, whose sessions run no other SQL. `open_session` is for
+consumers and the listener, which choose the class of the connection.
 """
 
 from pgqpy.client._async import (

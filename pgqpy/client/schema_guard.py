@@ -39,9 +39,10 @@ GUARD_FAILED = InvalidTextRepresentation
 class SchemaGuard:
     """The guard of one session, for the schema whose owners were right when it looked.
 
-    The runner of our own client has it. A client that a handler makes of the same connection has
-    none: tasks and threads may share it, and psycopg takes its lock for each call, while two of
-    them would enter the pipeline of a guard and a call at once.
+    The runner of our own client has one. A client that a handler makes of the same connection has
+    none, because tasks and threads may share that client. A call without a guard is one statement,
+    for which psycopg locks the connection. A guard and a call are a pipeline, which two tasks or
+    threads would enter at once.
     """
 
     def __init__(self, row: Sequence[Any] | None) -> None:

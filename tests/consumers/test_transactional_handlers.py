@@ -212,7 +212,7 @@ def test_tasks_or_threads_of_a_handler_share_its_connection(queue, dsn, make, ef
     assert effects() == ["a"]
 
 
-def test_retries_are_written_beside_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
+def test_retries_are_written_after_tasks_or_threads_of_process_batch(queue, dsn, make, effects):
     class Threads(Consumer):
         queue, name, transactional, types, fetch_size = QUEUE, CONSUMER, True, ["test"], 5
 

@@ -232,7 +232,7 @@ def test_a_look_for_events_is_bounded_and_goes_on(
 def test_payloads_can_be_hidden(site: Site) -> None:
     assert "onerror" not in site(hide_payloads=True).get(link("/events", queue=EVIL)).text
     page = site(hide_payloads=True).get(link("/dead", queue=EVIL, consumer=EVIL)).text
-    assert "1 dead event" in page
+    assert ">1 dead event.<" in page
     assert "onerror" not in page
     assert "Payloads are hidden" in page
 

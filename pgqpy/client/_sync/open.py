@@ -41,7 +41,7 @@ def open_session(
 ) -> tuple[AnyAsyncConnection, SchemaGuard | None]:
     """Connect for pgqpy's own SQL, in autocommit; set and check the session in one round trip.
 
-    The guard is for the runner of its client; there is none with `any_owner`.
+    Returns the connection, and the guard for the runner of its client: None with `any_owner`.
 
     Args:
         dsn: the connection string; it overrides `defaults`.
@@ -107,7 +107,7 @@ def _connect(
 def _set_up(
     connection: Connection[Any], settings: Mapping[str, str], pid: int, owners: str
 ) -> tuple[int, SchemaGuard | None]:
-    """Make the settings if the server's session has this process id; return the one it has.
+    """Make the settings if the server's session has this process id; return its id and the guard.
 
     `owners` is SCHEMA_AND_UNTRUSTED, or empty: then there is no guard. Raises SchemaMissing,
     SchemaNotTrusted.

@@ -1,6 +1,6 @@
 -- How many events of a consumer wait in the retry queue, by when they are due: now, within a
 -- minute, an hour or a day, or later. Each event is in one row, the first that fits.
--- Parameters: i_limit: count this many events at most; null: all.
+-- Parameters: i_limit: count at most so many events, whichever are found first; null: all.
 -- Returns: rows with events, the soonest first. due_within: null: later than in a day.
 -- Raises: PQ002 not a subscriber.
 -- Writes: nothing.
