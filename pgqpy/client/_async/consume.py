@@ -222,7 +222,10 @@ class AsyncConsuming(AsyncBase):
         if not await self.runner.is_extension():
             return await self.runner.run(calls.consume.event_retry_many(batch, pairs))
         queued = 0
-        async with self.connection.transaction() if self.runner.alone() else nullcontext():
+        async with (
+            self.runner.exclusive,
+            self.connection.transaction() if self.runner.alone() else nullcontext(),
+        ):
             for event, after in pairs:
                 queued += await self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

@@ -16,7 +16,7 @@ from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from psycopg import AsyncCopy
 
@@ -185,6 +185,17 @@ class AsyncProducing(AsyncBase):
             await client.insert_events("orders", (("paid", row) for row in rows))
         """
         due = calls.delayed.due_time(delay, deliver_at)
+        async with self.runner.exclusive:
+            return await self._insert_events(queue, events, due, returning_ids=returning_ids)
+
+    async def _insert_events(
+        self,
+        queue: str,
+        events: AsyncEvents,
+        due: timedelta | datetime | None,
+        *,
+        returning_ids: bool,
+    ) -> int | list[int]:
         if not self.runner.alone():
             # This statement begins the application's transaction if none is open, so that
             # transaction() below is a savepoint and never commits.

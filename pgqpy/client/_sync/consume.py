@@ -222,7 +222,10 @@ class Consuming(Base):
         if not self.runner.is_extension():
             return self.runner.run(calls.consume.event_retry_many(batch, pairs))
         queued = 0
-        with self.connection.transaction() if self.runner.alone() else nullcontext():
+        with (
+            self.runner.exclusive,
+            self.connection.transaction() if self.runner.alone() else nullcontext(),
+        ):
             for event, after in pairs:
                 queued += self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

@@ -11,6 +11,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls
+from pgqpy.client.exclusive import exclusive
 
 if TYPE_CHECKING:
     from pgqpy.calls import Row
@@ -28,6 +29,7 @@ class Cursors:
             )
             raise TypeError(msg)
         self.connection = connection
+        self.exclusive = exclusive(connection)
         self._left_open: set[str] = set()
 
     def status(self) -> TransactionStatus:

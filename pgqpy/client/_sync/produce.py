@@ -16,7 +16,7 @@ from pgqpy.sqlstates import translated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Callable
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from psycopg import Copy
 
@@ -185,6 +185,17 @@ class Producing(Base):
             client.insert_events("orders", (("paid", row) for row in rows))
         """
         due = calls.delayed.due_time(delay, deliver_at)
+        with self.runner.exclusive:
+            return self._insert_events(queue, events, due, returning_ids=returning_ids)
+
+    def _insert_events(
+        self,
+        queue: str,
+        events: Events,
+        due: timedelta | datetime | None,
+        *,
+        returning_ids: bool,
+    ) -> int | list[int]:
         if not self.runner.alone():
             # This statement begins the application's transaction if none is open, so that
             # transaction() below is a savepoint and never commits.

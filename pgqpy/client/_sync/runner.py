@@ -61,6 +61,10 @@ class CallRunner(Cursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
+        with self.exclusive:
+            return self._run_all(*wanted)
+
+    def _run_all(self, *wanted: Call[Any]) -> list[Any]:
         for call in wanted:
             if call.pgqpy_only:
                 self.require_pgqpy(call.function)
@@ -150,8 +154,9 @@ class CallRunner(Cursors):
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
         try:
-            with translated(events.function, events.error_data):
-                return self._fetch(query, params, prepare=prepare)
+            with self.exclusive:
+                with translated(events.function, events.error_data):
+                    return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             raise encodings.not_carried(events, exc, self.connection) from exc
         except UNREADABLE as exc:
@@ -171,10 +176,11 @@ class CallRunner(Cursors):
 
     def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
-        self.close_left_open()
+        with self.exclusive:
+            self.close_left_open()
         try:
             with translated(events.function, events.error_data):
-                with self.connection.transaction(), self.cursor() as cursor:
+                with self.exclusive, self.connection.transaction(), self.cursor() as cursor:
                     query = _query_of_batch(cursor, batch_id)
                     cursor.execute(calls.read.declare_held(name, query), prepare=False)
         except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
@@ -194,7 +200,11 @@ class CallRunner(Cursors):
         while True:
             try:
                 with translated(events.function, events.error_data):
-                    with self.connection.transaction(), self.cursor() as cursor:
+                    with (
+                        self.exclusive,
+                        self.connection.transaction(),
+                        self.cursor() as cursor,
+                    ):
                         query = _query_of_batch(cursor, batch_id)
                         some = self.read(events, calls.read.page(query, after, limit))
             except UnreadableEvent as error:
