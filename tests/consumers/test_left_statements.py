@@ -14,7 +14,7 @@ from pgqpy.consumers import {base} as Base
 from pgqpy.consumers.{package} import consumer as reconnecting
 
 reconnecting.RECONNECT_MAX = 0.001
-SLOW = "select repeat('x', 10000), pg_sleep(0.01) from generate_series(1, 30)"
+SLOW = "select repeat('x', 10000), pg_sleep(0.01) from generate_series(1, 1000)"
 ACTIVE = psycopg.pq.TransactionStatus.ACTIVE
 ends = collections.Counter()
 
