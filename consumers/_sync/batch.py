@@ -49,9 +49,7 @@ class OpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
-        self.held: HeldBatch | None = (
-            None  # of process_batch, if it is not transactional: when to confirm
-        )
+        self.held: HeldBatch | None = None  # None: the batch does not call confirm
         self.confirm: Callable[[Batch], None]  # set together with `held`
         self._session = session
         self._fetch_size = fetch_size
