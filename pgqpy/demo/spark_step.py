@@ -30,7 +30,7 @@ def write_parquet(database: DemoDatabase, view: View) -> BranchSums:
         lake = Path(folder) / LAKE
         command = [*PIPELINE, "--consumer", LAKE, "--to", str(lake), "--schema", SCHEMA]
         began = time.monotonic()
-        _run(database.start("pipeline", command, SPARK_LOCAL_DIRS=folder))
+        _run(database.start("pipeline", command, SPARK_LOCAL_DIRS=folder, TMPDIR=folder))
         view.say(f"Spark has ended after {time.monotonic() - began:.1f} s, all told")
         return _branch_sums(lake)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pgqpy.guards import start_guard
@@ -22,6 +24,7 @@ LOG_TAIL = 12  # lines
 class Child:
     """A child process, killed at the end of a `with` block, or by a guard if we are killed.
 
+    What it has started in its process group, such as Spark's Java, is killed after its end.
     Its output goes to the file `name`.log in the folder `logs`.
     """
 
@@ -93,6 +96,11 @@ class Child:
 
     def _reap(self) -> int:
         # The guard first: after the wait the child's process id may belong to another process.
+        first = self._guard.poll() is None
         self._guard.kill()
         self._guard.communicate()
-        return self._process.wait()
+        code = self._process.wait()
+        if first:  # later the group's id may be another one's
+            with suppress(ProcessLookupError):  # no process of its group is left
+                os.killpg(self.pid, signal.SIGKILL)
+        return code
