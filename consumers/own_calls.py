@@ -3,8 +3,7 @@
 The end of the session frees its locks: another process may get the batch at once. A loop whose
 handlers run reads nothing from the session, so the thread waits for the end of its connection, and
 lets the loop ask before the next event. The loop asks too if there is something to read: unread
-notifications can fill the connection's buffers, and its end would then not arrive. A transactional
-process_batch is not checked.
+notifications can fill the connection's buffers, and its end would then not arrive.
 
 A call of our own that does not end is an outage. lock_timeout ends a wait for a lock. Nothing ends
 the wait of a COMMIT for a synchronous standby. A worker without signs of life has an outage too:

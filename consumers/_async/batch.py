@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume
+from pgqpy.client.exclusive import ConnectionBusy
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.waiting import pause_async
 from pgqpy.records import Event
@@ -49,7 +50,7 @@ class AsyncOpenBatch:
         self.error: Exception | None = None  # of ours, while reading; never a handler's
         self.inserted: InsertTimes | None = None  # if they are wanted
         self.trace: BatchTrace | None = None  # if the consumer is traced
-        self.held: HeldBatch | None = None  # None: the batch does not call confirm
+        self.held: HeldBatch | None = None  # None: the loop itself looks, event by event
         self.confirm: Callable[[Batch], Awaitable[None]]  # set together with `held`
         self._session = session
         self._fetch_size = fetch_size
@@ -163,6 +164,8 @@ class AsyncOpenBatch:
                         if held is not None and held.in_doubt:
                             await self._confirm_once(held)
                         yield event
+            except ConnectionBusy:
+                raise  # the handler passes the batch to insert_events over the same connection
             except Exception as error:
                 self.error = error
                 raise

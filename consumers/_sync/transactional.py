@@ -104,6 +104,18 @@ class TransactionalLoop(Loop):
         _, self.info = self.open_next(mark, after=savepoint.NO_LOCK_TIMEOUT)
         return None if self.info is None else self.make_batch(self.info)
 
+    def make_batch(self, info: Batch, part: list[Event] | None = None) -> OpenBatch:
+        """As in the base class. The batch also calls `confirm` between two events, if in doubt."""
+        batch = super().make_batch(info, part)
+        if not self.by_event:
+            batch.held, batch.confirm = self.held, self.confirm
+        return batch
+
+    def confirm(self, _batch: Batch) -> None:
+        """Check the session, unless a statement or COPY of the handler has it."""
+        if not self.session.connection.lock.locked():
+            self.check_session()
+
     def finish_calls(self, batch: OpenBatch) -> list[Call[bool]]:
         """Return the calls that finish the batch."""
         return [consume.finish_batch(batch.info)]

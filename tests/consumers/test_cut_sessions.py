@@ -195,17 +195,17 @@ def test_no_event_begins_without_its_session(queue, make, connection, settings):
     assert set(cut.handled) == set("abcd")
 
 
-@pytest.mark.parametrize("settings", KINDS[:3], ids=str)
+@pytest.mark.parametrize("settings", [*KINDS[:3], *KINDS[4:]], ids=str)
 def test_process_batch_reads_no_event_without_its_session(queue, dsn, make, connection, settings):
     cut = Cut(connection)
 
     class InThread(Consumer):
-        def process_batch(self, batch):
+        def process_batch(self, batch, *_connection):
             for event in batch:
                 cut.handle(self, event)
 
     class InTask(AsyncConsumer):
-        async def process_batch(self, batch):
+        async def process_batch(self, batch, *_connection):
             async for event in batch:
                 cut.handle(self, event)
 

@@ -262,3 +262,24 @@ def test_retries_outlive_a_savepoint_in_which_the_batch_is_read(queue, dsn):
     queue.wait_until_finished()
     maker.close()
     assert len(queue.retry_delays()) == 20
+
+
+def test_a_batch_that_is_passed_to_insert_events_over_its_connection_fails(queue, dsn, make, log):
+    class Thread(Consumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        def process_batch(self, batch, connection):
+            Client(connection).insert_events(QUEUE, (("copy", each.data) for each in batch))
+
+    class Task(AsyncConsumer):
+        queue, name, transactional = QUEUE, CONSUMER, True
+
+        async def process_batch(self, batch, connection):
+            copies = (("copy", each.data) async for each in batch)
+            await AsyncClient(connection).insert_events(QUEUE, copies)
+
+    queue.insert("a")
+    running = make.run(Task(dsn) if make.asynchronous else Thread(dsn))
+    eventually(lambda: "failed and stays unfinished" in log.text)
+    assert "over the same connection" in log.text
+    assert running.error is None

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
+
+from psycopg.errors import InFailedSqlTransaction
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client._async.finisher import AsyncFinisher
 from pgqpy.client._async.runner import AsyncCallRunner
 
 if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator
 
     from psycopg import AsyncConnection, AsyncTransaction
 
     from pgqpy.calls.json_values import Default
+
+FAILED = (
+    "an error in this transaction was caught, so all of it is rolled back: "
+    "put what may fail into a transaction() of its own inside"
+)
 
 
 class AsyncBase:
@@ -46,9 +55,18 @@ class AsyncBase:
         """The psycopg connection underneath."""
         return self.runner.connection
 
-    def transaction(self) -> AbstractAsyncContextManager[AsyncTransaction]:
-        """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`."""
-        return self.connection.transaction()
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncTransaction]:
+        """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`.
+
+        Raises InFailedSqlTransaction at its end if an error inside was caught: PostgreSQL rolls
+        back then, and psycopg's own transaction() says nothing. What may fail needs a savepoint.
+        """
+        async with self.connection.transaction() as transaction:
+            yield transaction
+            failed = self.runner.status() == TransactionStatus.INERROR
+            if failed and not transaction.force_rollback:
+                raise InFailedSqlTransaction(FAILED)
 
     async def close(self) -> None:
         """Close the connection if `connect_async` opened it; leave the application's open."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from psycopg.errors import InFailedSqlTransaction
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client._sync.finisher import Finisher
 from pgqpy.client._sync.runner import CallRunner
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
     from psycopg import Connection, Transaction
 
     from pgqpy.calls.json_values import Default
+
+FAILED = (
+    "an error in this transaction was caught, so all of it is rolled back: "
+    "put what may fail into a transaction() of its own inside"
+)
 
 
 class Base:
@@ -46,9 +55,18 @@ class Base:
         """The psycopg connection underneath."""
         return self.runner.connection
 
-    def transaction(self) -> AbstractContextManager[Transaction]:
-        """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`."""
-        return self.connection.transaction()
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`.
+
+        Raises InFailedSqlTransaction at its end if an error inside was caught: PostgreSQL rolls
+        back then, and psycopg's own transaction() says nothing. What may fail needs a savepoint.
+        """
+        with self.connection.transaction() as transaction:
+            yield transaction
+            failed = self.runner.status() == TransactionStatus.INERROR
+            if failed and not transaction.force_rollback:
+                raise InFailedSqlTransaction(FAILED)
 
     def close(self) -> None:
         """Close the connection if `connect` opened it; leave the application's open."""

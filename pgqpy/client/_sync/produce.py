@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
+from psycopg import Rollback
 from psycopg.errors import UntranslatableCharacter
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.calls.arrays import Piece
@@ -180,7 +182,9 @@ class Producing(Base):
             QueueNotFound, InsertDisabled: the queue refused.
             TransactionLimitExceeded: with `returning_ids` or a time, there were too many.
 
-        What the iterable itself raises is passed on; nothing was inserted.
+        What the iterable itself raises is passed on; nothing was inserted. It cannot call a client
+        over this connection, unless `returning_ids` or a time is given. If the call is cancelled,
+        the connection may be closed.
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
@@ -209,6 +213,7 @@ class Producing(Base):
                 insert = partial(calls.delayed.insert_events_at, queue, time)
             ids = self._insert_pieces(events, insert)
             return ids if returning_ids else len(ids)
+        raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
     def _insert_pieces(
         self, events: Events, insert: Callable[[Piece], Call[list[int]]]
@@ -238,11 +243,17 @@ class Producing(Base):
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
-                    return self._write(copy, in_lists(events, raised), load)
+                    with self.runner.exclusive.loading():
+                        return self._write(copy, in_lists(events, raised), load)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
                 raise
             raise load.error(queue) from exc
+        except BaseException:
+            # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
+            if self.runner.status() == TransactionStatus.ACTIVE:
+                self.connection.close()
+            raise
 
     def _write(
         self, copy: Copy, events: Iterator[list[object]], load: encodings.LoadCheck
