@@ -8,7 +8,7 @@ import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -94,11 +94,16 @@ def supervisor(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> StartSupervi
 
 
 @pytest.mark.parametrize(
-    ("text", "ended"), [(BILLING, "was ended by SIGKILL"), (EXITS, "ended with exit code 2")]
+    "case",
+    [
+        (BILLING, "was ended by SIGKILL", signal.SIGTERM),
+        (EXITS, "ended with exit code 2", signal.SIGHUP),
+    ],
 )
 def test_another_worker_takes_over_from_one_that_ends_which_is_started_again(
-    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path, text: str, ended: str
+    module: Module, start: Start, client: pgqpy.Client, tmp_path: Path, case: Any
 ) -> None:
+    text, ended, number = case
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
     for data in ("kill", "one"):
@@ -117,13 +122,13 @@ def test_another_worker_takes_over_from_one_that_ends_which_is_started_again(
     pids = [int(pid) for pid in children.read_text().split()]
     # A process that was just forked has the command line of the supervisor, until it executes.
     eventually(lambda: not any(dsn in Path(f"/proc/{pid}/cmdline").read_text() for pid in pids))
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 0
     eventually(lambda: not any(map(lives, pids)))
     about = "consumer billing of queue orders: worker process"
     assert re.search(f"{about} {victim} {ended}: starting another one in 0.. s", err)
-    assert "stopping 2 (SIGTERM); again to stop now" in err
+    assert f"stopping 2 ({number.name}); again to stop now" in err
 
 
 def test_workers_stop_when_their_supervisor_is_killed(

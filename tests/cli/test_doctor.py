@@ -65,6 +65,7 @@ def test_locks_that_a_stranger_holds(
         "7366513, 0": "every ticker stands by",
         "7366513, 1": "cannot be installed",
         "7366513, 2": "queues cannot be created",
+        "7366513, 4": "no delayed event comes when it is due",
         f"7366514, {sub_id}": "consumer billing of orders cannot run",
         f"7366515, {queue_id}": "queue orders is not ticked",
     }
