@@ -250,6 +250,9 @@ def test_consumer_that_comes_later_does_not_get_it(db: Database) -> None:
     db.main.insert("c")
     assert db.main.deliver("e") == ["c"]
     assert db.main.drain("d") == ["c"]
+    db.main.one("select pgq.register_consumer('q', 'f')")
+    db.main.one("select pgq.register_consumer_at('q', 'f', %s)", first)  # moved back
+    assert db.main.drain("f") == ["c"]
 
 
 def test_event_of_a_queue_without_consumers_is_hidden(db: Database) -> None:

@@ -71,7 +71,7 @@ begin
         end if;
         perform from pgq.registration where sub_parent = r.sub_id order by sub_id for update;
         if r.is_new then
-            perform pgq.copy_skips(r.sub_id, q.queue_id, v_tick, v_marked);
+            perform pgq.copy_skips(r.sub_id, q.queue_id, v_marked);
         end if;
         perform pgq.forget_parked(r.sub_id, q.queue_id, v_tick);
         if r.sub_mode = 'lanes' then
