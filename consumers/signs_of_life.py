@@ -25,6 +25,7 @@ import psycopg
 from pgqpy.calls import share
 from pgqpy.client import connect_as_tool
 from pgqpy.client.session_settings import PINNED
+from pgqpy.consumers import clock
 from pgqpy.consumers.ending import breaking_off
 from pgqpy.consumers.retry import seconds
 from pgqpy.consumers.status import Outage
@@ -53,7 +54,7 @@ class HeldBatch:
         """Hold none. Without workers, a batch is in doubt only if the session may have ended."""
         self.id: int | None = None
         self.must_check = False  # the session may have ended, and another process have the batch
-        self.sign_at = 0.0  # the last sign of life, monotonic seconds
+        self.sign_at = 0.0  # the last sign of life, by clock.now()
         self.asking = threading.Lock()  # one thread asks at a time
         self._silence = math.inf  # seconds, after which others may take the batch
         self._setting = "dead_interval"
@@ -70,7 +71,7 @@ class HeldBatch:
     @property
     def is_silent(self) -> bool:
         """Whether the next sign of life is overdue. Always false without workers."""
-        return time.monotonic() - self.sign_at >= self._patience
+        return clock.now() - self.sign_at >= self._patience
 
     def take(self, batch: int | None, at: float) -> None:
         """Note the batch that is open, and when its last sign of life was given; None: none is."""
@@ -91,9 +92,10 @@ class HeldBatch:
 
         A batch that was taken over already is no outage: the log tells of it.
         """
-        batch, since = self.id, self.sign_at
-        if batch is None or not self._silence <= time.monotonic() - since < math.inf:
+        batch, silence = self.id, clock.now() - self.sign_at
+        if batch is None or not self._silence <= silence < math.inf:
             return None
+        since = time.monotonic() - silence
         return Outage(REASON.format(self._setting), since, f"no sign of life for batch {batch}")
 
 
@@ -136,7 +138,7 @@ class SignsOfLife:
             while not self._closed.wait(self._interval):
                 loop = self._loop()
                 held = HeldBatch() if loop is None else loop.held
-                batch, silence = held.id, time.monotonic() - held.sign_at
+                batch, silence = held.id, clock.now() - held.sign_at
                 if batch is None or (batch != before and silence < self._silence):
                     self._disconnect()
                 else:
@@ -146,7 +148,7 @@ class SignsOfLife:
             self._disconnect()
 
     def _give_sign(self, held: HeldBatch, batch: int) -> None:
-        now = time.monotonic()
+        now = clock.now()
         try:
             if self._client is None:
                 self._client = self._connect()

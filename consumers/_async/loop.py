@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume, filters
-from pgqpy.consumers import unclean_ends
+from pgqpy.consumers import clock, unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.event_handler import event_handler
 from pgqpy.consumers._async.failures import AsyncFailures
@@ -102,7 +102,7 @@ class AsyncLoop:
         it seldom finds a batch, and is to cost little. The call `after` is sent last. Parked events
         that are due come in turns with ordinary batches.
         """
-        began = time.monotonic()  # a stop of the process in the round trip is silence too
+        began = clock.now()  # a stop of the process in the round trip is silence too
         settings, parking = self.open_settings if self._expects_batch else (), self.parking
         before, turn = before or settings, parking.is_turn
         check = self.lock.check_calls() if self._waited and self._expects_batch else ()
@@ -217,12 +217,12 @@ class AsyncLoop:
         """
         if not self.turn.contended:
             return True
-        began, opened, self.event = time.monotonic(), self.held.id, None
+        began, opened, self.event = clock.now(), self.held.id, None
         self.held.take(None, began)
         self.suspended = await self.turn.pass_on(self.careful)
-        self.pace.skip(time.monotonic() - began)
+        self.pace.skip(clock.now() - began)
         released = self.suspended and self.consumer.has_workers
-        self.held.take(None if released else opened, time.monotonic())
+        self.held.take(None if released else opened, clock.now())
         return not released
 
     async def handle_batch(self, batch: AsyncOpenBatch, *more: Any) -> bool:

@@ -10,10 +10,10 @@ still the one that it was read at: else another session has handled some of its 
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from pgqpy.calls import consume
+from pgqpy.consumers import clock
 from pgqpy.consumers._async import savepoint
 from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.transactional import AsyncTransactionalLoop
@@ -35,7 +35,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         self._events_of_part: list[Event] = []
         self._finished = False  # the part that was read last
         self._position: int | None = None  # at which it was read
-        self._sign_at = 0.0  # of life, by finishing the part; monotonic seconds
+        self._sign_at = 0.0  # of life, by finishing the part: clock.now()
 
     async def run(self) -> None:
         """Work until `stop`, or until whole batches are wanted again.
@@ -87,7 +87,7 @@ class AsyncTransactionalParts(AsyncTransactionalLoop):
         if not self._events_of_part:
             return whole  # the batch has no event
         up_to = self._events_of_part[-1].id
-        self._sign_at = time.monotonic()
+        self._sign_at = clock.now()
         part = batch.finish_part(up_to, position=self._position)
         return [part, *whole] if self._at_end else [part]
 

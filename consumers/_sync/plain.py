@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from pgqpy.calls import consume, share
+from pgqpy.consumers import clock
 from pgqpy.consumers._sync.loop import Loop
 from pgqpy.consumers._sync.part_reader import PartReader
 from pgqpy.consumers._sync.session import NO_DISK_WAIT
@@ -185,7 +185,7 @@ class PlainLoop(Loop):
         self, batch: OpenBatch, up_to: int | None, done: Iterable[int] = ()
     ) -> None:
         """Write the failures, and finish the part of the batch that ends with this event id."""
-        sent_at = time.monotonic()
+        sent_at = clock.now()
         part = batch.finish_part(up_to, done)
         if not (self.send(*batch.failures.take(), part))[-1]:
             raise BatchLost(batch_id=batch.info.id)
@@ -199,7 +199,7 @@ class PlainLoop(Loop):
         self.check_session()
         if not self.held.is_silent:
             return
-        asked_at = time.monotonic()
+        asked_at = clock.now()
         if not (self.send(share.touch_batch(batch, self.consumer.lease)))[0]:
             raise BatchLost(batch_id=batch.id)
         self.held.signed(asked_at, is_open=True)

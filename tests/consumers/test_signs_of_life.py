@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from pgqpy.consumers import Consumer
+from pgqpy.consumers import Consumer, clock
 from pgqpy.consumers.signs_of_life import HeldBatch
 from tests.consumers.harness import CONSUMER, JOIN_TIMEOUT, Maker, private
 from tests.support import poolers
@@ -212,29 +213,37 @@ def held_by(**settings):
     """Return what a worker with these settings holds: a batch, with a sign of life long ago."""
     kind = type("Worker", (Consumer,), {"queue": "q", "name": "c", "process_event": print})
     held = HeldBatch(kind("", **settings))
-    held.take(1, time.monotonic())
-    held.sign_at = time.monotonic() - 1000
+    held.take(1, clock.now())
+    held.sign_at = clock.now() - 1000
     return held
 
 
 def test_only_a_worker_with_an_open_batch_owes_signs_of_life():
     held = held_by(shared=True)
     assert held.outage()
-    held.signed(time.monotonic(), is_open=False)
+    held.signed(clock.now(), is_open=False)
     assert held.outage() is None
-    held.take(2, time.monotonic())
+    held.take(2, clock.now())
     assert held.outage() is None
     assert held_by().outage() is None
 
 
 def test_a_finished_part_is_a_sign_of_life_but_extends_no_lease():
-    now = time.monotonic()
+    now = clock.now()
     for settings, owes in (({}, False), ({"lease": 30}, True)):
         held = held_by(shared=True, **settings)
         held.part_finished(now)
         assert (held.outage() is not None) == owes
         assert held.in_doubt == owes
     assert "raise lease" in str(held.outage())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a clock that counts it")
+def test_a_worker_asks_after_its_machine_was_suspended(monkeypatch):
+    """time.monotonic() stands still meanwhile."""
+    held = held_by(shared=True)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    assert held.in_doubt
 
 
 @pytest.mark.parametrize("mode", [{"shared": True}, {"lanes": 1, "key": "extra1"}])
