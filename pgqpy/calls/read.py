@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg import sql
@@ -22,7 +22,6 @@ FETCH_SIZE = 1000  # events held by the client at a time
 COLUMNS: LiteralString = """ev_id, ev_time, ev_txid, ev_retry, ev_type, ev_data,
     ev_extra1, ev_extra2, ev_extra3, ev_extra4"""
 NO_ID = -(2**63)  # below the id of every event
-_cursors = itertools.count(1)
 
 # Opens a cursor in the running transaction, and returns its first events. PGQ get_batch_cursor.
 OPEN_CURSOR = sql.SQL(
@@ -58,8 +57,8 @@ def checked_fetch_size(size: int) -> int:
 
 
 def cursor_name(batch_id: int) -> str:
-    """Return a name that no other cursor of this process has."""
-    return f"pgqpy_batch_{batch_id}_{next(_cursors)}"
+    """Return a name that no other cursor has: a pooler may mix the sessions of processes."""
+    return f"pgqpy_batch_{batch_id}_{secrets.token_hex(8)}"
 
 
 def select_at_most(limit: int) -> sql.Composed:
