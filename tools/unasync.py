@@ -24,6 +24,7 @@ GENERATED = "[Generated from {source} by tools/unasync.py: edit that file, not t
 RULES = (
     # Names of ours and of psycopg: AsyncClient, AsyncConnection, abc.AsyncIterator, ...
     (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\benter_async_context\b", "enter_context"),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAsyncGenerator\[([\w\[\]]+), None\]", r"Generator[\1, None, None]"),
     (r"\bAsync([A-Z]\w*)", r"\1"),

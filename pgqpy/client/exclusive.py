@@ -1,9 +1,10 @@
-"""One at a time over a connection that tasks or threads share: a call, or a transaction of ours.
+"""The lock of a connection that tasks or threads share: one call of pgqpy at a time.
 
 psycopg locks a connection for one statement. Without this lock, a statement of another task or
 thread could get into a transaction that insert_events has opened, and be rolled back with it though
 its call has returned. The lock belongs to the connection, because an application may make several
-clients of it.
+clients of it. `client.transaction()` does not take it: nobody can tell whose block that is, since a
+framework may enter it in one thread and call the client in another.
 
 COPY holds the connection while it asks an iterable for the next event. A call by that iterable
 would wait for its own COPY: the lock refuses it.
@@ -18,81 +19,78 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from psycopg import AsyncConnection, Connection
 
 BUSY = (
-    "insert_events reads these events, and sends them over the same connection: "
-    "read them into a list before, use another connection, or set returning_ids=True"
+    "insert_events sends events over this connection, and their iterable calls a client over it: "
+    "read the events into a list first, use another connection, or set returning_ids=True"
 )
 
 
 class ConnectionBusy(RuntimeError):
-    """An iterable of events calls a client over the connection that sends its events."""
+    """The iterable of a COPY calls a client over the connection of the COPY."""
 
 
-class _Loading:
-    """The part of a lock that knows of a COPY."""
+class _Copying:
+    """The part of a lock that knows of a COPY, and of the thread or task that feeds it."""
 
-    def __init__(self) -> None:
-        """Know of none."""
-        self._is_loading = False
+    def __init__(self, caller: Callable[[], object]) -> None:
+        """Know of no COPY. `caller` returns the thread or task that calls it."""
+        self._caller = caller
+        self._feeder: object = None
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
-        """Refuse to let the one who holds the lock enter again, in the block."""
-        self._is_loading = True
+    def copying(self) -> Iterator[None]:
+        """Refuse calls of this thread or task in the block."""
+        self._feeder = self._caller()
         try:
             yield
         finally:
-            self._is_loading = False
+            self._feeder = None
 
-    def refuse_in_loading(self) -> None:
-        """Raise ConnectionBusy inside the block of `loading`."""
-        if self._is_loading:
+    def refuse_in_copy(self) -> None:
+        """Raise ConnectionBusy if the caller is the one that feeds a COPY."""
+        if self._feeder is not None and self._feeder == self._caller():
             raise ConnectionBusy(BUSY)
 
 
-class Lock(_Loading):
+class ConnectionLock(_Copying):
     """A lock for threads; the one that holds it may enter again."""
 
     def __init__(self) -> None:
         """Make a lock that is free."""
-        super().__init__()
+        super().__init__(threading.get_ident)
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
         """Wait until no other thread holds it."""
+        self.refuse_in_copy()
         self._lock.acquire()
-        try:
-            self.refuse_in_loading()
-        except ConnectionBusy:
-            self._lock.release()
-            raise
 
     def __exit__(self, *_: object) -> None:
         """Let others in, at the end of the outermost block."""
         self._lock.release()
 
 
-class AsyncLock(_Loading):
+class AsyncConnectionLock(_Copying):
     """A lock for tasks; the one that holds it may enter again."""
 
     def __init__(self) -> None:
         """Make a lock that is free."""
-        super().__init__()
+        super().__init__(asyncio.current_task)
         self._lock = asyncio.Lock()
         self._owner: asyncio.Task[Any] | None = None
         self._depth = 0
 
     async def __aenter__(self) -> None:
         """Wait until no other task holds it."""
+        self.refuse_in_copy()
         task = asyncio.current_task()
         if self._owner is not task or task is None:
             await self._lock.acquire()
             self._owner = task
-        self.refuse_in_loading()
         self._depth += 1
 
     async def __aexit__(self, *_: object) -> None:
@@ -103,15 +101,15 @@ class AsyncLock(_Loading):
             self._lock.release()
 
 
-_locks: WeakKeyDictionary[Connection[Any], Lock] = WeakKeyDictionary()
-_async_locks: WeakKeyDictionary[AsyncConnection[Any], AsyncLock] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[Connection[Any], ConnectionLock] = WeakKeyDictionary()
+_async_locks: WeakKeyDictionary[AsyncConnection[Any], AsyncConnectionLock] = WeakKeyDictionary()
 
 
-def exclusive(connection: Connection[Any]) -> Lock:
+def exclusive(connection: Connection[Any]) -> ConnectionLock:
     """Return the lock of a connection, for threads."""
-    return _locks.setdefault(connection, Lock())
+    return _locks.setdefault(connection, ConnectionLock())
 
 
-def exclusive_async(connection: AsyncConnection[Any]) -> AsyncLock:
+def exclusive_async(connection: AsyncConnection[Any]) -> AsyncConnectionLock:
     """Return the lock of a connection, for tasks."""
-    return _async_locks.setdefault(connection, AsyncLock())
+    return _async_locks.setdefault(connection, AsyncConnectionLock())

@@ -7,17 +7,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from psycopg import Rollback
-from psycopg.errors import InFailedSqlTransaction
+from psycopg import AsyncConnection, Rollback
 from psycopg.pq import TransactionStatus
 
 import pgqpy
-from pgqpy import QueueNotFound
+from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-REFUSED = "over the same connection"
+REFUSED = "their iterable calls a client"
 CANCELS = 150
 
 
@@ -82,56 +81,20 @@ def cancel_after(task: asyncio.Task[int], turns: int) -> None:
         task.cancel()
 
 
+@pytest.mark.parametrize("kind", [AsyncConnection, AsyncHandlerConnection])
 async def test_cancelled_at_any_moment_it_leaves_no_connection_in_copy(
-    dsn: str, new_orders: str
+    dsn: str, new_orders: str, kind: type[AsyncConnection[Any]]
 ) -> None:
     """A connection in COPY runs no statement, and its transaction stays open."""
-    client = await pgqpy.connect_async(dsn)
+    client = pgqpy.AsyncClient(await kind.connect(dsn, autocommit=True))
     for turns in range(CANCELS):
         task = asyncio.create_task(client.insert_events(new_orders, [("t", "d")] * 50))
         cancel_after(task, turns)
         with suppress(asyncio.CancelledError):
             await task
         if client.connection.closed:
-            client = await pgqpy.connect_async(dsn)
+            client = pgqpy.AsyncClient(await kind.connect(dsn, autocommit=True))
         assert client.runner.status() == TransactionStatus.IDLE
     count = await client.insert_events(new_orders, [("t", "d")])
-    await client.close()
+    await AsyncConnection.close(client.connection)
     assert count == 1
-
-
-async def test_an_error_that_is_caught_in_a_transaction_is_raised_at_its_end(
-    orders: Any, inserted: Any
-) -> None:
-    """PostgreSQL answers COMMIT with ROLLBACK, and psycopg's own transaction() says nothing."""
-    with pytest.raises(InFailedSqlTransaction, match="of its own"):
-        async with orders.transaction():
-            await orders.insert_event("orders", "lost", "1")
-            with suppress(QueueNotFound):
-                await orders.insert_event("nowhere", "lost", "2")
-    assert inserted() == []
-
-
-async def test_an_error_that_is_caught_outside_of_a_savepoint_undoes_only_that(
-    orders: Any, inserted: Any
-) -> None:
-    async with orders.transaction():
-        await orders.insert_event("orders", "kept", "1")
-        with suppress(QueueNotFound):
-            async with orders.transaction():
-                await orders.insert_event("orders", "lost", "2")
-                await orders.insert_event("nowhere", "lost", "3")
-    assert [event[:2] for event in inserted()] == [("kept", "1")]
-
-
-async def test_a_transaction_that_is_to_roll_back_raises_nothing(
-    orders: Any, inserted: Any
-) -> None:
-    async with orders.transaction() as transaction:
-        transaction.force_rollback = True
-        with suppress(QueueNotFound):
-            await orders.insert_event("nowhere", "lost", "2")
-    async with orders.transaction():
-        await orders.insert_event("orders", "lost", "1")
-        raise Rollback
-    assert inserted() == []

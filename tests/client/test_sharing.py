@@ -8,11 +8,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from psycopg import Rollback
 
 import pgqpy
-from pgqpy import InvalidEvent
+from pgqpy import InvalidArgument, InvalidEvent
+from pgqpy.client._async import messages
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
     import psycopg
 
 COUNT = "select count(*) from pgq.event_template"
@@ -72,3 +77,91 @@ async def test_tasks(
         assert inserted == 20 * (20 + 20 + 1)
         assert connection.execute(COUNT).fetchone() == (inserted,)
         assert client.runner.alone()
+
+
+@pytest.mark.parametrize("call", ["read", "read ticks", "stage"])
+async def test_a_call_beside_a_load_is_in_no_transaction(
+    dsn: str, new_orders: str, client: pgqpy.Client, call: str
+) -> None:
+    """insert_events has one open, which is not the application's."""
+    client.insert_events(new_orders, MANY)
+    client.tick_queue(new_orders)
+    batch = client.next_batch(new_orders, "billing")
+    assert batch is not None
+    async with await pgqpy.connect_async(dsn) as shared:
+
+        async def works() -> int:
+            if call == "read":
+                return len([e async for e in shared.get_batch_events(batch, fetch_size=3)])
+            if call == "read ticks":
+                ticks = (new_orders, batch.prev_tick_id, batch.tick_id)
+                return len([e async for e in shared.get_tick_events(*ticks, fetch_size=3)])
+            with pytest.raises(InvalidArgument, match="no transaction to stage"):
+                await shared.open_stage(new_orders, "writer")
+            return 0
+
+        beside: list[asyncio.Task[int]] = []
+
+        async def events() -> AsyncIterator[Any]:
+            beside.append(asyncio.create_task(works()))
+            await asyncio.wait(beside, timeout=0.1)
+            yield "one", "1"
+
+        assert await shared.insert_events(new_orders, events()) == 1
+        assert await beside[0] == (len(MANY) if call.startswith("read") else 0)
+        assert shared.runner.alone()
+
+
+async def test_a_load_with_ids_may_wait_for_another_task_of_its_client(
+    dsn: str, new_orders: str
+) -> None:
+    async with await pgqpy.connect_async(dsn) as shared:
+
+        async def events() -> AsyncIterator[Any]:
+            (info,) = await asyncio.create_task(shared.get_queue_info(new_orders))
+            yield "one", info.queue_name
+
+        assert len(await shared.insert_events(new_orders, events(), returning_ids=True)) == 1
+        assert len(await shared.insert_events(new_orders, events(), returning_ids=True)) == 1
+
+
+async def test_receive_takes_no_lease_in_the_transaction_of_another_task(
+    dsn: str, new_orders: str, client: pgqpy.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rollback would undo the lease of messages that were returned."""
+    monkeypatch.setattr(messages, "POLL_INTERVAL", 0.01)
+    async with await pgqpy.connect_async(dsn) as shared:
+        assert await shared.receive(new_orders, "another", wait=0) == []
+        receiver = asyncio.create_task(shared.receive(new_orders, "another", wait=60))
+        await asyncio.wait([receiver], timeout=0.05)
+        async with shared.transaction():
+            client.insert_event(new_orders, "one", "1")
+            client.tick_queue(new_orders)
+            await asyncio.wait([receiver], timeout=0.2)
+            assert not receiver.done()
+            raise Rollback
+        (message,) = await receiver
+        assert client.receive(new_orders, "another", wait=0) == []
+        await message.done()
+
+
+def test_done_in_the_iterable_of_a_load_does_not_wait_for_its_leader(
+    dsn: str, new_orders: str, client: pgqpy.Client
+) -> None:
+    client.receive(new_orders, "another", wait=0)
+    client.insert_events(new_orders, MANY)
+    client.tick_queue(new_orders)
+    with pgqpy.connect(dsn) as shared, ThreadPoolExecutor(1) as pool:
+        first, second = shared.receive(new_orders, "another", limit=2)
+        leader = []
+
+        def events() -> Iterator[Any]:
+            leader.append(pool.submit(first.done))
+            eventually(lambda: vars(vars(shared)["_finisher"])["_is_led"])
+            second.done()
+            yield "never", "1"
+
+        with pytest.raises(RuntimeError, match="their iterable calls a client"):
+            shared.insert_events(new_orders, events())
+        leader[0].result(60)
+        second.done()

@@ -55,7 +55,7 @@ def tree(tmp_path: Path, tool: dict[str, Any]) -> Path:
 
 EVERY_RULE = '''"""Rules."""
 
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 
 def connect_async() -> AsyncGenerator[int, None]: ...
@@ -64,7 +64,8 @@ def connect_async() -> AsyncGenerator[int, None]: ...
 def wait() -> Awaitable[None]: ...
 
 
-async def __aiter__(self): ...
+async def __aiter__(self):
+    await stack.enter_async_context(self)
 
 
 def is_running(stream):

@@ -281,5 +281,5 @@ def test_a_batch_that_is_passed_to_insert_events_over_its_connection_fails(queue
     queue.insert("a")
     running = make.run(Task(dsn) if make.asynchronous else Thread(dsn))
     eventually(lambda: "failed and stays unfinished" in log.text)
-    assert "over the same connection" in log.text
+    assert "calls a client over it" in log.text
     assert running.error is None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from psycopg import AsyncConnection, OperationalError
 from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
+from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy import calls
 from pgqpy.client._async.finisher import AsyncFinisher
@@ -15,14 +17,15 @@ from pgqpy.client._async.runner import AsyncCallRunner
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from psycopg import AsyncConnection, AsyncTransaction
+    from psycopg import AsyncTransaction
 
     from pgqpy.calls.json_values import Default
 
 FAILED = (
-    "an error in this transaction was caught, so all of it is rolled back: "
-    "put what may fail into a transaction() of its own inside"
+    "PostgreSQL refused a statement in this transaction, and the error was caught: all of it is "
+    "rolled back. Put what may fail into a transaction() of its own inside"
 )
+LOST = "the connection was lost or closed in this transaction: nothing of it is committed"
 
 
 class AsyncBase:
@@ -59,14 +62,32 @@ class AsyncBase:
     async def transaction(self) -> AsyncIterator[AsyncTransaction]:
         """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`.
 
-        Raises InFailedSqlTransaction at its end if an error inside was caught: PostgreSQL rolls
-        back then, and psycopg's own transaction() says nothing. What may fail needs a savepoint.
+        A connection that is not in autocommit always has a savepoint: the application commits.
+
+        Raises InFailedSqlTransaction at its end if an error of the server was caught inside, and
+        OperationalError if the connection was lost: nothing is committed then, and psycopg's own
+        transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
+        or tasks that share a client cannot have one each: the connection is closed if they cross.
         """
-        async with self.connection.transaction() as transaction:
-            yield transaction
-            failed = self.runner.status() == TransactionStatus.INERROR
-            if failed and not transaction.force_rollback:
-                raise InFailedSqlTransaction(FAILED)
+        try:
+            async with AsyncExitStack() as block:
+                async with self.runner.exclusive:
+                    await self.runner.begin()
+                    transaction = await block.enter_async_context(self.connection.transaction())
+                yield transaction
+                if not transaction.force_rollback:
+                    self._check_transaction()
+        except OutOfOrderTransactionNesting:
+            # The transaction would stay open, and the next calls would commit nothing.
+            await AsyncConnection.close(self.connection)
+            raise
+
+    def _check_transaction(self) -> None:
+        status = self.runner.status()
+        if status == TransactionStatus.INERROR:
+            raise InFailedSqlTransaction(FAILED)
+        if status == TransactionStatus.UNKNOWN:
+            raise OperationalError(LOST)
 
     async def close(self) -> None:
         """Close the connection if `connect_async` opened it; leave the application's open."""

@@ -184,15 +184,16 @@ class AsyncConsuming(AsyncBase):
             if len(events) <= size:
                 yield events
                 return
-        name, held = calls.read.cursor_name(batch_id), runner.alone()
-        if held and not runner.holds_cursors:
-            reader = runner.read_pages(wanted, batch_id, size)
-        elif held:
-            await runner.hold_cursor(wanted, batch_id, name)
-            reader = runner.fetch(wanted, name, size, None, held=True)
-        else:
-            first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
-            reader = runner.fetch(wanted, name, size, first, held=False)
+        name = calls.read.cursor_name(batch_id)
+        async with runner.exclusive:  # another thread or task may have insert_events' transaction
+            if not runner.alone():
+                first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+                reader = runner.fetch(wanted, name, size, first, held=False)
+            elif runner.holds_cursors:
+                await runner.hold_cursor(wanted, batch_id, name)
+                reader = runner.fetch(wanted, name, size, None, held=True)
+            else:
+                reader = runner.read_pages(wanted, batch_id, size)
         async with aclosing(reader) as lists:
             async for some in lists:
                 yield some

@@ -25,13 +25,14 @@ async def find(
     Its id is unknown if a transaction failed. None: no event is too large, so it is not the cause.
     """
     unknown = UnreadableEvent(None, **events.error_data, sqlstate=sqlstate)
-    if runner.status() == TransactionStatus.INERROR:
-        return unknown
     found = None
-    async with runner.cursor() as cursor:
-        query = unreadable.query(events, sqlstate)
-        async for row in cursor.stream(query, events.params, binary=True):
-            found = found or unreadable.error(events, sqlstate, row)
+    async with runner.exclusive:
+        if runner.status() == TransactionStatus.INERROR:
+            return unknown
+        async with runner.cursor() as cursor:
+            query = unreadable.query(events, sqlstate)
+            async for row in cursor.stream(query, events.params, binary=True):
+                found = found or unreadable.error(events, sqlstate, row)
     return found or (None if sqlstate == unreadable.TOO_LARGE else unknown)
 
 
@@ -42,7 +43,10 @@ async def find_leased(runner: AsyncCallRunner, events: EventSet) -> UnreadableEv
     statement of theirs may get into the transaction that is rolled back.
     """
     query = "begin; " + unreadable.octets(events) + "; rollback"
-    async with AsyncClientCursor(runner.connection, row_factory=tuple_row) as cursor:
+    async with (
+        runner.exclusive,
+        AsyncClientCursor(runner.connection, row_factory=tuple_row) as cursor,
+    ):
         try:
             await cursor.execute(query, events.params)
         except psycopg.Error:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 POLL_INTERVAL = 1.0  # seconds between looks for leases that ended, and for missed notifications
 
+IN_TRANSACTION_STATES = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 IN_TRANSACTION = (
     "receive takes its lease in a transaction of its own: call it outside of transactions and "
     "pipelines, on a connection in autocommit; done() may be called inside of them"
@@ -74,11 +75,9 @@ class AsyncReceiving(AsyncBase):
         """
         call = calls.messages.receive(queue, consumer, limit, lease)
         end = time.monotonic() + calls.required_interval("wait", wait).total_seconds()
-        in_transaction = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
-        in_pipeline = self.connection.pgconn.pipeline_status != PipelineStatus.OFF
-        occupied = in_pipeline or self.runner.status() in in_transaction
-        if not self.connection.autocommit or occupied:
-            raise InvalidArgument(IN_TRANSACTION, function="receive")
+        async with self.runner.exclusive:
+            if not self.connection.autocommit or self._occupied():
+                raise InvalidArgument(IN_TRANSACTION, function="receive")
         if (queue, consumer) not in self._registered:
             await self.runner.require_pgqpy("receive")
             await self.runner.run(calls.consume.register_consumer(queue, consumer))
@@ -92,12 +91,21 @@ class AsyncReceiving(AsyncBase):
                     found = await self._lease(call)
         return [AsyncMessage(self._finisher, *each) for each in found]
 
+    def _occupied(self) -> bool:
+        """Whether a transaction or a pipeline of the application is open."""
+        in_pipeline = self.connection.pgconn.pipeline_status != PipelineStatus.OFF
+        return in_pipeline or self.runner.status() in IN_TRANSACTION_STATES
+
     async def _lease(self, call: Call[list[Leased]]) -> list[Leased]:
-        try:
-            return await self.runner.run(call)
-        except CharacterNotInRepertoire as exc:
-            events = calls.messages.leased_by(call)
-            raise await find_unreadable.find_leased(self.runner, events) from exc
+        """Lease what there is, but nothing in a transaction that another thread or task opened."""
+        async with self.runner.exclusive:
+            if self._occupied():
+                return []
+            try:
+                return await self.runner.run(call)
+            except CharacterNotInRepertoire as exc:
+                events = calls.messages.leased_by(call)
+                raise await find_unreadable.find_leased(self.runner, events) from exc
 
     async def done(self, messages: Iterable[AsyncMessage]) -> None:
         """Finish several messages in one round trip: each as its own `done()` does.

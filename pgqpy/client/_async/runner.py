@@ -174,13 +174,21 @@ class AsyncCallRunner(AsyncCursors):
             await cursor.execute(query, params, binary=True, prepare=prepare)
             return await _rows(cursor, to_event)
 
+    async def begin(self) -> None:
+        """Begin the application's transaction if it is to have one and has not begun it.
+
+        A transaction() that follows is a savepoint then, and never commits. Outside of autocommit
+        psycopg would commit it.
+        """
+        if not self.connection.autocommit and self.status() == TransactionStatus.IDLE:
+            await self.run(calls.produce.transaction_id())
+
     async def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
-        async with self.exclusive:
-            await self.close_left_open()
+        await self.close_left_open()
         try:
             with translated(events.function, events.error_data):
-                async with self.exclusive, self.connection.transaction(), self.cursor() as cursor:
+                async with self.connection.transaction(), self.cursor() as cursor:
                     query = await _query_of_batch(cursor, batch_id)
                     await cursor.execute(calls.read.declare_held(name, query), prepare=False)
         except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
@@ -235,7 +243,8 @@ class AsyncCallRunner(AsyncCursors):
                     some = await self.read(events, calls.read.fetch(name, size), prepare=False)
                 if len(some) < size:
                     is_open = False
-                    await self.close_cursor(name)
+                    async with self.exclusive:
+                        await self.close_cursor(name)
                 if some:
                     yield some
                 some = None

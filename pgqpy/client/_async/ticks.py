@@ -95,11 +95,13 @@ class AsyncTickReading(AsyncBase):
         """
         size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
-        name, held = calls.read.cursor_name(to_tick), self.runner.alone()
-        declare = calls.ticks.declare_events(name, wanted, held=held)
-        await self.runner.close_left_open()
-        await self.runner.require_pgqpy("get_tick_events")
-        await self.runner.read(wanted, declare, prepare=False)
+        name = calls.read.cursor_name(to_tick)
+        async with self.runner.exclusive:
+            held = self.runner.alone()
+            declare = calls.ticks.declare_events(name, wanted, held=held)
+            await self.runner.close_left_open()
+            await self.runner.require_pgqpy("get_tick_events")
+            await self.runner.read(wanted, declare, prepare=False)
         async with aclosing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
             async for events in lists:
                 for event in events:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from psycopg import Connection, OperationalError
 from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
+from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy import calls
 from pgqpy.client._sync.finisher import Finisher
@@ -15,14 +17,15 @@ from pgqpy.client._sync.runner import CallRunner
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from psycopg import Connection, Transaction
+    from psycopg import Transaction
 
     from pgqpy.calls.json_values import Default
 
 FAILED = (
-    "an error in this transaction was caught, so all of it is rolled back: "
-    "put what may fail into a transaction() of its own inside"
+    "PostgreSQL refused a statement in this transaction, and the error was caught: all of it is "
+    "rolled back. Put what may fail into a transaction() of its own inside"
 )
+LOST = "the connection was lost or closed in this transaction: nothing of it is committed"
 
 
 class Base:
@@ -59,14 +62,32 @@ class Base:
     def transaction(self) -> Iterator[Transaction]:
         """Open a transaction, or a savepoint inside one: psycopg's `connection.transaction()`.
 
-        Raises InFailedSqlTransaction at its end if an error inside was caught: PostgreSQL rolls
-        back then, and psycopg's own transaction() says nothing. What may fail needs a savepoint.
+        A connection that is not in autocommit always has a savepoint: the application commits.
+
+        Raises InFailedSqlTransaction at its end if an error of the server was caught inside, and
+        OperationalError if the connection was lost: nothing is committed then, and psycopg's own
+        transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
+        or tasks that share a client cannot have one each: the connection is closed if they cross.
         """
-        with self.connection.transaction() as transaction:
-            yield transaction
-            failed = self.runner.status() == TransactionStatus.INERROR
-            if failed and not transaction.force_rollback:
-                raise InFailedSqlTransaction(FAILED)
+        try:
+            with ExitStack() as block:
+                with self.runner.exclusive:
+                    self.runner.begin()
+                    transaction = block.enter_context(self.connection.transaction())
+                yield transaction
+                if not transaction.force_rollback:
+                    self._check_transaction()
+        except OutOfOrderTransactionNesting:
+            # The transaction would stay open, and the next calls would commit nothing.
+            Connection.close(self.connection)
+            raise
+
+    def _check_transaction(self) -> None:
+        status = self.runner.status()
+        if status == TransactionStatus.INERROR:
+            raise InFailedSqlTransaction(FAILED)
+        if status == TransactionStatus.UNKNOWN:
+            raise OperationalError(LOST)
 
     def close(self) -> None:
         """Close the connection if `connect` opened it; leave the application's open."""

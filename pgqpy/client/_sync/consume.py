@@ -184,15 +184,16 @@ class Consuming(Base):
             if len(events) <= size:
                 yield events
                 return
-        name, held = calls.read.cursor_name(batch_id), runner.alone()
-        if held and not runner.holds_cursors:
-            reader = runner.read_pages(wanted, batch_id, size)
-        elif held:
-            runner.hold_cursor(wanted, batch_id, name)
-            reader = runner.fetch(wanted, name, size, None, held=True)
-        else:
-            first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
-            reader = runner.fetch(wanted, name, size, first, held=False)
+        name = calls.read.cursor_name(batch_id)
+        with runner.exclusive:  # another thread or task may have insert_events' transaction
+            if not runner.alone():
+                first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
+                reader = runner.fetch(wanted, name, size, first, held=False)
+            elif runner.holds_cursors:
+                runner.hold_cursor(wanted, batch_id, name)
+                reader = runner.fetch(wanted, name, size, None, held=True)
+            else:
+                reader = runner.read_pages(wanted, batch_id, size)
         with closing(reader) as lists:
             for some in lists:
                 yield some

@@ -89,13 +89,15 @@ class Finisher:
         sends.
         """
         connection = self.runner.connection
-        if connection.pgconn.pipeline_status == PipelineStatus.OFF:
-            return self.runner.run(call)
-        with connection.pipeline():
-            return self.runner.run(call)
+        with self.runner.exclusive:  # a pipeline that was begun is the application's
+            if connection.pgconn.pipeline_status == PipelineStatus.OFF:
+                return self.runner.run(call)
+            with connection.pipeline():
+                return self.runner.run(call)
 
     def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
+        self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
         call = _Call([_Finish(*event) for event in events])
         try:
             try:

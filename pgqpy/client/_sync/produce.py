@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from psycopg import Rollback
+from psycopg import Connection, Rollback
 from psycopg.errors import UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 
@@ -182,46 +182,40 @@ class Producing(Base):
             QueueNotFound, InsertDisabled: the queue refused.
             TransactionLimitExceeded: with `returning_ids` or a time, there were too many.
 
-        What the iterable itself raises is passed on; nothing was inserted. It cannot call a client
-        over this connection, unless `returning_ids` or a time is given. If the call is cancelled,
+        What the iterable itself raises is passed on; nothing was inserted. COPY holds the
+        connection while it asks for the next event: an iterable that calls a client over it gets an
+        error, and one that waits for another thread or task that uses it waits for ever. With
+        `returning_ids` or a time all events are read first, into memory. If the call is cancelled,
         the connection may be closed.
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
         due = calls.delayed.due_time(delay, deliver_at)
-        with self.runner.exclusive:
-            return self._insert_events(queue, events, due, returning_ids=returning_ids)
-
-    def _insert_events(
-        self,
-        queue: str,
-        events: Events,
-        due: timedelta | datetime | None,
-        *,
-        returning_ids: bool,
-    ) -> int | list[int]:
-        if not self.runner.alone():
-            # This statement begins the application's transaction if none is open, so that
-            # transaction() below is a savepoint and never commits.
-            self.runner.run(calls.produce.transaction_id())
-        with self.connection.transaction():
-            if due is None and not returning_ids:
-                return self._copy(queue, events)
-            insert = partial(calls.produce.insert_events, queue)
-            if due is not None:
-                time = self.runner.run(calls.delayed.time_of(due))
-                insert = partial(calls.delayed.insert_events_at, queue, time)
-            ids = self._insert_pieces(events, insert)
+        if returning_ids or due is not None:
+            ids = self._insert_pieces(
+                queue, [piece for piece in self._pieces(events)], due
+            )
             return ids if returning_ids else len(ids)
+        with self.runner.exclusive:
+            self.runner.begin()
+            with self.connection.transaction():
+                return self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
     def _insert_pieces(
-        self, events: Events, insert: Callable[[Piece], Call[list[int]]]
+        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None
     ) -> list[int]:
         ids: list[int] = []
-        for piece in self._pieces(events):
-            found = self.runner.run(insert(piece))
-            ids += found
+        insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
+        with self.runner.exclusive:
+            self.runner.begin()
+            with self.connection.transaction():
+                if due is not None:
+                    time = self.runner.run(calls.delayed.time_of(due))
+                    insert = partial(calls.delayed.insert_events_at, queue, time)
+                for piece in pieces:
+                    found = self.runner.run(insert(piece))
+                    ids += found
         return ids
 
     def _pieces(self, events: Events) -> Iterator[Piece]:
@@ -243,7 +237,7 @@ class Producing(Base):
         try:
             with translated("current_event_table", {"queue": queue}, ignored=raised):
                 with self.runner.cursor() as cursor, cursor.copy(statement) as copy:
-                    with self.runner.exclusive.loading():
+                    with self.runner.exclusive.copying():
                         return self._write(copy, in_lists(events, raised), load)
         except UntranslatableCharacter as exc:
             if any(exc is each for each in raised):
@@ -252,7 +246,8 @@ class Producing(Base):
         except BaseException:
             # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
             if self.runner.status() == TransactionStatus.ACTIVE:
-                self.connection.close()
+                # A consumer's handler may not close its connection: psycopg's method may.
+                Connection.close(self.connection)
             raise
 
     def _write(

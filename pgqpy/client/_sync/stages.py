@@ -11,6 +11,8 @@ from pgqpy.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+NO_TRANSACTION = "no transaction to stage: call it in `with client.transaction()`"
+
 
 class Staging(Base):
     """Stages events. Needs the role pgq_writer."""
@@ -28,9 +30,10 @@ class Staging(Base):
             InvalidArgument: no transaction is open, or it is a stage of something else.
             QueueNotFound, InsertDisabled: the queue refused.
         """
-        if self.runner.alone():
-            raise InvalidArgument("no transaction to stage: call it in `with client.transaction()`")
-        return self.runner.run(calls.produce.open_stage(queue, writer, epoch))
+        with self.runner.exclusive:
+            if self.runner.alone():
+                raise InvalidArgument(NO_TRANSACTION)
+            return self.runner.run(calls.produce.open_stage(queue, writer, epoch))
 
     def commit_stage(
         self,

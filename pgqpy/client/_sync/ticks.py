@@ -95,11 +95,13 @@ class TickReading(Base):
         """
         size = calls.read.checked_fetch_size(fetch_size)
         wanted = calls.ticks.events(queue, from_tick, to_tick)
-        name, held = calls.read.cursor_name(to_tick), self.runner.alone()
-        declare = calls.ticks.declare_events(name, wanted, held=held)
-        self.runner.close_left_open()
-        self.runner.require_pgqpy("get_tick_events")
-        self.runner.read(wanted, declare, prepare=False)
+        name = calls.read.cursor_name(to_tick)
+        with self.runner.exclusive:
+            held = self.runner.alone()
+            declare = calls.ticks.declare_events(name, wanted, held=held)
+            self.runner.close_left_open()
+            self.runner.require_pgqpy("get_tick_events")
+            self.runner.read(wanted, declare, prepare=False)
         with closing(self.runner.fetch(wanted, name, size, None, held=held)) as lists:
             for events in lists:
                 for event in events:

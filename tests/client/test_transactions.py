@@ -1,0 +1,101 @@
+"""client.transaction(): what it commits, and what it says when it commits nothing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg import OperationalError, Rollback
+from psycopg.errors import InFailedSqlTransaction
+from psycopg.transaction import OutOfOrderTransactionNesting
+
+import pgqpy
+from pgqpy import QueueNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+END = "select pg_catalog.pg_terminate_backend(%s, 60000)"
+
+
+async def test_an_error_that_is_caught_in_a_transaction_is_raised_at_its_end(
+    orders: Any, inserted: Any
+) -> None:
+    """PostgreSQL answers COMMIT with ROLLBACK, and psycopg's own transaction() says nothing."""
+    with pytest.raises(InFailedSqlTransaction, match="of its own"):
+        async with orders.transaction():
+            await orders.insert_event("orders", "lost", "1")
+            with suppress(QueueNotFound):
+                await orders.insert_event("nowhere", "lost", "2")
+    assert inserted() == []
+
+
+async def test_an_error_that_is_caught_outside_of_a_savepoint_undoes_only_that(
+    orders: Any, inserted: Any
+) -> None:
+    async with orders.transaction():
+        await orders.insert_event("orders", "kept", "1")
+        with suppress(QueueNotFound):
+            async with orders.transaction():
+                await orders.insert_event("orders", "lost", "2")
+                await orders.insert_event("nowhere", "lost", "3")
+    assert [event[:2] for event in inserted()] == [("kept", "1")]
+
+
+async def test_a_transaction_that_is_to_roll_back_raises_nothing(
+    orders: Any, inserted: Any
+) -> None:
+    async with orders.transaction() as transaction:
+        transaction.force_rollback = True
+        with suppress(QueueNotFound):
+            await orders.insert_event("nowhere", "lost", "2")
+    async with orders.transaction():
+        await orders.insert_event("orders", "lost", "1")
+        raise Rollback
+    assert inserted() == []
+
+
+@pytest.mark.parametrize("commits", [False, True])
+def test_outside_of_autocommit_the_application_commits(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], commits: bool
+) -> None:
+    """It is a savepoint, also as the first thing in the application's transaction."""
+    with psycopg.connect(dsn) as connection:
+        client = pgqpy.Client(connection)
+        with client.transaction():
+            client.insert_event(new_orders, "first", "1")
+        assert inserted() == []
+        if not commits:
+            connection.rollback()
+    assert len(inserted()) == commits
+
+
+async def test_a_connection_that_is_lost_in_a_transaction_is_told_at_its_end(
+    orders: Any, inserted: Callable[[], list[Any]], connection: psycopg.Connection[Any]
+) -> None:
+    with pytest.raises(OperationalError, match="nothing of it is committed"):
+        async with orders.transaction():
+            await orders.insert_event("orders", "lost", "1")
+            connection.execute(END, [orders.connection.info.backend_pid])
+            with suppress(psycopg.Error):
+                await orders.insert_event("orders", "lost", "2")
+    assert inserted() == []
+
+
+async def test_transactions_that_cross_leave_none_open(
+    orders: Any, inserted: Callable[[], list[Any]]
+) -> None:
+    """Each of two threads has one: later calls would return, and commit nothing."""
+    first, second = orders.transaction(), orders.transaction()
+    await first.__aenter__()
+    await second.__aenter__()
+    await orders.insert_event("orders", "lost", "1")
+    with pytest.raises(OutOfOrderTransactionNesting):
+        await first.__aexit__(None, None, None)
+    with pytest.raises(OperationalError, match="nothing of it is committed"):
+        await second.__aexit__(None, None, None)
+    with pytest.raises(OperationalError, match="closed"):
+        await orders.insert_event("orders", "lost", "2")
+    assert inserted() == []
