@@ -27,7 +27,6 @@ NO_ID = -(2**63)  # below the id of every event
 OPEN_CURSOR = sql.SQL(
     "select {} from pgq.get_batch_cursor(%s::bigint, %s::text, %s::integer)"
 ).format(sql.SQL(COLUMNS))
-CURSOR_EXISTS: LiteralString = "select from pg_catalog.pg_cursors where name = %s::text"
 
 
 class EventSet(NamedTuple):
@@ -101,3 +100,13 @@ def fetch(name: str, size: int) -> sql.Composed:
 def close(name: str) -> sql.Composed:
     """Close a cursor."""
     return sql.SQL("close {}").format(sql.Identifier(name))
+
+
+def close_if_open(name: str) -> sql.Composed:
+    """Close a cursor, or do nothing. In one statement: a rollback cannot come in between."""
+    query = sql.SQL(
+        "do $$ declare c pg_catalog.refcursor := {0}; begin "
+        "if exists (select from pg_catalog.pg_cursors where name operator(pg_catalog.=) {0}) "
+        "then close c; end if; end $$"
+    )
+    return query.format(sql.Literal(name))

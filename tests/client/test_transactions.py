@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -99,3 +100,33 @@ async def test_transactions_that_cross_leave_none_open(
     with pytest.raises(OperationalError, match="closed"):
         await orders.insert_event("orders", "lost", "2")
     assert inserted() == []
+
+
+async def test_a_reader_that_is_closed_late_fails_no_transaction(
+    dsn: str, queue: pgqpy.Client, inserted: Callable[[], list[Any]]
+) -> None:
+    """The event loop closes it, at any turn: a rollback may have taken its cursor by then."""
+    queue.insert_events("orders", [("read", str(number)) for number in range(10)])
+    queue.tick_queue("orders")
+    batch = queue.next_batch("orders", "billing")
+    assert batch is not None
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        client = pgqpy.AsyncClient(connection)
+        for turns in range(12):
+            await client.insert_event("orders", "kept", str(turns))
+            with suppress(ZeroDivisionError):
+                async with client.transaction():
+                    async for _ in client.get_batch_events(batch, fetch_size=2):
+                        break
+                    for _ in range(turns):
+                        await turn()
+                    raise ZeroDivisionError
+    assert [event[1] for event in inserted()[10:]] == [str(turns) for turns in range(12)]
+
+
+async def turn() -> None:
+    """Let the event loop turn once."""
+    loop = asyncio.get_running_loop()
+    turned = loop.create_future()
+    loop.call_soon(turned.set_result, None)
+    await turned

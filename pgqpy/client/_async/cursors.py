@@ -66,9 +66,7 @@ class AsyncCursors:
         if held or status == TransactionStatus.INTRANS:
             with suppress(psycopg.Error):
                 async with self.cursor() as cursor:
-                    await cursor.execute(calls.read.CURSOR_EXISTS, (name,))
-                    if cursor.rowcount:
-                        await cursor.execute(calls.read.close(name), prepare=False)
+                    await cursor.execute(calls.read.close_if_open(name), prepare=False)
                 self._left_open.discard(name)
 
     async def close_left_open(self) -> None:

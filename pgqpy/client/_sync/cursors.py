@@ -66,9 +66,7 @@ class Cursors:
         if held or status == TransactionStatus.INTRANS:
             with suppress(psycopg.Error):
                 with self.cursor() as cursor:
-                    cursor.execute(calls.read.CURSOR_EXISTS, (name,))
-                    if cursor.rowcount:
-                        cursor.execute(calls.read.close(name), prepare=False)
+                    cursor.execute(calls.read.close_if_open(name), prepare=False)
                 self._left_open.discard(name)
 
     def close_left_open(self) -> None:
