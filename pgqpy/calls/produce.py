@@ -107,11 +107,6 @@ def _second(rows: list[Row]) -> str:
     return str(rows[0][1])
 
 
-def transaction_id() -> Call[int]:
-    """Give the transaction its id, and so begin one where the connection is not in autocommit."""
-    return Call("txid_current", "select pg_catalog.txid_current()", (), value)
-
-
 def open_stage(queue: str, writer: str, epoch: int | None) -> Call[int | None]:
     """Make the transaction a stage; return its random id. None: the epoch is committed already."""
     more = (check.name("writer", writer), check.maybe_bigint("epoch", epoch))

@@ -73,6 +73,16 @@ def test_outside_of_autocommit_the_application_commits(
     assert len(inserted()) == commits
 
 
+def test_outside_of_autocommit_it_takes_no_transaction_id(dsn: str, new_orders: str) -> None:
+    """A standby gives none."""
+    with psycopg.connect(dsn) as connection:
+        client = pgqpy.Client(connection)
+        with client.transaction():
+            client.get_queue_info(new_orders)
+            query = "select pg_catalog.txid_current_if_assigned()"
+            assert connection.execute(query).fetchone() == (None,)
+
+
 async def test_a_connection_that_is_lost_in_a_transaction_is_told_at_its_end(
     orders: Any, inserted: Callable[[], list[Any]], connection: psycopg.Connection[Any]
 ) -> None:

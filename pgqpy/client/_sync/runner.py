@@ -181,7 +181,7 @@ class CallRunner(Cursors):
         psycopg would commit it.
         """
         if not self.connection.autocommit and self.status() == TransactionStatus.IDLE:
-            self.run(calls.produce.transaction_id())
+            self.connection.execute("")  # it takes no snapshot and no transaction id
 
     def hold_cursor(self, events: EventSet, batch_id: int, name: str) -> None:
         """Open a cursor WITH HOLD over a batch, outside a transaction."""
