@@ -29,7 +29,7 @@ begin
                  order by tick_id limit 1) t
     loop
         delete from pgq.skipped_event
-         where skip_sub = r.sub and skip_no in (
+         where skip_sub = r.sub and skip_no = any(array(
                 select skip_no from pgq.skipped_event
                  where skip_sub = r.sub and skip_txid < txid_snapshot_xmax(r.low)
                    and skip_no < r.newest
@@ -38,7 +38,7 @@ begin
                         select from pgq.stage
                          where stage_queue = r.queue and stage_txid = skip_txid
                            and txid_visible_in_snapshot(stage_released_by, r.low) is not true)
-                 limit c_limit);
+                 limit c_limit));
         get diagnostics v_deleted = row_count;
         v_again := greatest(v_again, (v_deleted = c_limit)::int);
     end loop;
