@@ -40,9 +40,8 @@ class SchemaGuard:
     """The guard of one session, for the schema whose owners were right when it looked.
 
     The runner of our own client has one. A client that a handler makes of the same connection has
-    none, because tasks and threads may share that client. A call without a guard is one statement,
-    for which psycopg locks the connection. A guard and a call are a pipeline, which two tasks or
-    threads would enter at once.
+    none: a guard and a call are a pipeline, and a statement that another task or thread of the
+    handler sends by psycopg itself would get into it.
     """
 
     def __init__(self, row: Sequence[Any] | None) -> None:
