@@ -24,7 +24,7 @@ LOG_TAIL = 12  # lines
 class Child:
     """A child process, killed at the end of a `with` block, or by a guard if we are killed.
 
-    What it has started in its process group, such as Spark's Java, is killed after its end.
+    What it has started in its process group, such as Spark's Java, is killed with it.
     Its output goes to the file `name`.log in the folder `logs`.
     """
 
@@ -44,7 +44,7 @@ class Child:
                 start_new_session=True,  # Ctrl-C reaches the parent only, which then stops it
             )
             self.pid = self._process.pid
-            self._guard = start_guard('kill -KILL "$1"', str(self.pid))
+            self._guard = start_guard('kill -s KILL -- "-$1"', str(self.pid))
 
     def __enter__(self) -> Self:
         return self
