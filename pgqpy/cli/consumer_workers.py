@@ -26,6 +26,7 @@ from pgqpy.cli.log_thread import LogThread
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.signals import STOP_SIGNALS
 from pgqpy.errors import NotSupported
+from pgqpy.texts import noun
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
@@ -65,9 +66,9 @@ class Supervisor:
         commands: Sequence[Sequence[str]],
         *,
         env: Mapping[str, str] | None = None,
-        name: str = "worker process",
+        name: str = "consumer",
     ) -> None:
-        """Take the command of each process, and a name for the log. Nothing starts yet."""
+        """Take the command of each process, and whose they are, for the log. Nothing starts yet."""
         self._commands = commands
         self._env = env
         self._name = name
@@ -83,7 +84,7 @@ class Supervisor:
         0 if all of them stopped in order, 2 if one refused its arguments, else 1.
         """
         await asyncio.gather(*map(self._keep_running, self._commands))
-        logger.info("%s: all stopped", self._name)
+        logger.info("%s: all workers have stopped", self._name)
         return self._exit_code
 
     def stop(self, reason: str) -> None:
@@ -99,11 +100,12 @@ class Supervisor:
         for process in self._processes:  # before the log, which may wait for its reader
             _send(process, self._stop_signal)
         number = len(self._processes)
+        workers = f"{number} {noun(number, 'worker')}"
         if again:
-            logger.warning("%s: killing %d that still run (%s)", self._name, number, reason)
+            logger.warning("%s: killing %s (%s)", self._name, workers, reason)
         else:
-            text = "%s: stopping %d (%s); again to stop now"
-            logger.info(text, self._name, number, reason)
+            text = "%s: stopping %s (%s); a second signal kills them"
+            logger.info(text, self._name, workers, reason)
 
     async def _keep_running(self, command: Sequence[str]) -> None:
         """Start one process, and start it again whenever it ends."""
@@ -116,7 +118,7 @@ class Supervisor:
             ends = 0 if time.monotonic() - started >= QUIET else ends
             delay = backoff(ends, base=RESTART_BASE, maximum=RESTART_MAX)
             ends += 1
-            logger.warning("%s %s: starting another one in %.1f s", self._name, how, delay)
+            logger.warning("%s: %s: starting another one in %.1f s", self._name, how, delay)
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), delay)
 
@@ -132,21 +134,21 @@ class Supervisor:
                     start_new_session=True,
                 )
             except OSError as error:
-                return f"cannot be started ({error.strerror})"
+                return f"a worker process cannot be started ({error.strerror})"
             theirs.close()
             code = await self._watch(process)
-            how = f"{process.pid} {_ended(code)}"
+            how = f"worker process {process.pid} {_ended(code)}"
             if self._stopping.is_set():
                 self._note_stopped(how, code)
             elif code == USAGE and not _accepted(ours):
                 self._exit_code = USAGE
-                self.stop(f"process {how}: wrong usage")
+                self.stop(f"{how}: wrong usage")
             return how
 
     async def _watch(self, process: Process) -> int:
         """Wait for the end of a process that has started; return its exit code."""
         self._processes.add(process)
-        logger.info("%s %d started", self._name, process.pid)
+        logger.info("%s: worker process %d started", self._name, process.pid)
         if self._stopping.is_set():  # since before it was among the processes
             _send(process, self._stop_signal)
         code = await process.wait()
@@ -155,10 +157,10 @@ class Supervisor:
 
     def _note_stopped(self, how: str, code: int) -> None:
         if code in ORDERLY:
-            logger.info("%s %s", self._name, how)
+            logger.info("%s: %s", self._name, how)
             return
         self._exit_code = self._exit_code or FAILED
-        logger.warning("%s %s", self._name, how)
+        logger.warning("%s: %s", self._name, how)
 
 
 def _send(process: Process, number: signal.Signals) -> None:
@@ -199,7 +201,7 @@ def supervise(consumer: BaseConsumer, target: Target, commands: Sequence[Sequenc
     if connections >= int(most):
         raise click.ClickException(TOO_MANY.format(number=number, most=most, each=connections))
     queues = ", ".join(consumer.queues) or consumer.queue
-    name = f"consumer {consumer.name} of queue {queues}: worker process"
+    name = f"consumer {consumer.name} of queue {queues}"
     # In the environment, where other users of the machine cannot read a password.
     env = {**os.environ, "PGQPY_DSN": target.dsn} if target.dsn else None
     return _run_until_signal(Supervisor(commands, env=env, name=name))
