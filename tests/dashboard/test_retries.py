@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import pgqpy
 from pgqpy.dashboard.render import linker
+from pgqpy.watch.snapshot import COUNTED
 from tests.dashboard.conftest import Site, checked
 
 link = linker("")
 
 
 def test_the_consumer_shows_when_retried_events_are_due(site: Site, client: pgqpy.Client) -> None:
+    text = with_retries(site, client, 2)
+    assert "<dt>due within 1 h</dt><dd>2 events</dd>" in text
+    assert "are counted" not in text
+
+
+def test_the_consumer_says_that_not_all_of_its_many_retried_events_are_counted(
+    site: Site, client: pgqpy.Client
+) -> None:
+    text = with_retries(site, client, COUNTED + 1)
+    assert f"<dt>due within 1 h</dt><dd>{COUNTED:,} events</dd>" in text
+    assert f"<p>Only {COUNTED:,} of the events are counted.</p>" in text
+
+
+def with_retries(site: Site, client: pgqpy.Client, count: int) -> str:
+    """Retry so many events of a consumer in half an hour, and return its page."""
     client.create_queue("orders")
     client.register_consumer("orders", "billing")
-    client.insert_events("orders", [("t", "a"), ("t", "b")])
+    client.insert_events("orders", [("t", "a")] * count)
     client.tick_queue("orders")
     batch = client.next_batch("orders", "billing")
     assert batch is not None
     client.event_retry_many(batch, [(each, 1800) for each in client.get_batch_events(batch)])
     browser = site()
     checked(browser)
-    answer = browser.get(link("/consumer", queue="orders", consumer="billing"))
-    assert "<dt>due within 1 h</dt><dd>2 events</dd>" in answer.text
+    return browser.get(link("/consumer", queue="orders", consumer="billing")).text

@@ -7,6 +7,7 @@ from typing import Any
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound
+from pgqpy.watch.snapshot import COUNTED, Count
 
 
 def collect(view: View) -> dict[str, Any]:
@@ -23,7 +24,7 @@ def collect(view: View) -> dict[str, Any]:
     keys = []
     if view.rights.payloads and found.parked_events:
         keys = view.client.get_parked(queue, name, limit=ROWS)
-    retries = view.client.get_retry_counts(queue, name) if found.retry_events else []
+    retries = view.client.get_retry_counts(queue, name, COUNTED) if found.retry_events else []
     stalled = [each for each in view.snapshot.stalled if each[:2] == (queue, name)]
     return {
         "consumer": found,
@@ -33,6 +34,7 @@ def collect(view: View) -> dict[str, Any]:
         "workers": workers[:ROWS],
         "more_workers": max(0, len(workers) - ROWS),
         "retries": retries,
+        "retries_counted": Count.up_to(sum(each.retry_events for each in retries), COUNTED),
         "keys": keys,
         "stalled": stalled[0] if stalled else None,
     }
