@@ -27,7 +27,7 @@ RULES = (
     (r"\benter_async_context\b", "enter_context"),
     (r"\bAwaitable\[(\w+)\]", r"\1"),
     (r"\bAsyncGenerator\[([\w\[\]]+), None\]", r"Generator[\1, None, None]"),
-    (r"\bAsync([A-Z]\w*)", r"\1"),
+    (r"\b(Abstract)?Async([A-Z]\w*)", r"\1\2"),
     (r"\b_async\b", "_sync"),
     (r"\b(\w+?)_async\b", r"\1"),
     # The language.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, asynccontextmanager
+import inspect
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from psycopg.errors import DivisionByZero
+from psycopg.errors import DivisionByZero, InFailedSqlTransaction, UndefinedTable
 
 from pgqpy import errors
 from tests.client.either import sql
 from tests.client.test_receive import filled, finish, receive
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 OPEN = "select coalesce(sum(cardinality(pos_ids)), 0) from pgq.current_position"
 LEFT = "select max(pos_until) > now() + interval '10 minutes' from pgq.position"
@@ -104,3 +105,60 @@ async def test_events_read_in_a_pipeline_are_all_there(orders: Any, fetch_size: 
     async with pipeline(orders):
         events = orders.get_batch_events(batch)
         assert [event.data async for event in events] == ["a", "b", "c"]
+
+
+async def test_events_are_read_behind_a_statement_of_the_pipeline(orders: Any) -> None:
+    await filled(orders, "a", "b", "c")
+    batch = await orders.next_batch("orders", "billing")
+    async with pipeline(orders):
+        await send(orders, "create table seen (data text)")
+        events = orders.get_batch_events(batch, fetch_size=1)
+        assert [event.data async for event in events] == ["a", "b", "c"]
+
+
+async def test_an_event_whose_id_was_returned_in_a_pipeline_stays(
+    orders: Any, inserted: Callable[[], list[Any]]
+) -> None:
+    async with pipeline(orders):
+        await orders.insert_event("orders", "kept", "1")
+        with suppress(errors.QueueNotFound):
+            await orders.insert_event("nowhere", "lost", "2")
+    assert [event[:2] for event in inserted()] == [("kept", "1")]
+
+
+async def test_an_error_that_is_caught_in_a_transaction_in_a_pipeline_is_raised_at_its_end(
+    orders: Any, inserted: Callable[[], list[Any]]
+) -> None:
+    async with pipeline(orders):
+        with pytest.raises(InFailedSqlTransaction, match="of its own"):
+            async with orders.transaction():
+                await orders.insert_event("orders", "lost", "1")
+                with suppress(errors.QueueNotFound):
+                    await orders.insert_event("nowhere", "lost", "2")
+    assert inserted() == []
+
+
+@pytest.mark.parametrize("call", ["insert_event", "get_batch_events", "get_tick_events"])
+async def test_the_error_of_another_statement_of_the_pipeline_is_its_own(
+    orders: Any, call: str
+) -> None:
+    """UndefinedTable of ours would be a queue that was dropped meanwhile."""
+    await filled(orders, "a")
+    batch = await orders.next_batch("orders", "billing")
+    with pytest.raises(UndefinedTable, match="nowhere"):
+        async with pipeline(orders):
+            await send(orders, "select from nowhere")
+            if call == "insert_event":
+                await orders.insert_event("orders", "lost", "1")
+            elif call == "get_batch_events":
+                assert not [event async for event in orders.get_batch_events(batch)]
+            else:
+                ticks = batch.prev_tick_id, batch.tick_id
+                assert not [event async for event in orders.get_tick_events("orders", *ticks)]
+
+
+async def send(client: Any, query: str) -> None:
+    """Send a statement of the application without waiting for its result."""
+    sent = client.connection.execute(query)
+    if inspect.isawaitable(sent):
+        await sent

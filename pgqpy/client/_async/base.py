@@ -76,7 +76,8 @@ class AsyncBase:
                     transaction = await block.enter_async_context(self.connection.transaction())
                 yield transaction
                 if not transaction.force_rollback:
-                    self._check_transaction()
+                    async with self.runner.settled():
+                        self._check_transaction()
         except OutOfOrderTransactionNesting:
             # The transaction would stay open, and the next calls would commit nothing.
             await AsyncConnection.close(self.connection)

@@ -185,8 +185,9 @@ class AsyncConsuming(AsyncBase):
                 yield events
                 return
         name = calls.read.cursor_name(batch_id)
-        async with runner.exclusive:  # another thread or task may have insert_events' transaction
-            if not runner.alone():
+        # Another thread or task may have the transaction of insert_events.
+        async with runner.exclusive, runner.settled():
+            if not await runner.is_alone():
                 first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
                 reader = runner.fetch(wanted, name, size, first, held=False)
             elif runner.holds_cursors:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls
 from pgqpy.client.exclusive import exclusive_async
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
     from pgqpy.calls import Row
 
 
@@ -39,6 +41,26 @@ class AsyncCursors:
     def alone(self) -> bool:
         """Whether a statement now would be a transaction of its own."""
         return self.connection.autocommit and self.status() == TransactionStatus.IDLE
+
+    async def is_alone(self) -> bool:
+        """Say the same once no statement runs. A reader that is left closes its cursor at any time.
+
+        Call it in the block of `settled`.
+        """
+        async with self.connection.lock:
+            return self.alone()
+
+    def in_pipeline(self) -> bool:
+        """Whether a pipeline is open: of the application, for ours end with the call."""
+        return self.connection.pgconn.pipeline_status != PipelineStatus.OFF
+
+    def settled(self) -> AbstractAsyncContextManager[object]:
+        """In a pipeline of the application, settle what was sent before the block, and the block.
+
+        So an error of another statement is not taken for one of ours, and in autocommit the block
+        is committed at its end: a later error in the pipeline cannot take it back.
+        """
+        return self.connection.pipeline() if self.in_pipeline() else nullcontext()
 
     def cursor(self) -> AsyncCursor[Row]:
         """Open a cursor that returns tuples."""

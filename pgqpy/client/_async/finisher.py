@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client.waiting import AsyncBell, to_the_end_async
@@ -16,10 +16,7 @@ from pgqpy.errors import BatchLost
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pgqpy.calls import Call
     from pgqpy.client._async.runner import AsyncCallRunner
-
-T = TypeVar("T")
 
 BROKEN_OFF = "the call was broken off: whether the message is finished is not known"
 
@@ -82,19 +79,6 @@ class AsyncFinisher:
         self._waiting: list[_Call] = []
         self._is_led = False
 
-    async def run(self, call: Call[T]) -> T:
-        """Send a call. When it returns, it is committed, or in the application's transaction.
-
-        The statements of a pipeline are committed at its next sync, which the end of a block in it
-        sends.
-        """
-        connection = self.runner.connection
-        async with self.runner.exclusive:  # a pipeline that was begun is the application's
-            if connection.pgconn.pipeline_status == PipelineStatus.OFF:
-                return await self.runner.run(call)
-            async with connection.pipeline():
-                return await self.runner.run(call)
-
     async def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
@@ -154,7 +138,7 @@ class AsyncFinisher:
             if not each.ended:
                 call = calls.messages.finish_events(each.batch_id, each.event_id)
                 try:
-                    each.end_open(was_open=await self.run(call))
+                    each.end_open(was_open=await self.runner.run(call))
                 except Exception as exc:  # noqa: BLE001  # the caller raises it
                     each.end(exc)
 
@@ -164,7 +148,7 @@ class AsyncFinisher:
         if len(set(events)) < len(events):
             return  # the second one of two that are the same has to fail
         try:
-            lost = await self.run(calls.messages.finish_events_many(events))
+            lost = await self.runner.run(calls.messages.finish_events_many(events))
         except Exception as exc:  # noqa: BLE001  # as above
             if self.runner.status() == TransactionStatus.INERROR:  # nothing works in it any more
                 for each in taken:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from psycopg.errors import CharacterNotInRepertoire
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client import encodings
@@ -93,8 +93,7 @@ class AsyncReceiving(AsyncBase):
 
     def _occupied(self) -> bool:
         """Whether a transaction or a pipeline of the application is open."""
-        in_pipeline = self.connection.pgconn.pipeline_status != PipelineStatus.OFF
-        return in_pipeline or self.runner.status() in IN_TRANSACTION_STATES
+        return self.runner.in_pipeline() or self.runner.status() in IN_TRANSACTION_STATES
 
     async def _lease(self, call: Call[list[Leased]]) -> list[Leased]:
         """Lease what there is, but nothing in a transaction that another thread or task opened."""
@@ -194,7 +193,7 @@ class AsyncMessage:
         A lease that ends later stays as it is. Raises BatchLost.
         """
         lease = calls.messages.lease_time("seconds", seconds)
-        if not await self._finisher.run(calls.share.touch_batch(self.batch_id, lease)):
+        if not await self._runner.run(calls.share.touch_batch(self.batch_id, lease)):
             raise self._lost("touch_batch")
 
     def _lost(self, function: str) -> BatchLost:
@@ -209,7 +208,7 @@ class AsyncMessage:
         self._check_open()
         finish = calls.messages.finish_events(self.batch_id, self.event.id, before)
         try:
-            finished = await self._finisher.run(finish)
+            finished = await self._runner.run(finish)
         except BatchNotFound:
             finished = False
         if not finished:

@@ -61,7 +61,7 @@ class AsyncCallRunner(AsyncCursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        async with self.exclusive:
+        async with self.exclusive, self.settled():
             return await self._run_all(*wanted)
 
     async def _run_all(self, *wanted: Call[Any]) -> list[Any]:
@@ -154,7 +154,7 @@ class AsyncCallRunner(AsyncCursors):
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
         try:
-            async with self.exclusive:
+            async with self.exclusive, self.settled():
                 with translated(events.function, events.error_data):
                     return await self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:

@@ -76,7 +76,8 @@ class Base:
                     transaction = block.enter_context(self.connection.transaction())
                 yield transaction
                 if not transaction.force_rollback:
-                    self._check_transaction()
+                    with self.runner.settled():
+                        self._check_transaction()
         except OutOfOrderTransactionNesting:
             # The transaction would stay open, and the next calls would commit nothing.
             Connection.close(self.connection)

@@ -185,8 +185,9 @@ class Consuming(Base):
                 yield events
                 return
         name = calls.read.cursor_name(batch_id)
-        with runner.exclusive:  # another thread or task may have insert_events' transaction
-            if not runner.alone():
+        # Another thread or task may have the transaction of insert_events.
+        with runner.exclusive, runner.settled():
+            if not runner.is_alone():
                 first = runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
                 reader = runner.fetch(wanted, name, size, first, held=False)
             elif runner.holds_cursors:

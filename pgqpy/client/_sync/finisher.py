@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
 from pgqpy.client.waiting import Bell, to_the_end
@@ -16,10 +16,7 @@ from pgqpy.errors import BatchLost
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pgqpy.calls import Call
     from pgqpy.client._sync.runner import CallRunner
-
-T = TypeVar("T")
 
 BROKEN_OFF = "the call was broken off: whether the message is finished is not known"
 
@@ -82,19 +79,6 @@ class Finisher:
         self._waiting: list[_Call] = []
         self._is_led = False
 
-    def run(self, call: Call[T]) -> T:
-        """Send a call. When it returns, it is committed, or in the application's transaction.
-
-        The statements of a pipeline are committed at its next sync, which the end of a block in it
-        sends.
-        """
-        connection = self.runner.connection
-        with self.runner.exclusive:  # a pipeline that was begun is the application's
-            if connection.pgconn.pipeline_status == PipelineStatus.OFF:
-                return self.runner.run(call)
-            with connection.pipeline():
-                return self.runner.run(call)
-
     def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
@@ -154,7 +138,7 @@ class Finisher:
             if not each.ended:
                 call = calls.messages.finish_events(each.batch_id, each.event_id)
                 try:
-                    each.end_open(was_open=self.run(call))
+                    each.end_open(was_open=self.runner.run(call))
                 except Exception as exc:  # noqa: BLE001  # the caller raises it
                     each.end(exc)
 
@@ -164,7 +148,7 @@ class Finisher:
         if len(set(events)) < len(events):
             return  # the second one of two that are the same has to fail
         try:
-            lost = self.run(calls.messages.finish_events_many(events))
+            lost = self.runner.run(calls.messages.finish_events_many(events))
         except Exception as exc:  # noqa: BLE001  # as above
             if self.runner.status() == TransactionStatus.INERROR:  # nothing works in it any more
                 for each in taken:

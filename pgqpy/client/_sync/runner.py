@@ -61,7 +61,7 @@ class CallRunner(Cursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        with self.exclusive:
+        with self.exclusive, self.settled():
             return self._run_all(*wanted)
 
     def _run_all(self, *wanted: Call[Any]) -> list[Any]:
@@ -154,7 +154,7 @@ class CallRunner(Cursors):
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
         try:
-            with self.exclusive:
+            with self.exclusive, self.settled():
                 with translated(events.function, events.error_data):
                     return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
