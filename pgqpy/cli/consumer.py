@@ -102,8 +102,8 @@ def list_(target: Target, queue: str | None, *, as_json: bool) -> None:
     retry and dead count events in the retry queue and dead events. runs shows the session of a
     running Consumer, or how many workers run; it is no for a program that calls the SQL functions
     directly: see last seen. takes is the filter of a consumer that takes only some events. lag is
-    the age of the last finished tick, also while no event is pending. A consumer with lanes is
-    where its slowest lane is.
+    the age of the last finished tick, 0 while no event is pending. A consumer with lanes is where
+    its slowest lane is.
 
     Example: pgqpy consumer list orders
     """

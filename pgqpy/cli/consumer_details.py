@@ -26,7 +26,12 @@ NAMES = ("queue_name", "consumer_name", "mode", "current_batch")
 
 
 def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
-    """Add to each consumer counts, its mode, the session that runs it, its workers and leases."""
+    """Add to each consumer counts, its mode, the session that runs it, its workers and leases.
+
+    The lag is the one that the dashboard shows.
+    """
+    from pgqpy.watch.lag import shown_lag
+
     try:
         counts = {row[:2]: row for row in client.get_consumer_counts()}
         found = client.get_worker_info()
@@ -46,11 +51,14 @@ def with_details(client: Client, infos: list[ConsumerInfo]) -> list[Row]:
         receivers = [each for each in mine if (each.worker or "").startswith(RECEIVER)]
         others = [each for each in mine if each not in receivers and _has_a_worker(each)]
         workers = [_worker(each, sessions) for each in others]
+        for each in workers:  # no lane waits if the slowest one does not
+            each["lag"] = shown_lag(each["lag"], info.pending_events)
         leases = [_lease(each) for each in receivers if each.current_batch is not None]
         has_lanes = own is not None and own.mode == "lanes"
         of_it = [each for each in sessions if (each["queue_name"], each["consumer_name"]) == names]
         return {
             **info._asdict(),
+            "lag": shown_lag(info.lag, info.pending_events),
             "retry_events": counted and counted.retry_events,
             "dead_events": counted and counted.dead_events,
             "parked_events": counted and counted.parked_events,

@@ -124,9 +124,14 @@ def show(target: Target, name: str, *, as_json: bool) -> None:
 
     Example: pgqpy queue show orders
     """
+    from pgqpy.watch.lag import shown_lag
+
     with target.client() as client:
         row = queries.queue_details(client, name)
-        consumers = [info._asdict() for info in queries.consumers(client, name)]
+        consumers = [
+            {**info._asdict(), "lag": shown_lag(info.lag, info.pending_events)}
+            for info in queries.consumers(client, name)
+        ]
     if as_json:
         show_row({**row, "consumers": consumers}, as_json=True)
     else:

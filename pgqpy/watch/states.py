@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy.consumers.missing_ticker import is_late
+from pgqpy.watch.lag import shown_lag
 from pgqpy.watch.snapshot import ConsumerState, Count, QueueState, TickerDaemon, TickState, total
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def consumer_states(found: Found, rates: Mapping[Names, float]) -> tuple[Consume
                 queue=info.queue_name,
                 name=info.consumer_name,
                 mode=mine[0].mode if mine else None,
-                lag=timedelta(0) if info.pending_events == 0 else info.lag,
+                lag=shown_lag(info.lag, info.pending_events),
                 last_seen=info.last_seen,
                 last_tick=info.last_tick,
                 pending_events=info.pending_events,

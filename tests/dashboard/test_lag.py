@@ -36,6 +36,23 @@ def test_lag_is_zero_while_nothing_waits_and_else_the_age_of_the_finished_tick(
 
 
 @pytest.mark.usefixtures("new_orders")
+@pytest.mark.parametrize(("waiting", "shown"), [(0, "0.0 s"), (1, "1 h")])
+def test_the_lanes_of_a_consumer_have_its_lag(
+    site: Site,
+    client: pgqpy.Client,
+    connection: psycopg.Connection[Any],
+    waiting: int,
+    shown: str,
+) -> None:
+    client.set_lanes("orders", "billing", 2, "extra1")
+    client.insert_events("orders", [("placed", "data")] * waiting)
+    client.tick_queue("orders")
+    connection.execute(HOUR_LATER)
+    page = site().get("/consumer?queue=orders&consumer=billing").text
+    assert page.count(f'data-name="lag">{shown}</td>') == 2
+
+
+@pytest.mark.usefixtures("new_orders")
 def test_a_queue_says_that_ok_is_about_its_ticks(site: Site, client: pgqpy.Client) -> None:
     client.set_queue_config("orders", "ticker_paused", "true")
     browser = site()

@@ -7,6 +7,7 @@ from typing import Any
 from pgqpy.calls.filters import describe_filter
 from pgqpy.dashboard.page import ROWS, Page, View
 from pgqpy.errors import ConsumerNotFound
+from pgqpy.watch.lag import shown_lag
 from pgqpy.watch.snapshot import COUNTED, Count
 
 
@@ -20,7 +21,11 @@ def collect(view: View) -> dict[str, Any]:
         )
     rows = view.snapshot.workers_of(queue, name)
     own = next((each for each in rows if each.worker is None), None)
-    workers = [each for each in rows if each.worker is not None]
+    workers = [
+        each._replace(lag=shown_lag(each.lag, found.pending_events))
+        for each in rows
+        if each.worker is not None
+    ]
     keys = []
     if view.rights.payloads and found.parked_events:
         keys = view.client.get_parked(queue, name, limit=ROWS)
