@@ -103,7 +103,7 @@ async def test_events_read_in_a_pipeline_are_all_there(orders: Any, fetch_size: 
         events = orders.get_batch_events(batch, fetch_size=fetch_size)
         assert [event.data async for event in events] == ["a", "b", "c"]
     async with pipeline(orders):
-        events = orders.get_batch_events(batch)
+        events = orders.get_batch_events(batch, fetch_size=fetch_size)
         assert [event.data async for event in events] == ["a", "b", "c"]
 
 
