@@ -91,6 +91,7 @@ ARGUMENTS = {  # of the commands that need some; they run in alphabetical order
     "queue set": "orders ticker_max_count=7",
     "queue show": "orders",
     "schema repair": "orders",
+    "simulate": "--fill 100 --fail 0.1",
 }
 ELSEWHERE = {  # commands that do not end by themselves, or take long
     "consumer run": "test_a_consumer",
