@@ -12,6 +12,7 @@ from pgqpy.archive import replay, spool
 from pgqpy.cli.app import app
 from pgqpy.cli.archive_replay import SECRET
 from tests.archive.test_peek import rotate
+from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -33,14 +34,11 @@ main(sys.argv[1:])
 GATE = """
     create function public.wait_here() returns trigger language plpgsql as $$ begin
     if new.ev_data = '{}' and current_setting('application_name') <> 'passes' then
-        perform pg_advisory_xact_lock_shared(4711);
+        perform pg_advisory_xact_lock_shared({});
     end if;
     return new; end $$;
     create trigger wait_here before insert on pgq.retry_queue
         for each row execute function public.wait_here()"""
-WAITS = """
-    select pid from pg_locks where locktype = 'advisory' and objid = 4711 and not granted
-       and database = (select oid from pg_database where datname = current_database())"""
 LIVES = "select from pg_stat_activity where pid = %s"
 PLACE = "select replay_events, replay_done is not null from pgq.replay"
 
@@ -144,14 +142,13 @@ def test_each_event_comes_once_after_a_kill(
     billed: Shop, connect: Connect, spawn: Spawn, event: int, ends: str
 ) -> None:
     keeper = connect()
-    keeper.execute(GATE.format(event).encode())
-    keeper.execute("select pg_advisory_lock(4711)")
-    process = spawn("-c", CODE, *command(billed))
-    ((pid,),) = eventually(lambda: keeper.execute(WAITS).fetchall())
-    process.kill()
-    if ends == "rolled back":
-        keeper.execute("select pg_terminate_backend(%s)", [pid])
-    keeper.execute("select pg_advisory_unlock_all()")
+    with shut_gate(keeper) as gate:
+        keeper.execute(GATE.format(event, gate.key).encode())
+        process = spawn("-c", CODE, *command(billed))
+        pid = gate.wait_for_arrival()
+        process.kill()
+        if ends == "rolled back":
+            keeper.execute("select pg_terminate_backend(%s)", [pid])
     eventually(lambda: not keeper.execute(LIVES, [pid]).fetchall())
     ((before, done),) = keeper.execute(PLACE).fetchall()
     groups = {1: (0, 2), 2: (0, 2), 3: (2, 3), 5: (3, 5), 6: (5, 6)}

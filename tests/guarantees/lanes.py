@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tests.support.gates import Gate, shut_gate
+from tests.support.gates import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,18 +25,18 @@ REGISTER = "select lanes || ' ' || key from pgq.register_lanes('q', 'c', %s, %s)
 HELD = {
     "key_hash": """
         create function pgq.key_hash() returns bigint language plpgsql as $$ begin
-        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        {}
         return pgq.key_hash_itself(); end $$""",
     "check_asked_filter": """
         create function pgq.check_asked_filter(p pgq.current_position, i_filter jsonb)
         returns void language plpgsql as $$ begin
-        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        {}
         perform pgq.check_asked_filter_itself(p, i_filter); end $$""",
     "run_is_dead": """
         create function pgq.run_is_dead(s pgq.current_position, i_dead_interval interval)
         returns boolean language plpgsql as $$ declare
         is_dead boolean := pgq.run_is_dead_itself(s, i_dead_interval); begin
-        if current_setting('test.held', true) = 'yes' then perform {}; end if;
+        {}
         return is_dead; end $$""",
 }
 KEYS = [f"key {number}" for number in range(20)]
@@ -114,10 +114,8 @@ def runs(db: Database, count: int = 2, *, lanes: int = 4, key: str = "extra1") -
 @contextmanager
 def held_look(db: Database, run: Run, function: str = "key_hash") -> Iterator[Gate]:
     """Hold a run between its look at a lane and its lock."""
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(f"alter function pgq.{function} rename to {function}_itself")
-        db.main.run(HELD[function].format(gate.wait_sql.removeprefix("select ")))
-        run.session.run("set test.held = 'yes'")
+    db.main.run(f"alter function pgq.{function} rename to {function}_itself")
+    with db.held(run.session, HELD[function]) as gate:
         yield gate
 
 

@@ -189,6 +189,19 @@ class Database:
         self._stack.callback(session.close)
         return session
 
+    @contextmanager
+    def held(self, session: Session, replacement: str) -> Iterator[gates.Gate]:
+        """Hold a session before a gate in a function that `replacement` puts in place of ours.
+
+        In that function, `{}` is the statement that waits, for this session only.
+        """
+        with gates.shut_gate(self.open().connection) as gate:
+            wait = gate.wait_sql.replace("select", "perform", 1)
+            hold = f"if current_setting('test.held', true) = 'yes' then {wait}; end if;"
+            self.main.run(replacement.format(hold))
+            session.run("set test.held = 'yes'")
+            yield gate
+
     def queue(self, name: str = "q", *, consumers: tuple[str, ...] = ("c",), **config: str) -> None:
         """Make a queue that may rotate at any time, with consumers and other settings."""
         if callable(self._place) and name == "q" and consumers[:1] == ("c",):

@@ -11,7 +11,7 @@ from tests.guarantees.lanes import runs
 from tests.guarantees.parking import TAKE, parked, set_aside, take
 from tests.guarantees.test_parked_lanes import TAKE as TAKE_LANE
 from tests.guarantees.test_parked_lanes import insert, park_all, take_parked
-from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.lanes import Run
@@ -25,7 +25,7 @@ HELD = """
     create function pgq.choose_parked(i_owner int, i_limit int, i_lane jsonb) returns bigint[]
     language plpgsql as $$
     declare v_ids bigint[] := pgq.choose_parked_itself(i_owner, i_limit, i_lane); begin
-    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    {}
     return v_ids; end $$"""
 
 
@@ -86,9 +86,7 @@ def test_lane_whose_parked_event_is_cancelled_before_the_lock_does_not_get_it(
     db: Database,
 ) -> None:
     run, event = in_lane(db)
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
-        run.session.run("set test.held = 'yes'")
+    with db.held(run.session, HELD) as gate:
         taking = run.session.later(TAKE_LANE, run.holder)
         gate.wait_for_arrival()
         assert states(db.main, event) == ["cancelled"]

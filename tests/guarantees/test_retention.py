@@ -8,7 +8,6 @@ import pytest
 
 from tests.guarantees.seek import SEEK, SEEK_TIME, ticked
 from tests.guarantees.sessions import refused
-from tests.support.gates import shut_gate
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -27,7 +26,7 @@ CLOCK = """
 HELD = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
     create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql as $$ begin
-    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    {}
     return pgq.slowest_tick_itself(i_queue_id); end $$"""
 
 
@@ -104,9 +103,7 @@ def test_retention_that_is_set_while_a_rotation_begins_holds(db: Database) -> No
         if data != "c":
             db.main.rotate()
     rotator = db.open()
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
-        rotator.run("set test.held = 'yes'")
+    with db.held(rotator, HELD) as gate:
         rotation = rotator.later("select pgq.maint_rotate_tables_step1('q')")
         gate.wait_for_arrival()
         db.main.one(SET, "1 day")

@@ -12,7 +12,7 @@ from tests.guarantees.sessions import refused
 from tests.guarantees.stalling import MAINT, REATTACH, TABLE, detach, stall
 from tests.guarantees.test_retention import SET, later
 from tests.guarantees.test_stalled_races import HELD
-from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database, Session
@@ -28,7 +28,7 @@ LOOKED = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
     create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql as $$
     declare v_tick bigint := pgq.slowest_tick_itself(i_queue_id); begin
-    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    {}
     return v_tick; end $$"""
 
 
@@ -87,9 +87,7 @@ def test_retention_that_ends_behind_a_seek_takes_nothing_from_the_consumer(
 def test_seek_and_the_end_of_a_retention_while_a_rotation_begins(db: Database) -> None:
     first = full(db)
     rotator = db.open()
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(LOOKED.format(gate.wait_sql.removeprefix("select ")))
-        rotator.run("set test.held = 'yes'")
+    with db.held(rotator, LOOKED) as gate:
         rotation = rotator.later(STEP1)
         gate.wait_for_arrival()
         db.main.one(SET, DAY)
@@ -197,9 +195,7 @@ def test_retention_that_is_set_while_a_detach_looks_keeps_the_events(db: Databas
     db.queue(consumers=("c", "other"))
     stall(db)
     ticker = db.open()
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
-        ticker.run("set test.held = 'yes'")
+    with db.held(ticker, HELD) as gate:
         maint = ticker.later(MAINT)
         gate.wait_for_arrival()
         db.main.one(SET, DAY)

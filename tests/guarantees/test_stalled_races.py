@@ -9,7 +9,7 @@ from tests.guarantees.seek import MOVE_RETRIES, ticked
 from tests.guarantees.sessions import refused
 from tests.guarantees.stalling import MAINT, REATTACH, TABLE, detach, stall
 from tests.guarantees.workers import workers
-from tests.support.gates import shut_gate, wait_until_blocked
+from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.sessions import Database
@@ -21,7 +21,7 @@ HELD = """
     alter function pgq.ticked_time(pgq.queue, bigint) rename to ticked_time_itself;
     create function pgq.ticked_time(q pgq.queue, i_tick bigint) returns interval
     language plpgsql as $$ begin
-    if current_setting('test.held', true) = 'yes' then perform {}; end if;
+    {}
     return pgq.ticked_time_itself(q, i_tick); end $$"""
 
 
@@ -120,9 +120,7 @@ def test_consumer_that_went_on_meanwhile_is_not_detached(db: Database) -> None:
     db.queue(consumers=("c", "other"))
     stall(db)
     ticker = db.open()
-    with shut_gate(db.open().connection) as gate:
-        db.main.run(HELD.format(gate.wait_sql.removeprefix("select ")))
-        ticker.run("set test.held = 'yes'")
+    with db.held(ticker, HELD) as gate:
         maint = ticker.later(MAINT)
         gate.wait_for_arrival()
         assert db.main.finish(db.main.next()) == 1
