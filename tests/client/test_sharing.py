@@ -13,6 +13,7 @@ from psycopg import Rollback
 import pgqpy
 from pgqpy import InvalidArgument, InvalidEvent
 from pgqpy.client._async import messages
+from tests.support.gates import shut_gate
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -110,6 +111,36 @@ async def test_a_call_beside_a_load_is_in_no_transaction(
         assert await shared.insert_events(new_orders, events()) == 1
         assert await beside[0] == (len(MANY) if call.startswith("read") else 0)
         assert shared.runner.alone()
+
+
+@pytest.mark.parametrize("call", ["read", "read ticks"])
+async def test_a_reader_waits_for_a_statement_of_another_task(
+    dsn: str,
+    new_orders: str,
+    client: pgqpy.Client,
+    connection: psycopg.Connection[Any],
+    call: str,
+) -> None:
+    """A reader that is left closes its cursor at any time. The other one is in no transaction."""
+    client.insert_events(new_orders, MANY)
+    client.tick_queue(new_orders)
+    batch = client.next_batch(new_orders, "billing")
+    assert batch is not None
+    async with await pgqpy.connect_async(dsn) as shared:
+
+        async def read() -> int:
+            if call == "read":
+                return len([e async for e in shared.get_batch_events(batch, fetch_size=3)])
+            ticks = (new_orders, batch.prev_tick_id, batch.tick_id)
+            return len([e async for e in shared.get_tick_events(*ticks, fetch_size=3)])
+
+        with shut_gate(connection) as gate:
+            statement = asyncio.create_task(shared.connection.execute(gate.wait_sql))
+            await asyncio.to_thread(gate.wait_for_arrival)
+            reader = asyncio.create_task(read())
+            await asyncio.wait([reader], timeout=0.1)
+        await statement
+        assert await reader == len(MANY)
 
 
 async def test_a_load_with_ids_may_wait_for_another_task_of_its_client(
