@@ -20,7 +20,7 @@ ends = collections.Counter()
 
 def ended(error):
     ends[type(error).__name__] += 1
-    print(ends.total(), "ended", flush=True)
+    print("%d ended\\n" % ends.total(), end="", flush=True)  # whole, beside lines of the log
 
 class Leaving(Base):
     queue, name, transactional, retry_base = {queue!r}, {name!r}, True, 1000
