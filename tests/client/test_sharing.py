@@ -37,6 +37,14 @@ def works(number: int) -> tuple[str, Any, dict[str, bool]]:
     return kinds[number % 4]
 
 
+async def read(client: pgqpy.AsyncClient, call: str, queue: str, batch: pgqpy.Batch) -> int:
+    """Return how many events a reader with a cursor has: of a batch, or of its ticks."""
+    if call == "read":
+        return len([e async for e in client.get_batch_events(batch, fetch_size=3)])
+    ticks = (queue, batch.prev_tick_id, batch.tick_id)
+    return len([e async for e in client.get_tick_events(*ticks, fetch_size=3)])
+
+
 @pytest.mark.parametrize("clients", [1, 2])
 def test_threads(
     dsn: str, new_orders: str, connection: psycopg.Connection[Any], clients: int
@@ -92,11 +100,8 @@ async def test_a_call_beside_a_load_is_in_no_transaction(
     async with await pgqpy.connect_async(dsn) as shared:
 
         async def works() -> int:
-            if call == "read":
-                return len([e async for e in shared.get_batch_events(batch, fetch_size=3)])
-            if call == "read ticks":
-                ticks = (new_orders, batch.prev_tick_id, batch.tick_id)
-                return len([e async for e in shared.get_tick_events(*ticks, fetch_size=3)])
+            if call != "stage":
+                return await read(shared, call, new_orders, batch)
             with pytest.raises(InvalidArgument, match="no transaction to stage"):
                 await shared.open_stage(new_orders, "writer")
             return 0
@@ -127,17 +132,10 @@ async def test_a_reader_waits_for_a_statement_of_another_task(
     batch = client.next_batch(new_orders, "billing")
     assert batch is not None
     async with await pgqpy.connect_async(dsn) as shared:
-
-        async def read() -> int:
-            if call == "read":
-                return len([e async for e in shared.get_batch_events(batch, fetch_size=3)])
-            ticks = (new_orders, batch.prev_tick_id, batch.tick_id)
-            return len([e async for e in shared.get_tick_events(*ticks, fetch_size=3)])
-
         with shut_gate(connection) as gate:
             statement = asyncio.create_task(shared.connection.execute(gate.wait_sql))
             await asyncio.to_thread(gate.wait_for_arrival)
-            reader = asyncio.create_task(read())
+            reader = asyncio.create_task(read(shared, call, new_orders, batch))
             await asyncio.wait([reader], timeout=0.1)
         await statement
         assert await reader == len(MANY)
