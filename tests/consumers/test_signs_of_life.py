@@ -269,7 +269,7 @@ def test_an_event_is_not_dead_because_live_workers_gave_no_sign_of_life(
     done.set()
     queue.wait_until_finished()
     assert client.get_dead_events(queue.name, CONSUMER) == []
-    assert "is not ours any more" in log.text
+    eventually(lambda: "is not ours any more" in log.text)
 
 
 @pytest.mark.parametrize("mode", MODES)
