@@ -157,6 +157,19 @@ async def test_the_error_of_another_statement_of_the_pipeline_is_its_own(
                 assert not [event async for event in orders.get_tick_events("orders", *ticks)]
 
 
+async def test_a_reader_that_is_left_hides_no_error_of_the_pipeline(orders: Any) -> None:
+    await filled(orders, "a", "b", "c")
+    batch = await orders.next_batch("orders", "billing")
+    with pytest.raises(UndefinedTable, match="nowhere"):
+        async with pipeline(orders):
+            events = orders.get_batch_events(batch, fetch_size=1)
+            assert (await events.__anext__()).data == "a"
+            await send(orders, "select from nowhere")
+            await events.aclose()
+    await orders.insert_event("orders", "test", "closes it")
+    assert await sql(orders, "select count(*) from pg_cursors where is_holdable") == [(0,)]
+
+
 async def send(client: Any, query: str) -> None:
     """Send a statement of the application without waiting for its result."""
     sent = client.connection.execute(query)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pgqpy.calls import Row
 
+_NOTHING = nullcontext()
+
 
 class Cursors:
     """Opens cursors of our own kind, whatever factories the application set, and closes them."""
@@ -60,7 +62,7 @@ class Cursors:
         So an error of another statement is not taken for one of ours, and in autocommit the block
         is committed at its end: a later error in the pipeline cannot take it back.
         """
-        return self.connection.pipeline() if self.in_pipeline() else nullcontext()
+        return self.connection.pipeline() if self.in_pipeline() else _NOTHING
 
     def cursor(self) -> Cursor[Row]:
         """Open a cursor that returns tuples."""
@@ -74,18 +76,19 @@ class Cursors:
     def abandon_cursor(self, name: str, *, held: bool) -> None:
         """Close a server-side cursor that may be gone, in whatever state the connection is.
 
-        Closing what a rollback took away would fail the application's transaction. A held cursor
-        outlives a failed transaction: what cannot be closed now is closed before the next call.
+        Closing what a rollback took away would fail the application's transaction. In a pipeline
+        an error of another statement would be taken for one of the CLOSE. A held cursor outlives
+        both: what cannot be closed now is closed before the next call.
 
         Readers may be closed by the garbage collector, in the middle of another call. To wait for
         that call's lock would then be a deadlock.
         """
         if held:
             self._left_open.add(name)
-        status = self.status()
-        if self.connection.lock.locked() or status == TransactionStatus.INERROR:
+        if self.connection.lock.locked() or (held and self.in_pipeline()):
             return
-        if held or status == TransactionStatus.INTRANS:
+        status = self.status()
+        if status == TransactionStatus.INTRANS or (held and status != TransactionStatus.INERROR):
             with suppress(psycopg.Error):
                 with self.cursor() as cursor:
                     cursor.execute(calls.read.close_if_open(name), prepare=False)
