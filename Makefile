@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-bench
 ARCHIVE := $(VENV)/spark.jsa
-JOBS ?= 2
+JOBS ?= 4
 TESTS ?= tests
 ALL ?=
 DEMO ?=
@@ -49,7 +49,7 @@ postgres: $(STAMP)  ## Run an empty PostgreSQL to try things on, until Ctrl-C; i
 	@echo "postgres: paste this line where you try things; Ctrl-C here ends the server, and nothing is kept"
 	@$(BIN)/python tools/postgres.py
 
-test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=2, TESTS=tests/client, ALL=1)
+test: $(ARCHIVE)  ## Run the tests in random order and measure coverage (JOBS=4, TESTS=tests/client, ALL=1)
 	@$(TWINS) $(PYTEST) -m "not slow and not prometheus and not browser" $(COVERAGE) $(TESTS) \
 	  && echo "make test: passed" || { echo "make test: FAILED"; exit 1; }
 
