@@ -6,6 +6,7 @@ import asyncio
 import logging
 import queue
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pgqpy.consumers.handlers import check_result
@@ -120,7 +121,7 @@ class AsyncWorkers:
         self._handler = handler
         self._number = number
         self._ended: asyncio.Queue[Outcome] = asyncio.Queue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[BaseException | None]] = set()
         self.running: dict[int, KeyedEvent] = {}
 
     async def __aenter__(self) -> Self:
@@ -146,7 +147,7 @@ class AsyncWorkers:
         self.running[id(item)] = item
         task = asyncio.create_task(self._work(item))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._end, item))
 
     async def wait(self) -> list[Outcome]:
         """Wait until a handler has ended; return all that have."""
@@ -162,10 +163,15 @@ class AsyncWorkers:
         while self.running:
             await self.wait()
 
-    async def _work(self, item: KeyedEvent) -> None:
-        error: BaseException | None = None
+    async def _work(self, item: KeyedEvent) -> BaseException | None:
         try:
             check_result(await self._handler(item.event))
         except BaseException as raised:  # noqa: BLE001  # run() raises what is no Exception
-            error = raised
+            return raised
+        return None
+
+    def _end(self, item: KeyedEvent, task: asyncio.Task[BaseException | None]) -> None:
+        """Note how a task ended. One that is cancelled before it begins has run no line of ours."""
+        self._tasks.discard(task)
+        error = asyncio.CancelledError() if task.cancelled() else task.result()
         self._ended.put_nowait(Outcome(item, error))

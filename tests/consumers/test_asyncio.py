@@ -52,6 +52,21 @@ async def test_cancelling_run_leaves_the_batch_unfinished(queue, dsn, connection
     assert queue.pending() > 0
 
 
+async def test_cancelling_all_tasks_ends_run_before_a_handler_has_begun(queue, dsn):
+    class CancelsAll(AsyncConsumer):
+        queue, name, concurrency = QUEUE, CONSUMER, 2
+
+        async def process_event(self, event):
+            for other in asyncio.all_tasks() - {asyncio.current_task(), test}:
+                other.cancel()
+
+    test = asyncio.current_task()
+    queue.insert("a", "b")
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(asyncio.create_task(CancelsAll(dsn).run()), 30)
+    assert queue.pending() > 0
+
+
 async def test_cancelling_a_wait_ends_run(queue, dsn):
     consumer = Gated(dsn, poll_interval=3600)
     task = asyncio.create_task(consumer.run())
