@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class _SignalHandlers:
         self._stops: list[Stop] = []
         self._in_main_thread = 0  # of them; other threads can install no handlers
         self._before: dict[Any, Any] = {}  # the application's handlers, while ours are installed
+        self._owed: Callable[[], object] | None = None  # the application's, when all have ended
         self._logging = _thread.allocate_lock()
         self._forking = threading.local()
 
@@ -57,6 +59,9 @@ class _SignalHandlers:
             # A thread that is writing to stderr when the interpreter ends makes it abort.
             if self._logging.acquire(timeout=LOG_TIMEOUT):
                 self._logging.release()
+            owed, self._owed = self._owed, None
+            if owed is not None:
+                owed()
 
     def before_fork(self) -> None:
         """Hold signals back: Python forgets those that reach a child before it is set up."""
@@ -77,10 +82,15 @@ class _SignalHandlers:
         self._restore()
         self._stops = []
         self._in_main_thread = 0
+        self._owed = None
         self._logging = _thread.allocate_lock()
         self.after_fork()
 
-    def _handle(self, _number: int, _frame: Any) -> None:
+    def _handle(self, number: int, frame: Any) -> None:
+        handler = self._before.get(number)
+        # Not Ctrl-C: asyncio, Spark and Python handle it by an exception, in place of a clean end.
+        if callable(handler) and number != signal.SIGINT:
+            self._owed = partial(handler, number, frame)
         self._restore()
         texts = [text for stop in self._stops if (text := stop()) is not None]
         # In a thread of its own: the code that the signal interrupts may be inside of a log
@@ -119,9 +129,11 @@ if hasattr(os, "register_at_fork"):
 def stop_on_signals(stop: Stop) -> Iterator[None]:
     """Call `stop` at the first of the signals, as every running consumer of the process does.
 
-    The handlers before it are restored first, so a second signal does not wait. An ignored SIGHUP
-    (nohup) stays ignored. `stop` may return a function that logs. Only the main thread can install
-    handlers: a consumer in another thread is stopped by a signal while one runs in the main thread.
+    The handlers before it are restored first, so a second signal does not wait. One of SIGTERM or
+    SIGHUP is called when the last consumer of the main thread has ended, so that a web server
+    around it ends too. An ignored SIGHUP (nohup) stays ignored. `stop` may return a function that
+    logs. Only the main thread can install handlers: a consumer in another thread is stopped by a
+    signal while one runs in the main thread.
     """
     _handlers.add(stop)
     try:

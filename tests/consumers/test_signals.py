@@ -45,6 +45,28 @@ def test_the_first_signal_reaches_every_consumer_and_the_second_the_application(
         signal.raise_signal(signal.SIGINT)
         assert application == [signal.SIGINT]
     assert drained == ["a", "b"]
+    assert application == [signal.SIGINT, signal.SIGTERM]
+
+
+@pytest.mark.parametrize("number", set(STOP_SIGNALS) - {signal.SIGINT})
+def test_the_application_gets_the_signal_when_the_last_consumer_has_ended(application, number):
+    drained: list[str] = []
+    with stop_on_signals(partial(drained.append, "a")):
+        with stop_on_signals(partial(drained.append, "b")):
+            signal.raise_signal(number)
+        assert application == []
+    assert application == [number]
+    with stop_on_signals(partial(drained.append, "c")):
+        pass
+    assert application == [number]
+
+
+def test_ctrl_c_ends_consumers_without_the_exception_of_the_application(application):
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    drained: list[str] = []
+    with stop_on_signals(partial(drained.append, "a")):
+        signal.raise_signal(signal.SIGINT)
+    assert drained == ["a"]
 
 
 @pytest.mark.parametrize("first", [0, 1])
@@ -57,8 +79,9 @@ def test_a_consumer_that_ends_leaves_the_signals_to_those_that_run(application, 
     signal.raise_signal(signal.SIGTERM)
     assert drained == ["ba"[first]]
     runs[1 - first].__exit__(None, None, None)
-    signal.raise_signal(signal.SIGTERM)
     assert application == [signal.SIGTERM]
+    signal.raise_signal(signal.SIGTERM)
+    assert application == [signal.SIGTERM] * 2
 
 
 @pytest.mark.parametrize("kind", [PlainLoop, AsyncPlainLoop])
@@ -95,4 +118,4 @@ def test_a_signal_also_stops_consumers_in_other_threads(application):
     may_end.set()
     thread.join()
     signal.raise_signal(signal.SIGTERM)
-    assert application == [signal.SIGTERM]
+    assert application == [signal.SIGTERM] * 2
