@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg import AsyncConnection, OperationalError
 from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
-from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy import calls
 from pgqpy.client._async.finisher import AsyncFinisher
 from pgqpy.client._async.runner import AsyncCallRunner
+from pgqpy.client._async.transactions import closing_transaction
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -68,20 +68,16 @@ class AsyncBase:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
+        It is also closed if the task is cancelled while it waits to send COMMIT or ROLLBACK.
         """
-        try:
-            async with AsyncExitStack() as block:
-                async with self.runner.exclusive:
-                    await self.runner.begin()
-                    transaction = await block.enter_async_context(self.connection.transaction())
-                yield transaction
-                if not transaction.force_rollback:
-                    async with self.runner.settled():
-                        self._check_transaction()
-        except OutOfOrderTransactionNesting:
-            # The transaction would stay open, and the next calls would commit nothing.
-            await AsyncConnection.close(self.connection)
-            raise
+        async with AsyncExitStack() as block:
+            async with self.runner.exclusive:
+                await self.runner.begin()
+                transaction = await block.enter_async_context(closing_transaction(self.connection))
+            yield transaction
+            if not transaction.force_rollback:
+                async with self.runner.settled():
+                    self._check_transaction()
 
     def _check_transaction(self) -> None:
         status = self.runner.status()

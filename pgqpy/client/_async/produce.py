@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from psycopg import AsyncConnection, Rollback
+from psycopg import Rollback
 from psycopg.errors import UntranslatableCharacter
 from psycopg.pq import TransactionStatus
 
@@ -13,6 +13,7 @@ from pgqpy import calls
 from pgqpy.calls.arrays import Piece
 from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
+from pgqpy.client._async.transactions import close, closing_transaction
 from pgqpy.client._iterables import in_lists_async
 from pgqpy.sqlstates import translated
 
@@ -198,7 +199,7 @@ class AsyncProducing(AsyncBase):
             return ids if returning_ids else len(ids)
         async with self.runner.exclusive:
             await self.runner.begin()
-            async with self.connection.transaction():
+            async with closing_transaction(self.connection):
                 return await self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
@@ -209,7 +210,7 @@ class AsyncProducing(AsyncBase):
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         async with self.runner.exclusive:
             await self.runner.begin()
-            async with self.connection.transaction():
+            async with closing_transaction(self.connection):
                 if due is not None:
                     time = await self.runner.run(calls.delayed.time_of(due))
                     insert = partial(calls.delayed.insert_events_at, queue, time)
@@ -246,8 +247,7 @@ class AsyncProducing(AsyncBase):
         except BaseException:
             # Cancelled while psycopg began COPY or ended it: the connection would stay in it.
             if self.runner.status() == TransactionStatus.ACTIVE:
-                # A consumer's handler may not close its connection: psycopg's method may.
-                await AsyncConnection.close(self.connection)
+                await close(self.connection)
             raise
 
     async def _write(

@@ -14,6 +14,7 @@ from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._async import find_unreadable
 from pgqpy.client._async.cursors import AsyncCursors
+from pgqpy.client._async.transactions import close, closing_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import UnreadableEvent
@@ -110,12 +111,17 @@ class AsyncCallRunner(AsyncCursors):
             for call, cursor in zip(wanted, cursors, strict=True):
                 await cursor.execute(call.sql, call.params, binary=True)
             return
+        is_inner = self.in_pipeline()
         try:
             async with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
                     await cursor.execute(call.sql, call.params, binary=True)
-        except psycopg.Error:
-            await self._forget_prepared()
+        except BaseException as exc:
+            # Cancelled while psycopg ended the pipeline: later statements would get into it.
+            if not is_inner and (self.in_pipeline() or not isinstance(exc, Exception)):
+                await close(self.connection)
+            elif isinstance(exc, psycopg.Error):
+                await self._forget_prepared()
             raise
 
     async def _forget_prepared(self) -> None:
@@ -126,8 +132,8 @@ class AsyncCallRunner(AsyncCursors):
         """
         if self.alone():
             with suppress(psycopg.Error):
-                async with self.connection.transaction(force_rollback=True):
-                    pass
+                async with closing_transaction(self.connection) as nothing:
+                    nothing.force_rollback = True
 
     async def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
@@ -188,7 +194,7 @@ class AsyncCallRunner(AsyncCursors):
         await self.close_left_open()
         try:
             with translated(events.function, events.error_data):
-                async with self.connection.transaction(), self.cursor() as cursor:
+                async with closing_transaction(self.connection), self.cursor() as cursor:
                     query = await _query_of_batch(cursor, batch_id)
                     await cursor.execute(calls.read.declare_held(name, query), prepare=False)
         except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
@@ -210,7 +216,7 @@ class AsyncCallRunner(AsyncCursors):
                 with translated(events.function, events.error_data):
                     async with (
                         self.exclusive,
-                        self.connection.transaction(),
+                        closing_transaction(self.connection),
                         self.cursor() as cursor,
                     ):
                         query = await _query_of_batch(cursor, batch_id)

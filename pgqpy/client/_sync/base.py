@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection, OperationalError
 from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
-from psycopg.transaction import OutOfOrderTransactionNesting
 
 from pgqpy import calls
 from pgqpy.client._sync.finisher import Finisher
 from pgqpy.client._sync.runner import CallRunner
+from pgqpy.client._sync.transactions import closing_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,20 +68,16 @@ class Base:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
+        It is also closed if the task is cancelled while it waits to send COMMIT or ROLLBACK.
         """
-        try:
-            with ExitStack() as block:
-                with self.runner.exclusive:
-                    self.runner.begin()
-                    transaction = block.enter_context(self.connection.transaction())
-                yield transaction
-                if not transaction.force_rollback:
-                    with self.runner.settled():
-                        self._check_transaction()
-        except OutOfOrderTransactionNesting:
-            # The transaction would stay open, and the next calls would commit nothing.
-            Connection.close(self.connection)
-            raise
+        with ExitStack() as block:
+            with self.runner.exclusive:
+                self.runner.begin()
+                transaction = block.enter_context(closing_transaction(self.connection))
+            yield transaction
+            if not transaction.force_rollback:
+                with self.runner.settled():
+                    self._check_transaction()
 
     def _check_transaction(self) -> None:
         status = self.runner.status()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._sync.base import Base
+from pgqpy.client._sync.transactions import closing_transaction
 from pgqpy.errors import BatchLost
 from pgqpy.records import Batch
 
@@ -226,7 +227,7 @@ class Consuming(Base):
         queued = 0
         with (
             self.runner.exclusive,
-            self.connection.transaction() if self.runner.alone() else nullcontext(),
+            closing_transaction(self.connection) if self.runner.alone() else nullcontext(),
         ):
             for event, after in pairs:
                 queued += self.runner.run(calls.consume.event_retry(batch, event, after))

@@ -14,6 +14,7 @@ from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._sync import find_unreadable
 from pgqpy.client._sync.cursors import Cursors
+from pgqpy.client._sync.transactions import close, closing_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import UnreadableEvent
@@ -110,12 +111,17 @@ class CallRunner(Cursors):
             for call, cursor in zip(wanted, cursors, strict=True):
                 cursor.execute(call.sql, call.params, binary=True)
             return
+        is_inner = self.in_pipeline()
         try:
             with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
                     cursor.execute(call.sql, call.params, binary=True)
-        except psycopg.Error:
-            self._forget_prepared()
+        except BaseException as exc:
+            # Cancelled while psycopg ended the pipeline: later statements would get into it.
+            if not is_inner and (self.in_pipeline() or not isinstance(exc, Exception)):
+                close(self.connection)
+            elif isinstance(exc, psycopg.Error):
+                self._forget_prepared()
             raise
 
     def _forget_prepared(self) -> None:
@@ -126,8 +132,8 @@ class CallRunner(Cursors):
         """
         if self.alone():
             with suppress(psycopg.Error):
-                with self.connection.transaction(force_rollback=True):
-                    pass
+                with closing_transaction(self.connection) as nothing:
+                    nothing.force_rollback = True
 
     def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
@@ -188,7 +194,7 @@ class CallRunner(Cursors):
         self.close_left_open()
         try:
             with translated(events.function, events.error_data):
-                with self.connection.transaction(), self.cursor() as cursor:
+                with closing_transaction(self.connection), self.cursor() as cursor:
                     query = _query_of_batch(cursor, batch_id)
                     cursor.execute(calls.read.declare_held(name, query), prepare=False)
         except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
@@ -210,7 +216,7 @@ class CallRunner(Cursors):
                 with translated(events.function, events.error_data):
                     with (
                         self.exclusive,
-                        self.connection.transaction(),
+                        closing_transaction(self.connection),
                         self.cursor() as cursor,
                     ):
                         query = _query_of_batch(cursor, batch_id)
