@@ -164,8 +164,22 @@ def test_event_after_a_tick_and_a_registration_in_one_transaction(db: Database) 
     session.insert("after it")
     session.commit()
     db.main.tick()
-    assert "after it" in db.main.drain("new")
+    assert db.main.drain("new") == ["before the tick", "after it"]
     assert sorted(db.main.drain("c")) == ["after it", "before the tick", "other"]
+
+
+def test_event_after_a_tick_and_a_batch_in_one_transaction(db: Database) -> None:
+    """A job that ticks, takes what there is, and inserts a result into the same queue."""
+    db.queue()
+    session = db.open()
+    session.begin(RC)
+    session.insert("before the tick")
+    db.main.insert("other")
+    session.tick()
+    assert session.drain() == ["other"]
+    session.insert("after it")
+    session.commit()
+    assert db.main.deliver() == ["before the tick", "after it"]
 
 
 def test_thousands_of_retries_due_are_drained(db: Database) -> None:

@@ -151,10 +151,16 @@ MUTATIONS = {
         "where queue_name = x_queue_name",
         g1c.test_rotation_waits_for_a_consumer_that_has_looked_at_its_tick,
     ),
-    "leave one's own tick as it is": Mutation(
-        "register_consumer_at",
-        "where tick_queue = q.queue_id and tick_id = v_tick\n       and txid_current()",
-        "where false and txid_current()",
+    "see oneself in a tick": Mutation(
+        "insert_tick",
+        "pgq.exclude_own_xid(txid_current_snapshot())",
+        "txid_current_snapshot()",
+        g1c.test_event_after_a_tick_and_a_batch_in_one_transaction,
+    ),
+    "see oneself in a queue's first tick": Mutation(
+        "create_queue",
+        "pgq.exclude_own_xid(txid_current_snapshot())",
+        "txid_current_snapshot()",
         partial(g1c.test_event_in_the_transaction_that_made_queue_and_consumer, isolation=RC),
     ),
     "leave a name without its lock": Mutation(

@@ -29,9 +29,10 @@ begin
     perform pgq.grant_perms(i_queue_name);
     perform pgq.tune_storage(i_queue_name);
     perform pgq.build_insert_path(v_id);
-    -- not ticker(), which needs READ COMMITTED; no other session can have ticked the queue
-    insert into pgq.tick (tick_queue, tick_id, tick_event_seq)
-    values (v_id, nextval(q.queue_tick_seq::regclass), 0);
+    -- not insert_tick, which needs READ COMMITTED; no other session can have ticked the queue
+    insert into pgq.tick (tick_queue, tick_id, tick_snapshot, tick_event_seq)
+    values (v_id, nextval(q.queue_tick_seq::regclass),
+        pgq.exclude_own_xid(txid_current_snapshot()), 0);
     return 1;
 end $$;
 comment on function pgq.create_queue(text) is 'Creates a queue: 1 created, 0 exists.';

@@ -7,17 +7,12 @@
 -- The queue's row is share-locked. A rotation and maint_ticks lock it for update, so neither can
 -- count the consumers while one is coming, and then remove what that one starts from.
 --
--- A snapshot does not list the transaction that takes it among those in progress. So a tick that
--- this transaction made may see the transaction's own xid, and the events that it inserts from now
--- on would count as seen. No other session sees that tick yet, so it is corrected here. A tick of
--- another cluster stays as it is: there the xid is that of another transaction.
---
 -- Returns: 1 new, 0 was subscribed.
 -- Raises: PQ001; PQ005 cannot reposition, or no ticks; PQ009 a bad consumer name; PQ020 a
 --   subconsumer or a lane has this name; 40001 in REPEATABLE READ, the queue rotated, another
 --   session moved the position, or as check_snapshot, mark_skips.
--- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; update pgq.tick, if
---   it is this transaction's own; as check_snapshot, mark_skips, copy_skips, forget_parked.
+-- Writes: key share lock pgq.queue; as add_registration; insert pgq.position; as check_snapshot,
+--   mark_skips, copy_skips, forget_parked.
 create or replace function pgq.register_consumer_at(
     x_queue_name text, x_consumer_name text, x_tick_pos bigint)
 returns int language plpgsql security definer set search_path = pg_catalog, pg_temp
@@ -51,12 +46,6 @@ begin
                               coalesce(max(tick_id) filter (where tick_id < v_tick)::text, 'none'))
                       from pgq.tick where tick_queue = q.queue_id and tick_id >= q.queue_low_tick);
     end if;
-    update pgq.tick
-       set tick_snapshot = pgq.exclude_own_xid(tick_snapshot)
-     where tick_queue = q.queue_id and tick_id = v_tick
-       and txid_current() >= txid_snapshot_xmin(tick_snapshot)
-       and txid_visible_in_snapshot(txid_current(), tick_snapshot)
-       and not pgq.is_unchecked(q);
     v_marked := not exists (
         select from pgq.registration s join pgq.consumer c on c.co_id = s.sub_consumer
          where s.sub_queue = q.queue_id and c.co_name = x_consumer_name);

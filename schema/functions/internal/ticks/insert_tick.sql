@@ -7,6 +7,11 @@
 -- The snapshot is taken before the sequence is read, so each event that the tick sees has an id up
 -- to tick_event_seq.
 --
+-- A snapshot does not list its own transaction among those in progress. So the tick could see what
+-- this transaction writes later: a consumer that it moves up to the tick, by finish_batch or
+-- register_consumer_at, would never get the events that it inserts from then on. The tick sees
+-- nothing of this transaction, neither what came before nor what comes later.
+--
 -- A tick is announced only while the server's NOTIFY queue has room. With a full queue COMMIT
 -- fails, and every tick would fail while one idle session that listens keeps a transaction open.
 -- Asking for the usage also removes what every listener has read. A full queue recovers by that
@@ -58,7 +63,7 @@ begin
     insert into pgq.tick_recent (tick_queue, tick_id, tick_time, tick_snapshot, tick_event_seq)
     values (
         i_queue_id, coalesce(i_tick_id, nextval(q.queue_tick_seq::regclass)),
-        coalesce(i_tick_time, clock_timestamp()), txid_current_snapshot(),
+        coalesce(i_tick_time, clock_timestamp()), pgq.exclude_own_xid(txid_current_snapshot()),
         coalesce(i_event_seq, pgq.seq_getval(q.queue_event_seq)))
     returning tick_recent.tick_id, tick_recent.tick_snapshot, tick_recent.tick_event_seq
          into insert_tick.tick_id, insert_tick.tick_snapshot, v_event_seq;
