@@ -101,7 +101,8 @@ async def call_handler(
     connection = session.connection
     await connection.execute("savepoint pgqpy_event")
     try:
-        check_result(await handler(event, connection))
+        async with connection.lent() as lent:
+            check_result(await handler(event, lent))
         check_open(connection)
         await session.runner.run_all(*CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:

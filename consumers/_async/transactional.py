@@ -139,7 +139,8 @@ class AsyncTransactionalLoop(AsyncLoop):
         """Call the handler for a batch; False if `stop` came before its end."""
         if self.by_event:
             return await self._process_events(batch)
-        return await self.handle_batch(batch, self.session.connection)
+        async with self.session.connection.lent() as lent:
+            return await self.handle_batch(batch, lent)
 
     async def _process_events(self, batch: AsyncOpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
@@ -181,7 +182,8 @@ class AsyncTransactionalLoop(AsyncLoop):
     async def _without_savepoint(self, _batch: AsyncOpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            check_result(await self.process_event(event, connection))
+            async with connection.lent() as lent:
+                check_result(await self.process_event(event, lent))
             check_open(connection)
         except HANDLER_ERRORS as error:
             raise_if_cancelled(error)

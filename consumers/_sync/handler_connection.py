@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,20 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.ending import end_connection
+from pgqpy.consumers.handlers import HANDLER_ERRORS
 from pgqpy.errors import PgqError, TransactionEnded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from psycopg.abc import PQGen
+
+logger = logging.getLogger("pgqpy.consumers")
+
+CALL_ENDED = (
+    "a task or thread uses the connection of a handler call that has ended: a handler uses the "
+    "connection of its own call, and waits for its tasks and threads"
+)
 
 
 class HandlerConnection(psycopg.Connection[Any]):
@@ -54,10 +65,30 @@ class HandlerConnection(psycopg.Connection[Any]):
 
     @property
     def occupied(self) -> bool:
-        """Whether a pipeline, COPY, stream or transaction() block was begun and not ended."""
+        """Whether a statement, COPY, pipeline or transaction() block was begun and not ended."""
         if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._depth > 1:
             return True
-        return self.pgconn.pipeline_status != PipelineStatus.OFF
+        return self.lock.locked() or self.pgconn.pipeline_status != PipelineStatus.OFF
+
+    @contextmanager
+    def lent(self) -> Iterator[LentConnection]:
+        """Yield this connection for one call of a handler: nothing is sent over it afterwards.
+
+        A task or thread that outlives the call would write in the transaction of another event,
+        although its own event failed and comes again.
+        """
+        lent = LentConnection.of(self)
+        try:
+            yield lent
+        except HANDLER_ERRORS:
+            lent.call_ended = True
+            with self.lock:  # a statement on its way is undone with the others
+                pass
+            if not self.closed and self.occupied:
+                end_connection(self)
+            raise
+        finally:
+            lent.call_ended = True
 
     def commit(self) -> None:
         """Raise TransactionEnded: the consumer commits, together with finish_batch."""
@@ -70,6 +101,31 @@ class HandlerConnection(psycopg.Connection[Any]):
     def close(self) -> None:
         """Raise PgqError: the batch would be delivered, and the connection closed, for ever."""
         raise PgqError("the connection is the consumer's: do not close it in a handler")
+
+
+class LentConnection(HandlerConnection):
+    """The connection as one call of a handler gets it: the same session, and an end of its own."""
+
+    __slots__ = ("call_ended",)  # all else is shared
+    call_ended: bool
+
+    @classmethod
+    def of(cls, connection: HandlerConnection) -> LentConnection:
+        """Return the connection for a call that begins."""
+        lent = object.__new__(cls)
+        lent.__dict__ = connection.__dict__
+        lent.call_ended = False
+        return lent
+
+    def wait(self, gen: PQGen[Any], *args: Any, **kwargs: Any) -> Any:
+        """Wait for a statement, as psycopg does. Raises PgqError if the call has ended."""
+        if self.call_ended:
+            logger.warning(CALL_ENDED)
+            raise PgqError(CALL_ENDED)
+        return super().wait(gen, *args, **kwargs)
+
+    def __del__(self, *_: Any) -> None:
+        """Nothing: the session goes on."""
 
 
 def check_open(connection: HandlerConnection) -> None:

@@ -101,7 +101,8 @@ def call_handler(
     connection = session.connection
     connection.execute("savepoint pgqpy_event")
     try:
-        check_result(handler(event, connection))
+        with connection.lent() as lent:
+            check_result(handler(event, lent))
         check_open(connection)
         session.runner.run_all(*CHECK_AND_RELEASE)
     except HANDLER_ERRORS as error:

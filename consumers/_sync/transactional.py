@@ -139,7 +139,8 @@ class TransactionalLoop(Loop):
         """Call the handler for a batch; False if `stop` came before its end."""
         if self.by_event:
             return self._process_events(batch)
-        return self.handle_batch(batch, self.session.connection)
+        with self.session.connection.lent() as lent:
+            return self.handle_batch(batch, lent)
 
     def _process_events(self, batch: OpenBatch) -> bool:
         # Savepoints also find the event that loses the connection.
@@ -181,7 +182,8 @@ class TransactionalLoop(Loop):
     def _without_savepoint(self, _batch: OpenBatch, event: Event) -> None:
         connection = self.session.connection
         try:
-            check_result(self.process_event(event, connection))
+            with connection.lent() as lent:
+                check_result(self.process_event(event, lent))
             check_open(connection)
         except HANDLER_ERRORS as error:
             raise_if_cancelled(error)

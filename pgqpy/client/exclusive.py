@@ -101,15 +101,16 @@ class AsyncConnectionLock(_Copying):
             self._lock.release()
 
 
-_locks: WeakKeyDictionary[Connection[Any], ConnectionLock] = WeakKeyDictionary()
-_async_locks: WeakKeyDictionary[AsyncConnection[Any], AsyncConnectionLock] = WeakKeyDictionary()
+# By psycopg's own lock: consumers' handlers get another connection object for each call.
+_locks: WeakKeyDictionary[object, ConnectionLock] = WeakKeyDictionary()
+_async_locks: WeakKeyDictionary[object, AsyncConnectionLock] = WeakKeyDictionary()
 
 
 def exclusive(connection: Connection[Any]) -> ConnectionLock:
     """Return the lock of a connection, for threads."""
-    return _locks.setdefault(connection, ConnectionLock())
+    return _locks.setdefault(connection.lock, ConnectionLock())
 
 
 def exclusive_async(connection: AsyncConnection[Any]) -> AsyncConnectionLock:
     """Return the lock of a connection, for tasks."""
-    return _async_locks.setdefault(connection, AsyncConnectionLock())
+    return _async_locks.setdefault(connection.lock, AsyncConnectionLock())
