@@ -3,8 +3,8 @@
 psycopg locks a connection for one statement. Without this lock, a statement of another task or
 thread could get into a transaction that insert_events has opened, and be rolled back with it though
 its call has returned. The lock belongs to the connection, because an application may make several
-clients of it. `client.transaction()` does not take it: nobody can tell whose block that is, since a
-framework may enter it in one thread and call the client in another.
+clients of it. `client.transaction()` takes it for its begin and its end only: nobody can tell whose
+block that is, since a framework may enter it in one thread and call the client in another.
 
 COPY holds the connection while it asks an iterable for the next event. A call by that iterable
 would wait for its own COPY: the lock refuses it.
@@ -18,8 +18,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from pgqpy.client import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from psycopg import AsyncConnection, Connection
 
@@ -33,8 +36,8 @@ class ConnectionBusy(RuntimeError):
     """The iterable of a COPY calls a client over the connection of the COPY."""
 
 
-class _Copying:
-    """The part of a lock that knows of a COPY, and of the thread or task that feeds it."""
+class _Callers:
+    """The part of a lock that knows callers: who feeds a COPY, who is in which block."""
 
     def __init__(self, caller: Callable[[], object]) -> None:
         """Know of no COPY. `caller` returns the thread or task that calls it."""
@@ -55,8 +58,16 @@ class _Copying:
         if self._feeder is not None and self._feeder == self._caller():
             raise ConnectionBusy(BUSY)
 
+    def block(self) -> AbstractContextManager[None]:
+        """Be in a block of client.transaction()."""
+        return blocks.opened(self, self._caller())
 
-class ConnectionLock(_Copying):
+    def refuse_after_end(self) -> None:
+        """Raise InFailedSqlTransaction if the block that the caller was in has ended."""
+        blocks.refuse_after_end(self, self._caller())
+
+
+class ConnectionLock(_Callers):
     """A lock for threads; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -68,13 +79,23 @@ class ConnectionLock(_Copying):
         """Wait until no other thread holds it."""
         self.refuse_in_copy()
         self._lock.acquire()
+        try:
+            self.refuse_after_end()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    @property
+    def for_one(self) -> ConnectionLock:
+        """The lock, for a call of one statement."""
+        return self
 
     def __exit__(self, *_: object) -> None:
         """Let others in, at the end of the outermost block."""
         self._lock.release()
 
 
-class AsyncConnectionLock(_Copying):
+class AsyncConnectionLock(_Callers):
     """A lock for tasks; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -92,6 +113,20 @@ class AsyncConnectionLock(_Copying):
             await self._lock.acquire()
             self._owner = task
         self._depth += 1
+        try:
+            self.refuse_after_end()
+        except BaseException:
+            await self.__aexit__()
+            raise
+
+    @property
+    def for_one(self) -> _Turn:
+        """The wait for the lock, for a call of one statement: psycopg's own lock follows.
+
+        Psycopg's lock is fair. So such calls are sent in the order in which they were made, before
+        a ROLLBACK by the application that came later.
+        """
+        return _Turn(self)
 
     async def __aexit__(self, *_: object) -> None:
         """Let others in, at the end of the outermost block."""
@@ -99,6 +134,22 @@ class AsyncConnectionLock(_Copying):
         if not self._depth:
             self._owner = None
             self._lock.release()
+
+
+class _Turn:
+    """A wait until no other task holds a lock."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: AsyncConnectionLock) -> None:
+        self._lock = lock
+
+    async def __aenter__(self) -> None:
+        async with self._lock:
+            pass
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is held."""
 
 
 # By psycopg's own lock: consumers' handlers get another connection object for each call.

@@ -68,13 +68,20 @@ class AsyncBase:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
-        It is also closed if the task is cancelled while it waits to send COMMIT or ROLLBACK.
+        A call of a task that outlives the block raises InFailedSqlTransaction, and sends nothing.
+        The connection is also closed if the task is cancelled while it waits to send COMMIT or
+        ROLLBACK.
         """
-        async with AsyncExitStack() as block:
-            async with self.runner.exclusive:
+        lock = self.runner.exclusive
+        async with AsyncExitStack() as at_end, AsyncExitStack() as begun:
+            async with lock:
                 await self.runner.begin()
-                transaction = await block.enter_async_context(closing_transaction(self.connection))
-            yield transaction
+                transaction = await begun.enter_async_context(closing_transaction(self.connection))
+            with lock.block():
+                try:
+                    yield transaction
+                finally:  # behind the calls that wait for it
+                    await at_end.enter_async_context(lock)
             if not transaction.force_rollback:
                 async with self.runner.settled():
                     self._check_transaction()

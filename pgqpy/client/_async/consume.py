@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing, nullcontext
+from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
@@ -225,10 +225,10 @@ class AsyncConsuming(AsyncBase):
         if not await self.runner.is_extension():
             return await self.runner.run(calls.consume.event_retry_many(batch, pairs))
         queued = 0
-        async with (
-            self.runner.exclusive,
-            closing_transaction(self.connection) if self.runner.alone() else nullcontext(),
-        ):
+        async with AsyncExitStack() as block:
+            await block.enter_async_context(self.runner.exclusive)
+            if await self.runner.is_alone():
+                await block.enter_async_context(closing_transaction(self.connection))
             for event, after in pairs:
                 queued += await self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

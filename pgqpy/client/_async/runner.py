@@ -62,13 +62,14 @@ class AsyncCallRunner(AsyncCursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        async with self.exclusive, self.settled():
-            return await self._run_all(*wanted)
-
-    async def _run_all(self, *wanted: Call[Any]) -> list[Any]:
         for call in wanted:
             if call.pgqpy_only:
                 await self.require_pgqpy(call.function)
+        several = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
+        async with self.exclusive if several else self.exclusive.for_one, self.settled():
+            return await self._run_all(*wanted)
+
+    async def _run_all(self, *wanted: Call[Any]) -> list[Any]:
         encodings.check(self.connection)
         await self.close_left_open()
         guards = self._guards(wanted)

@@ -68,13 +68,20 @@ class Base:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
-        It is also closed if the task is cancelled while it waits to send COMMIT or ROLLBACK.
+        A call of a task that outlives the block raises InFailedSqlTransaction, and sends nothing.
+        The connection is also closed if the task is cancelled while it waits to send COMMIT or
+        ROLLBACK.
         """
-        with ExitStack() as block:
-            with self.runner.exclusive:
+        lock = self.runner.exclusive
+        with ExitStack() as at_end, ExitStack() as begun:
+            with lock:
                 self.runner.begin()
-                transaction = block.enter_context(closing_transaction(self.connection))
-            yield transaction
+                transaction = begun.enter_context(closing_transaction(self.connection))
+            with lock.block():
+                try:
+                    yield transaction
+                finally:  # behind the calls that wait for it
+                    at_end.enter_context(lock)
             if not transaction.force_rollback:
                 with self.runner.settled():
                     self._check_transaction()

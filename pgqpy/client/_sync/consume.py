@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from pgqpy import calls
@@ -225,10 +225,10 @@ class Consuming(Base):
         if not self.runner.is_extension():
             return self.runner.run(calls.consume.event_retry_many(batch, pairs))
         queued = 0
-        with (
-            self.runner.exclusive,
-            closing_transaction(self.connection) if self.runner.alone() else nullcontext(),
-        ):
+        with ExitStack() as block:
+            block.enter_context(self.runner.exclusive)
+            if self.runner.is_alone():
+                block.enter_context(closing_transaction(self.connection))
             for event, after in pairs:
                 queued += self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

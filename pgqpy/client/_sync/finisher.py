@@ -7,9 +7,11 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
+from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
+from pgqpy.client import blocks
 from pgqpy.client.waiting import Bell, to_the_end
 from pgqpy.errors import BatchLost
 
@@ -44,10 +46,11 @@ class _Finish:
 class _Call:
     """One call of `finish`: it has to wait, or it leads."""
 
-    __slots__ = ("bell", "events", "leads", "led")
+    __slots__ = ("bell", "blocks", "events", "leads", "led")
 
     def __init__(self, events: list[_Finish]) -> None:
         self.events = events
+        self.blocks = blocks.still_open()  # that it was made in; another call may send it
         self.leads = False
         self.led: list[_Call] = []  # whose messages its statement finishes
         self.bell: Bell | None = None  # rung when the events have ended, or when it leads
@@ -125,13 +128,22 @@ class Finisher:
     def _lead(self, call: _Call) -> None:
         with self._mutex:
             call.led, self._waiting = self._waiting, []
-        taken = [event for each in call.led for event in each.events]
-        if len(call.led) > 1:  # a task that is cancelled must not break off others
-            to_the_end(partial(self._send, taken))
-        else:
-            self._send(taken)
+        with blocks.outside():
+            if len(call.led) > 1:  # a task that is cancelled must not break off others
+                to_the_end(partial(self._send, call.led))
+            else:
+                self._send(call.led)
 
-    def _send(self, taken: list[_Finish]) -> None:
+    def _send(self, led: list[_Call]) -> None:
+        with self.runner.exclusive:
+            for call in led:
+                if any(block.ended for block in call.blocks):
+                    for each in call.events:
+                        each.end(InFailedSqlTransaction(blocks.ENDED))
+            self._finish_open([each for call in led for each in call.events])
+
+    def _finish_open(self, all_of_them: list[_Finish]) -> None:
+        taken = [each for each in all_of_them if not each.ended]
         if len(taken) > 1:
             self._send_together(taken)
         for each in taken:

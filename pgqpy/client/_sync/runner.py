@@ -62,13 +62,14 @@ class CallRunner(Cursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        with self.exclusive, self.settled():
-            return self._run_all(*wanted)
-
-    def _run_all(self, *wanted: Call[Any]) -> list[Any]:
         for call in wanted:
             if call.pgqpy_only:
                 self.require_pgqpy(call.function)
+        several = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
+        with self.exclusive if several else self.exclusive.for_one, self.settled():
+            return self._run_all(*wanted)
+
+    def _run_all(self, *wanted: Call[Any]) -> list[Any]:
         encodings.check(self.connection)
         self.close_left_open()
         guards = self._guards(wanted)
