@@ -136,8 +136,8 @@ def key_function(consumer: BaseConsumer) -> Callable[[Event], Hashable] | None:
 
 def nearest(name: str, *, alike: float = 0.6) -> str:
     """Return ": did you mean …?" if the name is so much like a setting's (1 is equal), else ""."""
-    known = (*SETTINGS, *HANDLERS)
-    found = [key for key in known if _bare(key) == _bare(name)]
+    known, letters = (*SETTINGS, *HANDLERS), sorted(name.lower())
+    found = [key for key in known if _bare(key) == _bare(name) or sorted(key) == letters]
     found = found or get_close_matches(name.lower(), known, n=1, cutoff=alike)
     return f": did you mean {found[0]}?" if found else ""
 

@@ -79,6 +79,8 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
 
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.
+# One that has only read, and whose statement has ended, is in none. But it locks what it has read,
+# and rotation cannot truncate that.
 # There is always a row, which says what this role may see; who is null if no transaction is open.
 TRANSACTIONS = """
     select sight.*, open.*
@@ -87,15 +89,20 @@ TRANSACTIONS = """
     left join (
         select 'pid ' || a.pid as who, a.usename::text as "user",
             a.application_name as application, coalesce(a.state, '') as state,
-            now() - a.xact_start as age
+            now() - a.xact_start as age, not holds.xmin as has_read_only
         from pg_stat_activity a
+        cross join lateral (
+            select a.backend_xid is not null
+                or (a.backend_xmin is not null and a.datname = current_database()) as xmin) holds
         where a.xact_start is not null and a.pid <> pg_backend_pid()
             and a.backend_type <> 'autovacuum worker'
-            and (a.backend_xid is not null
-                or (a.backend_xmin is not null and a.datname = current_database()))
+            and (holds.xmin or a.pid in (
+                select l.pid from pg_locks l join pg_class c on c.oid = l.relation
+                 where c.relnamespace = to_regnamespace('pgq') and l.database = (
+                    select oid from pg_database where datname = current_database())))
         union all
         select 'prepared transaction ' || p.gid, p.owner::text, p.database::text, 'prepared',
-            now() - p.prepared
+            now() - p.prepared, false
         from pg_prepared_xacts p
     ) as open on true
     order by open.age desc nulls last
@@ -108,7 +115,12 @@ def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     old = [row for row in open_ if row["age"] > limit / WARN_PART or is_ahead(row["age"])]
     for row in old:
         level: Level = "fail" if row["age"] > limit else "warn"
-        yield Finding(level, "transaction", f"{_described(row)} holds xmin back", _remedy(row))
+        holds = (
+            "stops rotation: it has read tables of pgq"
+            if row["has_read_only"]
+            else ("holds xmin back")
+        )
+        yield Finding(level, "transaction", f"{_described(row)} {holds}", _remedy(row))
     if not old:
         oldest = f"the oldest: {_described(open_[0])}" if open_ else "none is open"
         yield _none_old(rows[0], oldest)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Level, Row, in_future, is_ahead, unregistering
+from pgqpy.doctor.finding import Finding, Level, Row, command, in_future, is_ahead, unregistering
 from pgqpy.texts import duration, noun
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def judge_retries(rows: list[Row]) -> Iterator[Finding]:
             )
             remedy = (
                 "its log says why; after max_retries they are dead events; "
-                f"pgqpy consumer show {queue} {consumer} counts both"
+                f"{command('consumer', 'show', queue, consumer)} counts both"
             )
             yield Finding("warn", "retry", what, remedy)
 
@@ -201,10 +201,10 @@ def judge_dead(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         more = " or more" if row["events"] >= MANY_DEAD else ""
         what = f"consumer {consumer} of {queue} has {row['events']}{more} dead event(s)"
-        remedy = (
-            f"pgqpy event dead {queue} {consumer} lists them, pgqpy event revive {queue} {consumer}"
-            f" --all retries them, pgqpy event delete {queue} {consumer} --all deletes them"
+        dead, revive, delete = (
+            command("event", verb, queue, consumer) for verb in ("dead", "revive", "delete")
         )
+        remedy = f"{dead} lists them, {revive} --all retries them, {delete} --all deletes them"
         yield Finding("warn", "dead", what, remedy)
 
 
@@ -225,5 +225,7 @@ def judge_parked(rows: list[Row]) -> Iterator[Finding]:
             f"consumer {consumer} of {queue} has {row['keys']} parked key(s), "
             f"the longest for {duration(row['longest'])}"
         )
-        remedy = f"pgqpy event parked {queue} {consumer} shows why; its log has the tracebacks"
+        remedy = (
+            f"{command('event', 'parked', queue, consumer)} shows why; its log has the tracebacks"
+        )
         yield Finding("warn", "parked", what, remedy)

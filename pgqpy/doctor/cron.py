@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, command
 from pgqpy.errors import InvalidArgument
 from pgqpy.schedule import schedule
 from pgqpy.texts import duration, noun
@@ -38,7 +38,8 @@ def _judge(row: Row) -> Iterator[Finding]:
         if row["paused"] > PAUSED:
             what = f"{entry} is paused for {duration(row['paused'])}"
             name = row["cron_name"]
-            yield Finding("warn", "cron", what, f"pgqpy cron resume {name}, or cron remove {name}")
+            remedy = f"{command('cron', 'resume', name)}, or {command('cron', 'remove', name)}"
+            yield Finding("warn", "cron", what, remedy)
         return
     try:
         schedule(row["schedule"], row["timezone"])

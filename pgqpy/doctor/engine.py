@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,5 +239,6 @@ def judge_positions(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = f"consumer {consumer} of {queue} is at tick {row['sub_last_tick']}, which is missing"
-        remedy = f"pgqpy consumer register {queue} {consumer} --at TICK sets it to one that exists"
+        register = command("consumer", "register", queue, consumer)
+        remedy = f"{register} --at TICK sets it to one that exists"
         yield Finding("fail", "position", what, remedy)

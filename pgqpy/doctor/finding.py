@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -28,10 +29,15 @@ def is_ahead(age: timedelta) -> bool:
     return age < -timedelta(minutes=1)
 
 
+def command(*words: str) -> str:
+    """Return a command of pgqpy to paste into a shell, whatever is in the names."""
+    return shlex.join(("pgqpy", *words))
+
+
 def unregistering(queue: str, consumer: str) -> str:
     """Return the command that gives a consumer up; with events left, it asks on a terminal."""
-    command = f"pgqpy consumer unregister {queue} {consumer}"
-    return f"{command} (in a script, with --force: what waits for it is lost)"
+    unregister = command("consumer", "unregister", queue, consumer)
+    return f"{unregister} (in a script, with --force: what waits for it is lost)"
 
 
 def in_future(age: timedelta) -> str:

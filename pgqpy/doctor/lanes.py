@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import locks
 from pgqpy.doctor.consumers import GONE, QUIET
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, command
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def judge_waiting(rows: list[Row]) -> Iterator[Finding]:
         )
         remedy = (
             "start more workers (pgqpy consumer run MODULE:CLASS), or look why the handlers are "
-            f"slow: pgqpy consumer show {' '.join(names)} tells what each lane does"
+            f"slow: {command('consumer', 'show', *names)} tells what each lane does"
         )
         yield Finding("fail" if row["waited"] > GONE else "warn", "lane", what, remedy)
 
@@ -105,7 +105,7 @@ def judge_changes(rows: list[Row]) -> Iterator[Finding]:
             )
             remedy = (
                 "run it until the change is done (pgqpy consumer run MODULE:CLASS); "
-                f"pgqpy consumer show {queue} {consumer} tells who has the old lanes"
+                f"{command('consumer', 'show', queue, consumer)} tells who has the old lanes"
             )
             yield Finding("warn", "lane", what, remedy)
 

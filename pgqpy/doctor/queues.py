@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Row, in_future, is_ahead
+from pgqpy.doctor.finding import Finding, Row, command, in_future, is_ahead
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _external_late(row: Row) -> Finding:
     what = f"the external ticker of queue {queue} does not tick: {_waits(row)}"
     remedy = (
         "run the program that calls pgq.ticker(queue, tick_id, time, event_seq) for it, or give it "
-        f"to pgqpy's ticker: pgqpy queue set {queue} external_ticker=false"
+        f"to pgqpy's ticker: {command('queue', 'set', queue)} external_ticker=false"
     )
     return Finding("warn", "ticker", what, remedy)
 
@@ -122,11 +122,11 @@ def judge_switches(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         queue = row["queue_name"]
         if row["paused"]:
-            remedy = f"pgqpy queue set {queue} ticker_paused=false"
+            remedy = f"{command('queue', 'set', queue)} ticker_paused=false"
             what = f"queue {queue} is paused: its events are not delivered"
             yield Finding("warn", "paused", what, remedy)
         if row["insert_disabled"]:
-            remedy = f"pgqpy queue set {queue} disable_insert=false"
+            remedy = f"{command('queue', 'set', queue)} disable_insert=false"
             yield Finding("warn", "paused", f"inserting into queue {queue} is disabled", remedy)
 
 
@@ -181,7 +181,9 @@ def judge_retention(rows: list[Row]) -> Iterator[Finding]:
     for row in rows:
         queue, size = row["queue_name"], row["size"] or "an unknown size"
         what = f"queue {queue} keeps its events for {duration(row['retention'])}: {size}"
-        yield Finding("ok", "retention", what, f"pgqpy queue set {queue} retention=… changes that")
+        yield Finding(
+            "ok", "retention", what, f"{command('queue', 'set', queue)} retention=… changes that"
+        )
 
 
 STAGES = """
@@ -218,6 +220,6 @@ def judge_delayed(rows: list[Row]) -> Iterator[Finding]:
             )
             remedy = (
                 f"pgqpy ticker run moves them; its log says why one fails; "
-                f"pgqpy event delayed {queue} lists them"
+                f"{command('event', 'delayed', queue)} lists them"
             )
             yield Finding("fail", "delayed", what, remedy)

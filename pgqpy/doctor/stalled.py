@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Finding, Row, unregistering
+from pgqpy.doctor.finding import Finding, Row, command, unregistering
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def judge_stalled(rows: list[Row]) -> Iterator[Finding]:
         if row["detached"] is not None:
             left = "nothing is lost yet" if row["is_live"] else "events after its position are gone"
             what = f"{who} is detached for {duration(row['detached'])}: {left}"
-            remedy = f"pgqpy consumer reattach {queue} {consumer}, or {give_up}"
+            remedy = f"{command('consumer', 'reattach', queue, consumer)}, or {give_up}"
             yield Finding("fail", "stalled", what, remedy)
         else:
             what = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy.doctor.consumers import GONE, HANGS, QUIET
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, command
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _not_taken_over(row: Row) -> Finding:
     )
     remedy = (
         "start one more worker: pgqpy consumer run MODULE:CLASS; "
-        f"pgqpy consumer show {queue} {consumer} tells what the others do"
+        f"{command('consumer', 'show', queue, consumer)} tells what the others do"
     )
     return Finding("fail" if row["last_seen"] > GONE else "warn", "worker", what, remedy)
 
@@ -119,8 +119,8 @@ def _behind(row: Row) -> Finding:
         f"{row['idle']} worker(s) have nothing to do, but none shares a batch of another one"
     )
     remedy = (
-        f"pgqpy consumer show {queue} {consumer} tells its last progress; look why its handler is "
-        "slow; in careful mode it handles small parts, one after the other"
+        f"{command('consumer', 'show', queue, consumer)} tells its last progress; look why its "
+        "handler is slow; in careful mode it handles small parts, one after the other"
     )
     return Finding("warn", "worker", what, remedy)
 
@@ -164,6 +164,6 @@ def judge_careful(rows: list[Row]) -> Iterator[Finding]:
             "see the log, which tells of `no sign of life`, and whether memory is short; "
             "many quiet parts end the careful mode; "
             "after max_attempts unclean ends the event is dead, and "
-            f"pgqpy event dead {queue} {consumer} lists it"
+            f"{command('event', 'dead', queue, consumer)} lists it"
         )
         yield Finding("warn", "careful", what, remedy)

@@ -205,7 +205,7 @@ def test_many_failing_events_are_a_warning_one_is_not(events: int, expected: lis
 
 def transaction(age: timedelta, who: str = "pid 7") -> dict[str, object]:
     told = {"who": who, "user": "app", "application": "psql", "state": "idle", "age": age}
-    return {"role": "app", "sees_all": True, **told}
+    return {"role": "app", "sees_all": True, "has_read_only": False, **told}
 
 
 @pytest.mark.parametrize(

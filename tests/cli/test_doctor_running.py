@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 
 import psycopg
@@ -48,6 +49,20 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
         assert words in worst["running"][1]
     assert "pgqpy consumer unregister orders billing" in worst["running"][1]
     assert "with --force" in worst["running"][1]
+
+
+@pytest.mark.usefixtures("waiting")
+def test_a_name_is_no_command_in_a_remedy(
+    examine: Examine, client: pgqpy.Client, connection: Connection
+) -> None:
+    """A reader may register any name, and an administrator pastes the remedy into a shell."""
+    name = "x; touch it's #"
+    client.register_consumer_at("orders", name, 1)
+    client.unregister_consumer("orders", "billing")
+    age(connection, "16 minutes")
+    told = examine()[1]["running"][1]
+    remedy = told[told.index("pgqpy consumer unregister") :].partition(" (in a script")[0]
+    assert shlex.split(remedy) == ["pgqpy", "consumer", "unregister", "orders", name]
 
 
 @pytest.mark.usefixtures("waiting")

@@ -48,6 +48,8 @@ def test_an_unknown_setting_is_refused_by_name():
         ("max_retrys", "max_retries"),
         ("max_retry", "max_retries"),
         ("transactionnal", "transactional"),
+        ("lanse", "lanes"),
+        ("kye", "key"),
     ],
 )
 def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):

@@ -42,7 +42,8 @@ class Base:
 
         Args:
             connection: psycopg's; with SQLAlchemy,
-                `session.connection().connection.driver_connection`.
+                `session.connection().connection.driver_connection`, anew for each call: a session
+                may commit over one connection, and go on with another.
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
