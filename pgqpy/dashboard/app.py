@@ -170,6 +170,8 @@ class Dashboard:
         async def messages() -> AsyncIterator[str]:
             async with aclosing(self.feed.follow()) as snapshots:
                 async for snapshot in snapshots:
+                    if not self._sessions.goes_on(request, request.state.asker.session):
+                        return  # the guard has asked at the begin of the stream only
                     if snapshot is None:
                         yield ":\n\n"
                         continue

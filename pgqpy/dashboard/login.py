@@ -82,7 +82,8 @@ class LoginPages:
         return self._page(request, HTTPStatus.OK, "", request.query_params.get("next", "/"))
 
     async def logout(self, request: Request) -> Response:
-        """End the session of this browser."""
+        """End the session of this browser, also where somebody has copied its cookie."""
+        self._sessions.end(request.state.asker.session)
         response = RedirectResponse(_root(request) + "/login", HTTPStatus.SEE_OTHER)
         self._sessions.write(response, self._sessions.begin(), cookie_path(request))
         return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
@@ -33,14 +34,25 @@ class Sessions:
         self._secure = secure
         self._key = secrets.token_bytes(32)
         self._signer = URLSafeTimedSerializer(self._key, salt=COOKIE)
+        self._ended: dict[str, float] = {}  # numbers, and when: their cookies are not too old yet
 
     def read(self, request: Request) -> Session | None:
-        """Return the session of a request; None without one that we signed, or if it is too old."""
+        """Return the session of a request; None without one of ours that has not ended."""
         try:
             found = self._signer.loads(request.cookies.get(COOKIE, ""), max_age=LIFETIME)
         except BadSignature:
             return None
-        return Session(*found)
+        return None if found[0] in self._ended else Session(*found)
+
+    def end(self, session: Session) -> None:
+        """Accept its cookie no more."""
+        now = time.monotonic()
+        self._ended = {key: at for key, at in self._ended.items() if now - at < LIFETIME}
+        self._ended[session.number] = now
+
+    def goes_on(self, request: Request, session: Session) -> bool:
+        """Say whether a login still holds that a request had at its begin. No login always does."""
+        return session.name is None or self.read(request) == session
 
     def begin(self, name: str | None = None) -> Session:
         """Return a new session. A login gets one, so that nobody knows its number before."""

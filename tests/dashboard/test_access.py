@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from pgqpy.dashboard.access import FunctionAccess, HeaderAccess, PasswordAccess, is_loopback
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.login import Throttle, local_path
 from pgqpy.dashboard.sessions import COOKIE
-from tests.dashboard.conftest import HOME, SECRET, Site, log_in, token
+from tests.dashboard.conftest import HOME, HOST, SECRET, Site, log_in, token
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 PUBLIC = {"/healthz", "/login", "/logout"}
 PAGES = {"/", "/queue", "/consumer", "/dead", "/events", "/cron", "/tickers"}
@@ -140,8 +145,31 @@ def test_a_logout_ends_the_login(site: Site, with_logins: PasswordAccess) -> Non
     client = site(with_logins)
     log_in(client, "anna")
     mine = token(client.get("/").text)
+    cookie = client.cookies[COOKIE]
     assert client.post("/logout", data={"token": mine}, headers={"origin": HOME}).is_redirect
     assert client.get("/").status_code == 303
+    client.cookies.clear()
+    client.cookies.set(COOKIE, cookie)  # somebody has copied it
+    assert client.get("/").status_code == 303
+
+
+def test_a_logout_ends_the_streams_of_the_login(
+    dsn: str, with_logins: PasswordAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = Dashboard(Options(dsn, with_logins, (HOST,)))
+    with TestClient(board.app, base_url=HOME, follow_redirects=False) as client:
+        log_in(client, "anna")
+        form = {"token": token(client.get("/").text)}
+        elsewhere = TestClient(board.app, base_url=HOME, cookies={COOKIE: client.cookies[COOKIE]})
+
+        async def follow() -> AsyncIterator[None]:
+            yield None
+            await asyncio.to_thread(elsewhere.post, "/logout", data=form, headers={"origin": HOME})
+            yield None
+            yield None
+
+        monkeypatch.setattr(board.feed, "follow", follow)
+        assert client.get("/live/").text == ":\n\n"
 
 
 @pytest.mark.parametrize(
