@@ -12,6 +12,7 @@ from psycopg.rows import tuple_row
 
 from pgqpy import calls
 from pgqpy.client.exclusive import exclusive_async
+from pgqpy.errors import PgqError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -89,7 +90,7 @@ class AsyncCursors:
             return
         status = self.status()
         if status == TransactionStatus.INTRANS or (held and status != TransactionStatus.INERROR):
-            with suppress(psycopg.Error):
+            with suppress(psycopg.Error, PgqError):  # PgqError: after a handler's call has ended
                 async with self.cursor() as cursor:
                     await cursor.execute(calls.read.close_if_open(name), prepare=False)
                 self._left_open.discard(name)
