@@ -26,7 +26,8 @@ YOUNG = "13 hours"  # a rotation is due, and no event is older than a day
 # A rotation waits after its first look for the slowest consumer, before it has any lock.
 LOOKED = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
-    create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql as $$
+    create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql
+    set lock_timeout = 0 as $$  -- rotation's own limit is no limit for the gate
     declare v_tick bigint := pgq.slowest_tick_itself(i_queue_id); begin
     {}
     return v_tick; end $$"""

@@ -71,7 +71,7 @@ begin
         execute format('lock table pgq.%I in access exclusive mode', v_table);
         set local lock_timeout = '50ms';
         select * into q from pgq.queue where queue_id = q.queue_id for update;
-    exception when lock_not_available or undefined_table then
+    exception when lock_not_available or deadlock_detected or undefined_table then
         return 0;
     end;
     v_slowest := least(pgq.slowest_tick(q.queue_id), v_retained);
