@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NOW = datetime.now(timezone.utc).replace(second=0, microsecond=0)  # some minutes ago
 ADD = "select pgq.add_cron('e', 'q', 't', %s, %s, 'UTC', %s)"
+STAGE = "select pgq.open_stage('q', 'w', 1)"
 FIRE = "select pgq.fire_cron('e', %s, %s, %s, %s)"
 TIMES = "select ev_time from pgq.event_1 order by ev_time"
 
@@ -49,6 +50,19 @@ def test_planned_time_is_fired_once_and_then_the_next(db: Database) -> None:
     assert db.main.all("select next_due, last_due from pgq.get_cron_info()") == [(NOW + DAY, NOW)]
     assert times(db) == [NOW]
     assert db.main.deliver() == ["d"]
+
+
+@pytest.mark.parametrize("fires_first", [False, True])
+def test_stage_takes_no_event_of_an_entry(db: Database, fires_first: bool) -> None:
+    """It would be hidden with the stage, and lost with one that is dropped."""
+    entry = add(db)
+    db.main.begin()
+    if fires_first:
+        assert fire(db.main, entry, NOW) == 1
+    else:
+        db.main.one(STAGE)
+    with refused("PQ009"):
+        db.main.one(STAGE) if fires_first else fire(db.main, entry, NOW)
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])

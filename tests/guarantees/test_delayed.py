@@ -195,6 +195,16 @@ def test_look_reads_no_more_pages_after_many_events_while_xmin_is_held(db: Datab
     assert _pages(db) <= before + MORE_PAGES
 
 
+def test_statistics_of_an_empty_table_lift_no_limit(db: Database) -> None:
+    """They lead to a nested loop. A choice of rows inside of it would be made for each row."""
+    db.queue()
+    delay_until_due(db.main, *map(str, range(60)))
+    move(db.main)
+    db.main.run("analyze pgq.delayed_event")
+    delay_until_due(db.main, *map(str, range(3000)))
+    assert [db.main.one(MOVE) for _ in range(3)] == [2000, 1000, 0]
+
+
 def test_event_that_was_locked_comes_later_and_delays_no_other(db: Database) -> None:
     db.queue()
     delay_until_due(db.main, "a", "b")

@@ -69,6 +69,24 @@ def test_stage_takes_no_delayed_events(db: Database, calls: tuple[str, str]) -> 
         db.main.one(second.format(LATER))
 
 
+@pytest.mark.parametrize("moves_first", [False, True])
+def test_stage_takes_no_events_that_others_delayed(db: Database, moves_first: bool) -> None:
+    """They would be hidden with the stage, and lost with one that is dropped."""
+    db.queue()
+    delay_until_due(db.main, "a")
+    db.main.begin()
+    if moves_first:
+        assert move(db.main) == 1
+        with refused("PQ009"):
+            db.main.one(STAGE)
+        db.main.rollback()
+    else:
+        db.main.one(STAGE)
+        assert move(db.main) == 0
+        db.main.commit()
+    assert come(db) == ["a"]
+
+
 def test_drop_waits_for_an_insert_and_removes_what_waits(db: Database) -> None:
     db.queue()
     db.queue("other")

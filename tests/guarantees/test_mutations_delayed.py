@@ -74,7 +74,7 @@ MUTATIONS = {
     ),
     "move in any order": Mutation(
         "move_due",
-        "order by ev_queue, %3$I limit $5",
+        "order by ev_queue, %2$I limit $5",
         "order by ev_id limit $5",
         came.test_event_that_is_due_earlier_is_never_in_a_later_batch,
     ),

@@ -16,7 +16,8 @@
 --   i_next: the next due time.
 -- Returns: the event's id; null: nothing was inserted. That is so too while the queue may need
 --   repair_queue (is_unchecked): the event would look old.
--- Raises: PQ009 times that are no whole minutes, in disorder, or in the future; PQ006 Insert into
+-- Raises: PQ009 times that are no whole minutes, in disorder, or in the future, or the transaction
+--   is a stage (open_stage refuses the other order); PQ006 Insert into
 --   queue disallowed; PQ007 per-transaction limit; 40001 in REPEATABLE READ, another session was
 --   faster; 42P01 the queue was dropped meanwhile; 55P03 another session has a lock.
 -- Writes: ROW EXCLUSIVE lock on an event table; update pgq.cron; insert into the queue's current
@@ -55,8 +56,10 @@ begin
     if not found or i_time is null then
         return null;
     end if;
+    perform pgq.check_unstaged(q.queue_id);
     perform pgq.check_insert(
         q.queue_name, q.queue_id, q.queue_disable_insert, q.queue_per_tx_limit, 1);
+    perform set_config('pgq.once_' || q.queue_id, 'on', true);  -- for open_stage
     return pgq.insert_row(q.queue_id, null, i_time, null, null,
         c.ev_type, c.ev_data, c.ev_extra1, c.ev_extra2, c.ev_extra3, c.ev_extra4);
 end $$;
