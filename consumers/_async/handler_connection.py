@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 
+from pgqpy.client.waiting import AsyncBell
 from pgqpy.consumers.connection_errors import is_collision
 from pgqpy.consumers.ending import end_connection
 from pgqpy.consumers.handlers import HANDLER_ERRORS
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
+LEFT = 1.0  # seconds for a statement that a task or thread of a failed handler has sent
+LOOK = 0.002  # seconds
+
 CALL_ENDED = (
     "a task or thread uses the connection of a handler call that has ended: a handler uses the "
     "connection of its own call, and waits for its tasks and threads"
@@ -31,7 +36,6 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
     """The connection that transactional handlers get. Its transaction belongs to the consumer."""
 
     _collision: Exception | None = None
-    _depth = 0  # of transaction() blocks; the first is the consumer's
 
     def collided(self, error: BaseException) -> bool:
         """Say whether this connection's transaction collided with another one; ask before it ends.
@@ -50,23 +54,32 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
         savepoint_name: str | None = None,
         force_rollback: bool = False,  # noqa: FBT001, FBT002  # psycopg's signature
     ) -> AsyncIterator[psycopg.AsyncTransaction]:
-        """Open a savepoint, as psycopg does, and remember a collision that it rolls back."""
-        async with super().transaction(savepoint_name, force_rollback) as inner:
-            self._depth += 1
-            try:
-                yield inner
-            except psycopg.Error as error:
-                if self._failed() and is_collision(error):
-                    self._collision = error
-                raise
-            finally:
-                self._depth -= 1
-                inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
+        """Open a savepoint, as psycopg does, and remember a collision that it rolls back.
+
+        Outside of a transaction, it is the consumer's own. If that does not end, the connection
+        does: all later transactions would be savepoints in it.
+        """
+        is_outermost = self.pgconn.transaction_status == TransactionStatus.IDLE
+        try:
+            async with super().transaction(savepoint_name, force_rollback) as inner:
+                try:
+                    yield inner
+                except psycopg.Error as error:
+                    if self._failed() and is_collision(error):
+                        self._collision = error
+                    raise
+                finally:
+                    inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
+        finally:
+            if is_outermost and not self.closed and not ended(self):
+                end_connection(self)
+                raise psycopg.OperationalError("a transaction() of the handler did not end")
 
     @property
     def occupied(self) -> bool:
         """Whether a statement, COPY, pipeline or transaction() block was begun and not ended."""
-        if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._depth > 1:
+        # psycopg counts its blocks, of which one is the consumer's. It has no public name for that.
+        if self.pgconn.transaction_status == TransactionStatus.ACTIVE or self._num_transactions > 1:
             return True
         return self.lock.locked() or self.pgconn.pipeline_status != PipelineStatus.OFF
 
@@ -82,8 +95,10 @@ class AsyncHandlerConnection(psycopg.AsyncConnection[Any]):
             yield lent
         except HANDLER_ERRORS:
             lent.call_ended = True
-            async with self.lock:  # a statement on its way is undone with the others
-                pass
+            # A statement on its way is undone with the others, unless it takes too long.
+            until, bell = time.monotonic() + LEFT, AsyncBell()
+            while self.lock.locked() and time.monotonic() < until:
+                await bell.wait(LOOK)
             if not self.closed and self.occupied:
                 end_connection(self)
             raise

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
 import psycopg
 import pytest
 
+from pgqpy.consumers._async.handler_connection import AsyncHandlerConnection
 from pgqpy.errors import PgqError
-from tests.consumers.harness import NOTE
+from tests.consumers.harness import NOTE, patched
 from tests.support.waiting import eventually
 
 PARTS = pytest.mark.parametrize("part_size", [None, 2])
@@ -25,16 +27,16 @@ class Left:
         self.count = 0
         self.tasks = set()
 
-    def start(self, connection, *, in_block):
+    def start(self, connection, how):
         """Leave one to a task if there is an event loop, else to a thread."""
         self.count += 1
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
-            work = self.in_block if in_block else self.send
+            work = getattr(self, how)
             threading.Thread(target=work, args=(connection,), daemon=True).start()
         else:
-            work = self.in_block_async if in_block else self.send_async
+            work = getattr(self, f"{how}_async")
             self.tasks.add(loop.create_task(work(connection)))
 
     def send(self, connection):
@@ -69,6 +71,17 @@ class Left:
         except (psycopg.Error, PgqError) as error:
             self.errors.append(type(error))
 
+    def stream(self, connection):
+        """Read slowly: psycopg's lock is held meanwhile."""
+        with suppress(psycopg.Error, PgqError):
+            for _ in connection.cursor().stream("select generate_series(1, 9)"):
+                self.send(connection)
+
+    async def stream_async(self, connection):
+        with suppress(psycopg.Error, PgqError):
+            async for _ in connection.cursor().stream("select generate_series(1, 9)"):
+                await self.send_async(connection)
+
     def wait_until_begun(self):
         """Wait until one that was left has begun."""
         assert self.begun.acquire(timeout=20)
@@ -89,14 +102,14 @@ def left():
     left.go.set()  # for what the last call left
 
 
-def steps(left, event, connection, in_block):
+def steps(left, event, connection, how):
     """Yield what waits, and a statement; leave work at `bad` and `left`; fail at `bad`."""
     if event.data != "bad":
         yield left.let_go
-    if event.data in ("bad", "left"):
-        left.start(connection, in_block=in_block)
-        yield left.wait_until_begun
     yield NOTE, [event.data]
+    if event.data in ("bad", "left"):
+        left.start(connection, how)
+        yield left.wait_until_begun
     if event.data == "bad":
         raise ValueError("the other half of the work failed")
 
@@ -105,13 +118,13 @@ def steps(left, event, connection, in_block):
 def start(make, left):
     """Run a consumer that does these steps at each event."""
 
-    def starter(*, in_block=False, by_batch=False, **settings):
+    def starter(how="send", *, by_batch=False, **settings):
         def work(self, event, connection):
-            for step in steps(left, event, connection, in_block):
+            for step in steps(left, event, connection, how):
                 step() if callable(step) else connection.execute(*step)
 
         async def work_async(self, event, connection):
-            for step in steps(left, event, connection, in_block):
+            for step in steps(left, event, connection, how):
                 if callable(step):
                     await asyncio.to_thread(step)
                 else:
@@ -158,7 +171,7 @@ def test_work_left_by_an_event_that_failed_is_undone_with_it(
 def test_a_block_left_by_an_event_that_failed_is_blamed_on_that_event(
     queue, effects, start, left, part_size
 ):
-    start(part_size=part_size, in_block=True, retry_base=1000)
+    start("in_block", part_size=part_size, retry_base=1000)
     queue.insert("a", "bad", "c")
     queue.wait_until_finished()
     assert effects() == ["a", "c"]
@@ -182,3 +195,36 @@ def test_work_left_by_a_batch_that_failed_is_undone_with_it(queue, effects, star
     eventually(lambda: left.errors)
     assert set(left.errors) == {PgqError}
     assert effects() == []
+
+
+def test_a_reader_that_a_failed_event_left_holds_nobody_up(queue, effects, start, left):
+    """It holds the connection for as long as it likes."""
+    with patched("handler_connection.LEFT", 0.05):
+        start("stream", retry_base=1000)
+        queue.insert("bad")
+        eventually(lambda: len(queue.retry_delays()) == 1)
+        left.count = 0  # they are let go at the end
+        queue.insert("c")
+        queue.wait_until_finished()
+    assert effects() == ["c"]
+
+
+async def test_a_block_whose_end_is_refused_ends_the_connection(dsn):
+    """It would stay open below the blocks that follow, which would commit nothing."""
+    connection = await AsyncHandlerConnection.connect(dsn, autocommit=True)
+    with pytest.raises(psycopg.OperationalError, match="did not end"):
+        async with connection.transaction():
+            block = connection.transaction()
+            await block.__aenter__()
+    assert connection.closed
+    connection = await AsyncHandlerConnection.connect(dsn, autocommit=True)
+    async with connection.transaction():
+        with pytest.raises(ZeroDivisionError):
+            async with connection.lent() as lent:
+                block = lent.transaction()
+                await block.__aenter__()
+                lent.call_ended = True
+                with pytest.raises(PgqError):
+                    await block.__aexit__(None, None, None)
+                raise ZeroDivisionError
+        assert connection.closed
