@@ -14,15 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
-
-from pgqpy.client import blocks
+from weakref import WeakKeyDictionary, WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
 
     from psycopg import AsyncConnection, Connection
 
@@ -36,13 +34,20 @@ class ConnectionBusy(RuntimeError):
     """The iterable of a COPY calls a client over the connection of the COPY."""
 
 
-class _Callers:
-    """The part of a lock that knows callers: who feeds a COPY, who is in which block."""
+class _State:
+    """The part of a lock that knows of a COPY and of blocks of transactions.
+
+    Attributes:
+        blocks: the open ones of client.transaction().
+        inner: how many transaction() blocks of psycopg are pgqpy's own, inside of one call.
+    """
 
     def __init__(self, caller: Callable[[], object]) -> None:
-        """Know of no COPY. `caller` returns the thread or task that calls it."""
+        """Know of none. `caller` returns the thread or task that calls it."""
         self._caller = caller
         self._feeder: object = None
+        self.blocks: list[Block] = []
+        self.inner = 0
 
     @contextmanager
     def copying(self) -> Iterator[None]:
@@ -58,16 +63,49 @@ class _Callers:
         if self._feeder is not None and self._feeder == self._caller():
             raise ConnectionBusy(BUSY)
 
-    def block(self) -> AbstractContextManager[None]:
-        """Be in a block of client.transaction()."""
-        return blocks.opened(self, self._caller())
+    @contextmanager
+    def block(self) -> Iterator[Block]:
+        """Be in a block of client.transaction(), as what inherits this context is."""
+        mine = Block(self, self._caller())
+        self.blocks.append(mine)
+        _blocks.set((*_blocks.get(), mine))
+        try:
+            yield mine
+        except BaseException:
+            mine.rolled_back()
+            raise
+        finally:
+            self.blocks.remove(mine)
+            # Not by a token: a framework may leave the block in another context.
+            _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
-    def refuse_after_end(self) -> None:
-        """Raise InFailedSqlTransaction if the block that the caller was in has ended."""
-        blocks.refuse_after_end(self, self._caller())
+    def left_by(self) -> bool:
+        """Whether the caller is left of a block that was rolled back."""
+        found = _blocks.get()
+        return bool(found) and any(b.lock is self and self._caller() in b.left for b in found)
 
 
-class ConnectionLock(_Callers):
+class Block:
+    """A block of client.transaction(), of the connection with this lock."""
+
+    def __init__(self, lock: _State, opener: object) -> None:
+        """Begin it, in this thread or task."""
+        self.lock = lock
+        self.left: WeakSet[Any] = WeakSet()  # tasks that were alive when it was rolled back
+        self._opener = opener
+
+    def rolled_back(self) -> None:
+        """Note the tasks that may be left. Those that begin later have nothing to do with it."""
+        with suppress(RuntimeError):  # no event loop: nobody knows the threads
+            self.left = WeakSet(asyncio.all_tasks())
+            self.left.discard(self._opener)
+            self.left.discard(asyncio.current_task())
+
+
+_blocks: ContextVar[tuple[Block, ...]] = ContextVar("pgqpy_blocks", default=())
+
+
+class ConnectionLock(_State):
     """A lock for threads; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -79,11 +117,6 @@ class ConnectionLock(_Callers):
         """Wait until no other thread holds it."""
         self.refuse_in_copy()
         self._lock.acquire()
-        try:
-            self.refuse_after_end()
-        except BaseException:
-            self._lock.release()
-            raise
 
     @property
     def for_one(self) -> ConnectionLock:
@@ -95,7 +128,7 @@ class ConnectionLock(_Callers):
         self._lock.release()
 
 
-class AsyncConnectionLock(_Callers):
+class AsyncConnectionLock(_State):
     """A lock for tasks; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -113,11 +146,6 @@ class AsyncConnectionLock(_Callers):
             await self._lock.acquire()
             self._owner = task
         self._depth += 1
-        try:
-            self.refuse_after_end()
-        except BaseException:
-            await self.__aexit__()
-            raise
 
     @property
     def for_one(self) -> _Turn:

@@ -131,20 +131,6 @@ def test_transaction_that_holds_xmin_back(examine: Examine, connect: Connect) ->
     assert f"pid {holder.info.backend_pid} " not in told
 
 
-def test_transaction_that_has_only_read_and_stops_rotation(
-    examine: Examine, client: pgqpy.Client, connect: Connect
-) -> None:
-    """It is in no snapshot, so it holds no xmin back."""
-    client.create_queue("orders")
-    reader = connect(autocommit=False)
-    reader.execute("select * from pgq.event_template")
-    code, worst = examine("--long-transaction", "0.000001")
-    assert code == 1
-    assert worst["transaction"][0] == "fail"
-    for words in (f"pid {reader.info.backend_pid} ", "idle in transaction", "stops rotation"):
-        assert words in worst["transaction"][1]
-
-
 def test_prepared_transaction_that_holds_xmin_back(
     examine: Examine, connect: Connect, dsn: str
 ) -> None:

@@ -282,3 +282,17 @@ def test_the_doctor_fails_nothing_that_the_extension_supports(
     assert "the extension pgq 3.5" in result.stdout
     assert "fail" not in [line.split()[0] for line in result.stdout.splitlines()]
     assert "pgqpy ticker run" not in result.stdout
+
+
+def test_transaction_that_has_only_read_and_stops_rotation(
+    examine: Examine, client: pgqpy.Client, connect: Connect
+) -> None:
+    """It is in no snapshot, so it holds no xmin back."""
+    client.create_queue("orders")
+    reader = connect(autocommit=False)
+    reader.execute("select * from pgq.event_template")
+    code, worst = examine("--long-transaction", "0.000001")
+    assert code == 1
+    assert worst["transaction"][0] == "fail"
+    for words in (f"pid {reader.info.backend_pid} ", "idle in transaction", "stops rotation"):
+        assert words in worst["transaction"][1]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
-from contextvars import copy_context
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -15,9 +14,10 @@ from psycopg.errors import InFailedSqlTransaction
 
 import pgqpy
 from pgqpy import InvalidEvent
+from tests.client.test_transactions import turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
 TASKS = 20
 BAD = float("nan")  # refused before anything is sent
@@ -32,27 +32,39 @@ async def insert_all(client: pgqpy.AsyncClient) -> None:
     await asyncio.gather(*(client.insert_event("orders", "e", each) for each in payloads()))
 
 
+@asynccontextmanager
+async def connected(dsn: str, by: str) -> AsyncIterator[pgqpy.AsyncClient]:
+    """Connect a client, or an application that makes a client of its connection."""
+    if by == "client":
+        async with await pgqpy.connect_async(dsn) as client:
+            yield client
+    else:
+        async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+            yield pgqpy.AsyncClient(connection)
+
+
 async def wait_for_tasks() -> None:
-    """Wait until the tasks that gather() left have ended."""
+    """Wait until the tasks have ended that gather() left, or that close a generator."""
+    await turn()
     left = asyncio.all_tasks() - {asyncio.current_task()}
     if left:
         await asyncio.wait(left, timeout=20)
 
 
-@pytest.mark.parametrize("opens", ["client", "connection", "ridden"])
+@pytest.mark.parametrize("block", ["client", "psycopg"])
+@pytest.mark.parametrize("connects", ["client", "application"])
 async def test_tasks_of_a_transaction_that_is_rolled_back_insert_nothing(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], opens: str
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], connects: str, block: str
 ) -> None:
     """Their calls wait for each other, and gather() does not wait for them."""
-    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
-        client = await pgqpy.connect_async(dsn) if opens == "client" else None
-        async with client or pgqpy.AsyncClient(connection) as used:
-            transaction = connection.transaction if opens == "connection" else used.transaction
-            with pytest.raises(InvalidEvent):
-                async with transaction():
-                    await insert_all(used)
-            await wait_for_tasks()
-            await used.insert_event(new_orders, "later", None)
+    async with connected(dsn, connects) as client:
+        with pytest.raises(InvalidEvent):
+            async with (
+                client.transaction() if block == "client" else (client.connection.transaction())
+            ):
+                await insert_all(client)
+        await wait_for_tasks()
+        await client.insert_event(new_orders, "later", None)
     assert [event[0] for event in inserted()] == ["later"]
 
 
@@ -68,11 +80,13 @@ async def test_tasks_of_a_savepoint_that_is_rolled_back_insert_nothing(
     assert [event[0] for event in inserted()] == ["later"]
 
 
+@pytest.mark.parametrize("block", ["client", "psycopg"])
+@pytest.mark.parametrize("connects", ["client", "application"])
 async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
-    dsn: str, queue: pgqpy.Client
+    dsn: str, queue: pgqpy.Client, connects: str, block: str
 ) -> None:
     """Their effects in this database are undone: all of them are to come again."""
-    async with await pgqpy.connect_async(dsn) as client:
+    async with connected(dsn, connects) as client:
         await client.receive("orders", "letters", wait=0)
         queue.insert_events("orders", [("e", str(number)) for number in range(10)])
         queue.tick_queue("orders")
@@ -80,38 +94,95 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
         assert len(messages) == 10
 
         async def handle(message: Any) -> None:
-            await client.connection.execute("select 1")  # the effect
+            if block == "client":  # it knows the tasks that it leaves, psycopg's own does not
+                await client.connection.execute("select 1")  # the effect
             if message is messages[3]:
                 raise ZeroDivisionError
             await message.done()
 
         with pytest.raises(ZeroDivisionError):
-            async with client.transaction():
+            async with (
+                client.transaction() if block == "client" else (client.connection.transaction())
+            ):
                 await asyncio.gather(*map(handle, messages))
         await wait_for_tasks()
         for message in messages:
             await message.done()  # raises EventNotFound if it was done before
 
 
-def test_threads_of_a_transaction_that_is_rolled_back_insert_nothing(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_insert_nothing(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """asyncio.to_thread copies the context so."""
-    failed = threading.Event()
+    """The lock of threads is not fair. Here its holder ends the block."""
+    arrived = threading.Semaphore(0)
     with pgqpy.connect(dsn) as client, ThreadPoolExecutor(TASKS) as pool:
-
-        def insert(number: int) -> None:
-            assert failed.wait(20)
-            client.insert_event(new_orders, "e", str(number))
-
-        with suppress(ZeroDivisionError), client.transaction():
-            futures = [pool.submit(copy_context().run, insert, number) for number in range(TASKS)]
+        lock = client.runner.exclusive
+        monkeypatch.setattr(lock, "refuse_in_copy", arrived.release)  # the first thing it does
+        with suppress(ZeroDivisionError), lock, client.transaction():
+            futures = [pool.submit(client.insert_event, new_orders, "e", None) for _ in "abc"]
+            for _ in range(len(futures) + 2):  # and two by the block itself
+                assert arrived.acquire(timeout=20)
             raise ZeroDivisionError
-        failed.set()
         wait(futures)
         assert {type(each.exception()) for each in futures} == {InFailedSqlTransaction}
         client.insert_event(new_orders, "later", None)
     assert [event[0] for event in inserted()] == ["later"]
+
+
+@pytest.mark.parametrize("rolls_back", [False, True])
+async def test_only_tasks_left_of_a_rollback_are_refused_later(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], rolls_back: bool
+) -> None:
+    """Such as background tasks of a request, whose block was committed."""
+    async with await pgqpy.connect_async(dsn) as client:
+        ended = asyncio.Event()
+
+        async def insert(kind: str) -> None:
+            await ended.wait()
+            await client.insert_event(new_orders, kind, None)
+
+        async with client.transaction() as transaction:
+            transaction.force_rollback = rolls_back
+            task = asyncio.create_task(insert("left"))
+            await turn()
+        ended.set()
+        await asyncio.wait([task])
+        await asyncio.create_task(insert("later"))
+    assert isinstance(task.exception(), InFailedSqlTransaction) == rolls_back
+    assert [event[0] for event in inserted()] == ["left", "later"][rolls_back:]
+
+
+async def test_a_block_that_a_generator_is_closed_in_refuses_no_later_task(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+) -> None:
+    """The event loop closes it in a task of its own."""
+    async with await pgqpy.connect_async(dsn) as client:
+
+        async def numbers() -> AsyncIterator[int]:
+            async with client.transaction():
+                for number in range(3):
+                    yield number
+
+        async for _ in numbers():
+            break
+        await wait_for_tasks()
+        await asyncio.gather(*(client.insert_event(new_orders, "later", None) for _ in "ab"))
+    assert [event[0] for event in inserted()] == ["later", "later"]
+
+
+async def test_blocks_of_two_clients_need_not_nest(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+) -> None:
+    """What ends first takes nothing from the other."""
+    async with await pgqpy.connect_async(dsn) as one, await pgqpy.connect_async(dsn) as other:
+        first = one.transaction()
+        await first.__aenter__()
+        with suppress(InvalidEvent):
+            async with other.transaction():
+                await first.__aexit__(None, None, None)
+                await insert_all(other)
+        await wait_for_tasks()
+    assert inserted() == []
 
 
 async def test_a_block_that_ends_in_another_task_leaves_its_opener_free(

@@ -69,20 +69,24 @@ class AsyncBase:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
-        A call of a task that outlives the block raises InFailedSqlTransaction, and sends nothing.
+        A call in the block that is not sent before its end raises InFailedSqlTransaction; so does
+        each call of a task that the block has left behind when it was rolled back.
         The connection is also closed if the task is cancelled while it waits to send COMMIT or
         ROLLBACK.
         """
-        lock = self.runner.exclusive
+        lock, made_in = self.runner.exclusive, self.runner.place()
         async with AsyncExitStack() as at_end, AsyncExitStack() as begun:
             async with lock:
+                self.runner.refuse_elsewhere(made_in)
                 await self.runner.begin()
                 transaction = await begun.enter_async_context(closing_transaction(self.connection))
-            with lock.block():
+            with lock.block() as block:
                 try:
                     yield transaction
                 finally:  # behind the calls that wait for it
                     await at_end.enter_async_context(lock)
+                if transaction.force_rollback:
+                    block.rolled_back()
             if not transaction.force_rollback:
                 async with self.runner.settled():
                     self._check_transaction()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._async.base import AsyncBase
-from pgqpy.client._async.transactions import closing_transaction
+from pgqpy.client._async.transactions import inner_transaction
 from pgqpy.errors import BatchLost
 from pgqpy.records import Batch
 
@@ -228,7 +228,7 @@ class AsyncConsuming(AsyncBase):
         async with AsyncExitStack() as block:
             await block.enter_async_context(self.runner.exclusive)
             if await self.runner.is_alone():
-                await block.enter_async_context(closing_transaction(self.connection))
+                await block.enter_async_context(inner_transaction(self.connection))
             for event, after in pairs:
                 queued += await self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

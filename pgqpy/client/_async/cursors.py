@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, AsyncCursor
+from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
@@ -20,6 +21,17 @@ if TYPE_CHECKING:
     from pgqpy.calls import Row
 
 _NOTHING = nullcontext()
+ENDED = (
+    "the transaction() block in which this call was made has ended: nothing was sent. Wait for its "
+    "tasks and threads inside of the block"
+)
+
+
+class Place(NamedTuple):
+    """Where a call is made: how deep in blocks, and the innermost of client.transaction()."""
+
+    depth: int
+    block: object = None
 
 
 class AsyncCursors:
@@ -52,6 +64,30 @@ class AsyncCursors:
         """
         async with self.connection.lock:
             return self.alone()
+
+    def place(self) -> Place:
+        """Return the transaction() blocks of the application that a call is made in."""
+        # psycopg has no public name for the number of its blocks.
+        depth: int = getattr(self.connection, "_num_transactions", 0)
+        return Place(depth - self.exclusive.inner, *self.exclusive.blocks[-1:])
+
+    def refuse_elsewhere(self, made_in: Place) -> None:
+        """Raise InFailedSqlTransaction if the block in which a call was made has ended.
+
+        The call waited for others, or its task is left of a block that was rolled back: one of
+        several tasks has failed, and gather() does not wait for the others. Sent now, the call
+        would be a transaction of its own, or part of an outer one.
+        """
+        lock, block = self.exclusive, made_in.block
+        fell = self.place().depth < made_in.depth or (block and block not in lock.blocks)
+        if fell or lock.left_by():
+            raise InFailedSqlTransaction(ENDED)
+
+    def in_transaction(self) -> bool:
+        """Whether a statement is part of a transaction of the application."""
+        if not self.connection.autocommit or self.place().depth > 0:
+            return True
+        return self.status() in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
 
     def in_pipeline(self) -> bool:
         """Whether a pipeline is open: of the application, for ours end with the call."""

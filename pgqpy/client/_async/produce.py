@@ -13,7 +13,7 @@ from pgqpy import calls
 from pgqpy.calls.arrays import Piece
 from pgqpy.client import encodings
 from pgqpy.client._async.base import AsyncBase
-from pgqpy.client._async.transactions import close, closing_transaction
+from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._iterables import in_lists_async
 from pgqpy.sqlstates import translated
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncCopy
 
     from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.client._async.cursors import Place
     from pgqpy.client._iterables import AsyncEvents
     from pgqpy.records import InsertedOnce
 
@@ -191,26 +192,27 @@ class AsyncProducing(AsyncBase):
 
             await client.insert_events("orders", (("paid", row) for row in rows))
         """
-        due = calls.delayed.due_time(delay, deliver_at)
+        due, made_in = calls.delayed.due_time(delay, deliver_at), self.runner.place()
         if returning_ids or due is not None:
-            ids = await self._insert_pieces(
-                queue, [piece async for piece in self._pieces(events)], due
-            )
+            pieces = [piece async for piece in self._pieces(events)]
+            ids = await self._insert_pieces(queue, pieces, due, made_in)
             return ids if returning_ids else len(ids)
         async with self.runner.exclusive:
+            self.runner.refuse_elsewhere(made_in)
             await self.runner.begin()
-            async with closing_transaction(self.connection):
+            async with inner_transaction(self.connection):
                 return await self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
     async def _insert_pieces(
-        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None
+        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, made_in: Place
     ) -> list[int]:
         ids: list[int] = []
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         async with self.runner.exclusive:
+            self.runner.refuse_elsewhere(made_in)
             await self.runner.begin()
-            async with closing_transaction(self.connection):
+            async with inner_transaction(self.connection):
                 if due is not None:
                     time = await self.runner.run(calls.delayed.time_of(due))
                     insert = partial(calls.delayed.insert_events_at, queue, time)

@@ -13,8 +13,8 @@ from psycopg.pq import TransactionStatus
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._async import find_unreadable
-from pgqpy.client._async.cursors import AsyncCursors
-from pgqpy.client._async.transactions import close, closing_transaction
+from pgqpy.client._async.cursors import AsyncCursors, Place
+from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import GUARD_FAILED
 from pgqpy.errors import UnreadableEvent
@@ -62,21 +62,22 @@ class AsyncCallRunner(AsyncCursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
+        made_in = self.place()
         for call in wanted:
             if call.pgqpy_only:
                 await self.require_pgqpy(call.function)
         several = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
         async with self.exclusive if several else self.exclusive.for_one, self.settled():
-            return await self._run_all(*wanted)
+            return await self._run_all(made_in, *wanted)
 
-    async def _run_all(self, *wanted: Call[Any]) -> list[Any]:
+    async def _run_all(self, made_in: Place, *wanted: Call[Any]) -> list[Any]:
         encodings.check(self.connection)
         await self.close_left_open()
         guards = self._guards(wanted)
         sent, first = (*guards, *wanted), len(guards)
         cursors = [self.cursor() for _ in sent]
         try:
-            await self._send(sent, cursors, single=len(wanted) == 1)
+            await self._send(made_in, sent, cursors, single=len(wanted) == 1)
             rows = [await _rows(cursor, tuple) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
@@ -103,19 +104,26 @@ class AsyncCallRunner(AsyncCursors):
         return (self.guard.call,) if any("pgq." in call.sql for call in wanted) else ()
 
     async def _send(
-        self, wanted: Sequence[Call[Any]], cursors: Sequence[AsyncCursor[Row]], *, single: bool
+        self,
+        made_in: Place,
+        wanted: Sequence[Call[Any]],
+        cursors: Sequence[AsyncCursor[Row]],
+        *,
+        single: bool,
     ) -> None:
         # A commit at the end of a pipeline fails without a SQLSTATE. In READ COMMITTED it does not
         # fail; where handlers chose SERIALIZABLE, several calls are inside their transaction, and a
         # single call follows its guard without a pipeline.
         if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
             for call, cursor in zip(wanted, cursors, strict=True):
+                self.refuse_elsewhere(made_in)
                 await cursor.execute(call.sql, call.params, binary=True)
             return
         is_inner = self.in_pipeline()
         try:
             async with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
+                    self.refuse_elsewhere(made_in)
                     await cursor.execute(call.sql, call.params, binary=True)
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
@@ -133,7 +141,7 @@ class AsyncCallRunner(AsyncCursors):
         """
         if self.alone():
             with suppress(psycopg.Error):
-                async with closing_transaction(self.connection) as nothing:
+                async with inner_transaction(self.connection) as nothing:
                     nothing.force_rollback = True
 
     async def require_pgqpy(self, function: str) -> None:
@@ -160,8 +168,10 @@ class AsyncCallRunner(AsyncCursors):
         prepare: bool | None = None,
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
+        made_in = self.place()
         try:
             async with self.exclusive, self.settled():
+                self.refuse_elsewhere(made_in)
                 with translated(events.function, events.error_data):
                     return await self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
@@ -195,7 +205,7 @@ class AsyncCallRunner(AsyncCursors):
         await self.close_left_open()
         try:
             with translated(events.function, events.error_data):
-                async with closing_transaction(self.connection), self.cursor() as cursor:
+                async with inner_transaction(self.connection), self.cursor() as cursor:
                     query = await _query_of_batch(cursor, batch_id)
                     await cursor.execute(calls.read.declare_held(name, query), prepare=False)
         except ProgramLimitExceeded as exc:  # the rows are copied, and those copies have a limit
@@ -217,7 +227,7 @@ class AsyncCallRunner(AsyncCursors):
                 with translated(events.function, events.error_data):
                     async with (
                         self.exclusive,
-                        closing_transaction(self.connection),
+                        inner_transaction(self.connection),
                         self.cursor() as cursor,
                     ):
                         query = await _query_of_batch(cursor, batch_id)

@@ -8,10 +8,27 @@ from typing import TYPE_CHECKING, Any
 from psycopg import AsyncConnection
 from psycopg.transaction import OutOfOrderTransactionNesting
 
+from pgqpy.client.exclusive import exclusive_async
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from psycopg import AsyncTransaction
+
+
+@asynccontextmanager
+async def inner_transaction(connection: AsyncConnection[Any]) -> AsyncIterator[AsyncTransaction]:
+    """Open a transaction, or a savepoint, of one call of pgqpy: nobody else's call is made in it.
+
+    Hold the connection's lock.
+    """
+    state = exclusive_async(connection)
+    state.inner += 1
+    try:
+        async with closing_transaction(connection) as opened:
+            yield opened
+    finally:
+        state.inner -= 1
 
 
 @asynccontextmanager

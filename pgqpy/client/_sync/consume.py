@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy import calls
 from pgqpy.client._sync.base import Base
-from pgqpy.client._sync.transactions import closing_transaction
+from pgqpy.client._sync.transactions import inner_transaction
 from pgqpy.errors import BatchLost
 from pgqpy.records import Batch
 
@@ -228,7 +228,7 @@ class Consuming(Base):
         with ExitStack() as block:
             block.enter_context(self.runner.exclusive)
             if self.runner.is_alone():
-                block.enter_context(closing_transaction(self.connection))
+                block.enter_context(inner_transaction(self.connection))
             for event, after in pairs:
                 queued += self.runner.run(calls.consume.event_retry(batch, event, after))
         return queued

@@ -7,11 +7,9 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from psycopg import OperationalError
-from psycopg.errors import InFailedSqlTransaction
 from psycopg.pq import TransactionStatus
 
 from pgqpy import calls
-from pgqpy.client import blocks
 from pgqpy.client.waiting import Bell, to_the_end
 from pgqpy.errors import BatchLost
 
@@ -46,11 +44,10 @@ class _Finish:
 class _Call:
     """One call of `finish`: it has to wait, or it leads."""
 
-    __slots__ = ("bell", "blocks", "events", "leads", "led")
+    __slots__ = ("bell", "events", "leads", "led")
 
     def __init__(self, events: list[_Finish]) -> None:
         self.events = events
-        self.blocks = blocks.still_open()  # that it was made in; another call may send it
         self.leads = False
         self.led: list[_Call] = []  # whose messages its statement finishes
         self.bell: Bell | None = None  # rung when the events have ended, or when it leads
@@ -85,7 +82,11 @@ class Finisher:
     def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
+        self.runner.refuse_elsewhere(self.runner.place())  # else another call would send it
         call = _Call([_Finish(*event) for event in events])
+        if self.runner.in_transaction():  # no other call is to send it after a rollback
+            self._send(call.events)
+            return [each.error for each in call.events]
         try:
             try:
                 self._wait_or_lead(call)
@@ -128,22 +129,13 @@ class Finisher:
     def _lead(self, call: _Call) -> None:
         with self._mutex:
             call.led, self._waiting = self._waiting, []
-        with blocks.outside():
-            if len(call.led) > 1:  # a task that is cancelled must not break off others
-                to_the_end(partial(self._send, call.led))
-            else:
-                self._send(call.led)
+        taken = [event for each in call.led for event in each.events]
+        if len(call.led) > 1:  # a task that is cancelled must not break off others
+            to_the_end(partial(self._send, taken))
+        else:
+            self._send(taken)
 
-    def _send(self, led: list[_Call]) -> None:
-        with self.runner.exclusive:
-            for call in led:
-                if any(block.ended for block in call.blocks):
-                    for each in call.events:
-                        each.end(InFailedSqlTransaction(blocks.ENDED))
-            self._finish_open([each for call in led for each in call.events])
-
-    def _finish_open(self, all_of_them: list[_Finish]) -> None:
-        taken = [each for each in all_of_them if not each.ended]
+    def _send(self, taken: list[_Finish]) -> None:
         if len(taken) > 1:
             self._send_together(taken)
         for each in taken:

@@ -115,8 +115,8 @@ class Receiving(Base):
         wanted = list(messages)
         for message in wanted:
             message._check_open()  # noqa: SLF001  # of our own class
+        alone = not self.runner.in_transaction()
         errors = self._finisher.finish([(each.batch_id, each.event.id) for each in wanted])
-        alone = self.runner.alone()
         failed = []
         for message, error in zip(wanted, errors, strict=True):
             message._finished = error is None and alone  # noqa: SLF001  # as above
@@ -164,10 +164,11 @@ class Message:
         before. A lease that has ended, but that nobody has taken over, does no harm.
         """
         self._check_open()
+        alone = not self._runner.in_transaction()  # else a rollback may undo it
         (error,) = self._finisher.finish([(self.batch_id, self.event.id)])
         if error is not None:
             raise error
-        self._finished = self._runner.alone()  # else a rollback may undo it
+        self._finished = alone
 
     def retry(self, after: After) -> None:
         """Set the message aside; a receiver gets it again when the time has come.
@@ -207,10 +208,11 @@ class Message:
     def _finish_after(self, before: Call[int]) -> None:
         self._check_open()
         finish = calls.messages.finish_events(self.batch_id, self.event.id, before)
+        alone = not self._runner.in_transaction()
         try:
             finished = self._runner.run(finish)
         except BatchNotFound:
             finished = False
         if not finished:
             raise self._lost("finish_events")
-        self._finished = self._runner.alone()
+        self._finished = alone

@@ -13,7 +13,7 @@ from pgqpy import calls
 from pgqpy.calls.arrays import Piece
 from pgqpy.client import encodings
 from pgqpy.client._sync.base import Base
-from pgqpy.client._sync.transactions import close, closing_transaction
+from pgqpy.client._sync.transactions import close, inner_transaction
 from pgqpy.client._iterables import in_lists
 from pgqpy.sqlstates import translated
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from psycopg import Copy
 
     from pgqpy.calls import Call, Interval, Payload
+    from pgqpy.client._sync.cursors import Place
     from pgqpy.client._iterables import Events
     from pgqpy.records import InsertedOnce
 
@@ -191,26 +192,27 @@ class Producing(Base):
 
             client.insert_events("orders", (("paid", row) for row in rows))
         """
-        due = calls.delayed.due_time(delay, deliver_at)
+        due, made_in = calls.delayed.due_time(delay, deliver_at), self.runner.place()
         if returning_ids or due is not None:
-            ids = self._insert_pieces(
-                queue, [piece for piece in self._pieces(events)], due
-            )
+            pieces = [piece for piece in self._pieces(events)]
+            ids = self._insert_pieces(queue, pieces, due, made_in)
             return ids if returning_ids else len(ids)
         with self.runner.exclusive:
+            self.runner.refuse_elsewhere(made_in)
             self.runner.begin()
-            with closing_transaction(self.connection):
+            with inner_transaction(self.connection):
                 return self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
     def _insert_pieces(
-        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None
+        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, made_in: Place
     ) -> list[int]:
         ids: list[int] = []
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         with self.runner.exclusive:
+            self.runner.refuse_elsewhere(made_in)
             self.runner.begin()
-            with closing_transaction(self.connection):
+            with inner_transaction(self.connection):
                 if due is not None:
                     time = self.runner.run(calls.delayed.time_of(due))
                     insert = partial(calls.delayed.insert_events_at, queue, time)

@@ -8,10 +8,27 @@ from typing import TYPE_CHECKING, Any
 from psycopg import Connection
 from psycopg.transaction import OutOfOrderTransactionNesting
 
+from pgqpy.client.exclusive import exclusive
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from psycopg import Transaction
+
+
+@contextmanager
+def inner_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
+    """Open a transaction, or a savepoint, of one call of pgqpy: nobody else's call is made in it.
+
+    Hold the connection's lock.
+    """
+    state = exclusive(connection)
+    state.inner += 1
+    try:
+        with closing_transaction(connection) as opened:
+            yield opened
+    finally:
+        state.inner -= 1
 
 
 @contextmanager
