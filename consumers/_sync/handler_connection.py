@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pgqpy.consumers")
 
-LEFT = 1.0  # seconds for a statement that a task or thread of a failed handler has sent
-LOOK = 0.002  # seconds
+STATEMENT_TIMEOUT = 1.0  # seconds for a statement that a failed handler has left running
+POLL_INTERVAL = 0.002  # seconds
 
+LEFT_OPEN = "the handler left a statement, pipeline, COPY, stream or transaction() open"
 CALL_ENDED = (
     "a task or thread uses the connection of a handler call that has ended: a handler uses the "
     "connection of its own call, and waits for its tasks and threads"
@@ -56,8 +57,8 @@ class HandlerConnection(psycopg.Connection[Any]):
     ) -> Iterator[psycopg.Transaction]:
         """Open a savepoint, as psycopg does, and remember a collision that it rolls back.
 
-        Outside of a transaction, it is the consumer's own. If that does not end, the connection
-        does: all later transactions would be savepoints in it.
+        The outermost transaction is the consumer's. If it is still open after its block, the
+        connection is closed: later transactions would be savepoints in it.
         """
         is_outermost = self.pgconn.transaction_status == TransactionStatus.IDLE
         try:
@@ -70,10 +71,12 @@ class HandlerConnection(psycopg.Connection[Any]):
                     raise
                 finally:
                     inner.pgconn = self.pgconn  # no ROLLBACK after the end of the connection
-        finally:
+        except BaseException as error:
             if is_outermost and not self.closed and not ended(self):
                 end_connection(self)
-                raise psycopg.OperationalError("a transaction() of the handler did not end")
+                if isinstance(error, Exception):
+                    raise psycopg.OperationalError(LEFT_OPEN) from error
+            raise
 
     @property
     def occupied(self) -> bool:
@@ -95,10 +98,11 @@ class HandlerConnection(psycopg.Connection[Any]):
             yield lent
         except HANDLER_ERRORS:
             lent.call_ended = True
-            # A statement on its way is undone with the others, unless it takes too long.
-            until, bell = time.monotonic() + LEFT, Bell()
+            # Its statement is rolled back with the event. A longer one ends the connection.
+            until = time.monotonic() + STATEMENT_TIMEOUT
+            bell = Bell()
             while self.lock.locked() and time.monotonic() < until:
-                bell.wait(LOOK)
+                bell.wait(POLL_INTERVAL)
             if not self.closed and self.occupied:
                 end_connection(self)
             raise
@@ -119,7 +123,7 @@ class HandlerConnection(psycopg.Connection[Any]):
 
 
 class LentConnection(HandlerConnection):
-    """The connection as one call of a handler gets it: the same session, and an end of its own."""
+    """The connection object of one handler call: it shares the session, refuses after the call."""
 
     __slots__ = ("call_ended",)  # all else is shared
     call_ended: bool
@@ -153,9 +157,7 @@ def check_open(connection: HandlerConnection) -> None:
         raise psycopg.OperationalError("the connection is closed")
     if connection.occupied:
         end_connection(connection)
-        raise psycopg.OperationalError(
-            "the handler left a pipeline, COPY, stream or transaction() open"
-        )
+        raise psycopg.OperationalError(LEFT_OPEN)
     if ended(connection):
         raise TransactionEnded
 

@@ -19,11 +19,17 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, WeakSet
 
+from psycopg.errors import InFailedSqlTransaction
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from psycopg import AsyncConnection, Connection
 
+ENDED = (
+    "the transaction() block in which this call was made has ended: nothing was sent. Wait for its "
+    "tasks and threads inside of the block"
+)
 BUSY = (
     "insert_events sends events over this connection, and their iterable calls a client over it: "
     "read the events into a list first, use another connection, or set returning_ids=True"
@@ -34,16 +40,16 @@ class ConnectionBusy(RuntimeError):
     """The iterable of a COPY calls a client over the connection of the COPY."""
 
 
-class _State:
-    """The part of a lock that knows of a COPY and of blocks of transactions.
+class _Blocks:
+    """What a lock knows of its connection: a running COPY, and open transaction() blocks.
 
     Attributes:
-        blocks: the open ones of client.transaction().
-        inner: how many transaction() blocks of psycopg are pgqpy's own, inside of one call.
+        blocks: the open blocks of client.transaction().
+        inner: how many of psycopg's open transaction() blocks belong to a call of pgqpy.
     """
 
     def __init__(self, caller: Callable[[], object]) -> None:
-        """Know of none. `caller` returns the thread or task that calls it."""
+        """Begin without a COPY or a block. `caller` returns the thread or task that calls it."""
         self._caller = caller
         self._feeder: object = None
         self.blocks: list[Block] = []
@@ -65,47 +71,48 @@ class _State:
 
     @contextmanager
     def block(self) -> Iterator[Block]:
-        """Be in a block of client.transaction(), as what inherits this context is."""
+        """Open a block of client.transaction(). Tasks inside inherit it with their context."""
         mine = Block(self, self._caller())
         self.blocks.append(mine)
         _blocks.set((*_blocks.get(), mine))
         try:
             yield mine
         except BaseException:
-            mine.rolled_back()
+            mine.note_rollback()
             raise
         finally:
             self.blocks.remove(mine)
             # Not by a token: a framework may leave the block in another context.
             _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
-    def left_by(self) -> bool:
-        """Whether the caller is left of a block that was rolled back."""
+    def refuse_left(self) -> None:
+        """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back."""
         found = _blocks.get()
-        return bool(found) and any(b.lock is self and self._caller() in b.left for b in found)
+        if found and any(each.lock is self and self._caller() in each.left for each in found):
+            raise InFailedSqlTransaction(ENDED)
 
 
 class Block:
     """A block of client.transaction(), of the connection with this lock."""
 
-    def __init__(self, lock: _State, opener: object) -> None:
+    def __init__(self, lock: _Blocks, opener: object) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
         self.left: WeakSet[Any] = WeakSet()  # tasks that were alive when it was rolled back
         self._opener = opener
 
-    def rolled_back(self) -> None:
-        """Note the tasks that may be left. Those that begin later have nothing to do with it."""
-        with suppress(RuntimeError):  # no event loop: nobody knows the threads
-            self.left = WeakSet(asyncio.all_tasks())
-            self.left.discard(self._opener)
-            self.left.discard(asyncio.current_task())
+    def note_rollback(self) -> None:
+        """Note the tasks that may still run. A task that starts later is not of this block."""
+        with suppress(RuntimeError):  # no event loop: threads are not noted
+            current = asyncio.current_task()
+            tasks = asyncio.all_tasks()
+            self.left = WeakSet(each for each in tasks if each not in (self._opener, current))
 
 
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("pgqpy_blocks", default=())
 
 
-class ConnectionLock(_State):
+class ConnectionLock(_Blocks):
     """A lock for threads; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -119,8 +126,8 @@ class ConnectionLock(_State):
         self._lock.acquire()
 
     @property
-    def for_one(self) -> ConnectionLock:
-        """The lock, for a call of one statement."""
+    def turn(self) -> ConnectionLock:
+        """The lock itself: psycopg's own lock is not fair between threads."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -128,7 +135,7 @@ class ConnectionLock(_State):
         self._lock.release()
 
 
-class AsyncConnectionLock(_State):
+class AsyncConnectionLock(_Blocks):
     """A lock for tasks; the one that holds it may enter again."""
 
     def __init__(self) -> None:
@@ -148,11 +155,11 @@ class AsyncConnectionLock(_State):
         self._depth += 1
 
     @property
-    def for_one(self) -> _Turn:
-        """The wait for the lock, for a call of one statement: psycopg's own lock follows.
+    def turn(self) -> _Turn:
+        """The wait until no other task holds the lock, without holding it.
 
-        Psycopg's lock is fair. So such calls are sent in the order in which they were made, before
-        a ROLLBACK by the application that came later.
+        A call of one statement then queues for psycopg's own lock, which is fair: a ROLLBACK that
+        the application sends later stays behind it.
         """
         return _Turn(self)
 
@@ -180,7 +187,7 @@ class _Turn:
         """Nothing is held."""
 
 
-# By psycopg's own lock: consumers' handlers get another connection object for each call.
+# The key is psycopg's lock: all connection objects of one session share it.
 _locks: WeakKeyDictionary[object, ConnectionLock] = WeakKeyDictionary()
 _async_locks: WeakKeyDictionary[object, AsyncConnectionLock] = WeakKeyDictionary()
 

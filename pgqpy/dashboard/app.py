@@ -170,8 +170,8 @@ class Dashboard:
         async def messages() -> AsyncIterator[str]:
             async with aclosing(self.feed.follow()) as snapshots:
                 async for snapshot in snapshots:
-                    if not self._sessions.goes_on(request, request.state.asker.session):
-                        return  # the guard has asked at the begin of the stream only
+                    if not self._sessions.is_valid(request, request.state.asker.session):
+                        return  # the guard checks a stream only when it starts
                     if snapshot is None:
                         yield ":\n\n"
                         continue

@@ -34,10 +34,10 @@ class Sessions:
         self._secure = secure
         self._key = secrets.token_bytes(32)
         self._signer = URLSafeTimedSerializer(self._key, salt=COOKIE)
-        self._ended: dict[str, float] = {}  # numbers, and when: their cookies are not too old yet
+        self._ended: dict[str, float] = {}  # time of the logout by number, until the cookie expires
 
     def read(self, request: Request) -> Session | None:
-        """Return the session of a request; None without one of ours that has not ended."""
+        """Return the session of a request; None without a valid cookie, or after a logout."""
         try:
             found = self._signer.loads(request.cookies.get(COOKIE, ""), max_age=LIFETIME)
         except BadSignature:
@@ -45,13 +45,13 @@ class Sessions:
         return None if found[0] in self._ended else Session(*found)
 
     def end(self, session: Session) -> None:
-        """Accept its cookie no more."""
+        """Refuse the cookie of this session from now on."""
         now = time.monotonic()
         self._ended = {key: at for key, at in self._ended.items() if now - at < LIFETIME}
         self._ended[session.number] = now
 
-    def goes_on(self, request: Request, session: Session) -> bool:
-        """Say whether a login still holds that a request had at its begin. No login always does."""
+    def is_valid(self, request: Request, session: Session) -> bool:
+        """Say whether the login of a request still holds. A session without one never ends."""
         return session.name is None or self.read(request) == session
 
     def begin(self, name: str | None = None) -> Session:

@@ -79,8 +79,8 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
 
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.
-# One that has only read, and whose statement has ended, is in none. But it locks what it has read,
-# and rotation cannot truncate that.
+# A transaction that has only read, and runs no statement, is in no snapshot. But it keeps a lock on
+# the tables that it has read: rotation cannot truncate them, and compaction cannot swap them.
 # There is always a row, which says what this role may see; who is null if no transaction is open.
 TRANSACTIONS = """
     select sight.*, open.*
@@ -115,11 +115,8 @@ def judge_transactions(rows: list[Row], limit: timedelta) -> Iterator[Finding]:
     old = [row for row in open_ if row["age"] > limit / WARN_PART or is_ahead(row["age"])]
     for row in old:
         level: Level = "fail" if row["age"] > limit else "warn"
-        holds = (
-            "stops rotation: it has read tables of pgq"
-            if row["has_read_only"]
-            else ("holds xmin back")
-        )
+        stops = row["has_read_only"]
+        holds = "stops rotation: it has read tables of pgq" if stops else "holds xmin back"
         yield Finding(level, "transaction", f"{_described(row)} {holds}", _remedy(row))
     if not old:
         oldest = f"the oldest: {_described(open_[0])}" if open_ else "none is open"

@@ -30,7 +30,7 @@ def is_ahead(age: timedelta) -> bool:
 
 
 def command(*words: str) -> str:
-    """Return a command of pgqpy to paste into a shell, whatever is in the names."""
+    """Return a pgqpy command, quoted for a shell, as an operator pastes it."""
     return shlex.join(("pgqpy", *words))
 
 

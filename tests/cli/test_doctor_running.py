@@ -52,7 +52,7 @@ def test_events_that_wait_for_a_consumer_that_nobody_runs_are_a_failure(examine:
 
 
 @pytest.mark.usefixtures("waiting")
-def test_a_name_is_no_command_in_a_remedy(
+def test_remedies_quote_names_for_the_shell(
     examine: Examine, client: pgqpy.Client, connection: Connection
 ) -> None:
     """A reader may register any name, and an administrator pastes the remedy into a shell."""
@@ -284,7 +284,7 @@ def test_the_doctor_fails_nothing_that_the_extension_supports(
     assert "pgqpy ticker run" not in result.stdout
 
 
-def test_transaction_that_has_only_read_and_stops_rotation(
+def test_a_transaction_that_has_only_read_is_named_as_stopping_rotation(
     examine: Examine, client: pgqpy.Client, connect: Connect
 ) -> None:
     """It is in no snapshot, so it holds no xmin back."""

@@ -13,11 +13,12 @@ import pytest
 from psycopg.errors import InFailedSqlTransaction
 
 import pgqpy
-from pgqpy import InvalidEvent
+from pgqpy import InvalidEvent, QueueNotFound
 from tests.client.test_transactions import turn
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from contextlib import AbstractAsyncContextManager
 
 TASKS = 20
 BAD = float("nan")  # refused before anything is sent
@@ -41,6 +42,11 @@ async def connected(dsn: str, by: str) -> AsyncIterator[pgqpy.AsyncClient]:
     else:
         async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
             yield pgqpy.AsyncClient(connection)
+
+
+def block_of(client: pgqpy.AsyncClient, kind: str) -> AbstractAsyncContextManager[Any]:
+    """Return a block of client.transaction(), or psycopg's own."""
+    return client.transaction() if kind == "client" else client.connection.transaction()
 
 
 async def wait_for_tasks() -> None:
@@ -196,3 +202,34 @@ async def test_a_block_that_ends_in_another_task_leaves_its_opener_free(
         await asyncio.create_task(block.__aexit__(None, None, None))
         await client.insert_event(new_orders, "later", None)
     assert [event[0] for event in inserted()] == ["inside", "later"]
+
+
+async def test_an_error_in_a_block_of_threads_inside_of_an_event_loop_is_raised_as_it_is(
+    dsn: str, new_orders: str
+) -> None:
+    """As in a notebook."""
+    with pgqpy.connect(dsn) as client, pytest.raises(ZeroDivisionError), client.transaction():
+        client.insert_event(new_orders, "lost", None)
+        raise ZeroDivisionError
+
+
+async def test_tasks_left_of_a_block_with_a_caught_error_insert_nothing(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+) -> None:
+    """The block is rolled back at its end."""
+    async with await pgqpy.connect_async(dsn) as client:
+        ended = asyncio.Event()
+
+        async def insert() -> None:
+            await ended.wait()
+            await client.insert_event(new_orders, "left", None)
+
+        with pytest.raises(InFailedSqlTransaction, match="was caught"):
+            async with client.transaction():
+                task = asyncio.create_task(insert())
+                with suppress(QueueNotFound):
+                    await client.insert_event("nowhere", "lost", None)
+        ended.set()
+        await asyncio.wait([task])
+    assert isinstance(task.exception(), InFailedSqlTransaction)
+    assert inserted() == []

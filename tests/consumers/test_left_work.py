@@ -199,7 +199,7 @@ def test_work_left_by_a_batch_that_failed_is_undone_with_it(queue, effects, star
 
 def test_a_reader_that_a_failed_event_left_holds_nobody_up(queue, effects, start, left):
     """It holds the connection for as long as it likes."""
-    with patched("handler_connection.LEFT", 0.05):
+    with patched("handler_connection.STATEMENT_TIMEOUT", 0.05):
         start("stream", retry_base=1000)
         queue.insert("bad")
         eventually(lambda: len(queue.retry_delays()) == 1)
@@ -212,7 +212,7 @@ def test_a_reader_that_a_failed_event_left_holds_nobody_up(queue, effects, start
 async def test_a_block_whose_end_is_refused_ends_the_connection(dsn):
     """It would stay open below the blocks that follow, which would commit nothing."""
     connection = await AsyncHandlerConnection.connect(dsn, autocommit=True)
-    with pytest.raises(psycopg.OperationalError, match="did not end"):
+    with pytest.raises(psycopg.OperationalError, match="the handler left a statement"):
         async with connection.transaction():
             block = connection.transaction()
             await block.__aenter__()

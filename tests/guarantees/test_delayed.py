@@ -195,7 +195,7 @@ def test_look_reads_no_more_pages_after_many_events_while_xmin_is_held(db: Datab
     assert _pages(db) <= before + MORE_PAGES
 
 
-def test_statistics_of_an_empty_table_lift_no_limit(db: Database) -> None:
+def test_limit_of_a_move_holds_with_outdated_statistics(db: Database) -> None:
     """They lead to a nested loop. A choice of rows inside of it would be made for each row."""
     db.queue()
     delay_until_due(db.main, *map(str, range(60)))

@@ -168,7 +168,9 @@ def test_event_after_a_tick_and_a_registration_in_one_transaction(db: Database) 
     assert sorted(db.main.drain("c")) == ["after it", "before the tick", "other"]
 
 
-def test_event_after_a_tick_and_a_batch_in_one_transaction(db: Database) -> None:
+def test_event_inserted_after_a_tick_and_a_batch_in_one_transaction_is_delivered(
+    db: Database,
+) -> None:
     """A job that ticks, takes what there is, and inserts a result into the same queue."""
     db.queue()
     session = db.open()

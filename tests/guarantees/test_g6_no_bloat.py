@@ -48,10 +48,10 @@ def _waits_or_ended(db: Database, pid: int, call: Future[Any]) -> bool:
     return call.done() or db.main.one("select cardinality(pg_blocking_pids(%s)) > 0", pid)
 
 
-LOOKED = """
+HELD_AFTER_LOOK = """
     alter function pgq.tick_sees_table(int, bigint, int) rename to tick_sees_table_itself;
     create function pgq.tick_sees_table(i_queue_id int, i_tick_id bigint, i_table int)
-    returns boolean language plpgsql set lock_timeout = 0 as $$  -- at the gate
+    returns boolean language plpgsql set lock_timeout = 0 as $$  -- the gate has no time limit
     declare v_seen boolean := pgq.tick_sees_table_itself(i_queue_id, i_tick_id, i_table);
     begin {} return v_seen; end $$"""
 
@@ -60,7 +60,7 @@ def test_of_two_rotations_at_once_one_gives_way(db: Database) -> None:
     """Both have read the next table, and ask for it: PostgreSQL calls that a deadlock."""
     db.queue()
     rotators = [db.open(), db.open()]
-    with db.held(rotators[0], LOOKED) as gate:
+    with db.held(rotators[0], HELD_AFTER_LOOK) as gate:
         rotators[1].run("set test.held = 'yes'")
         rotations = [each.later("select pgq.maint_rotate_tables_step1('q')") for each in rotators]
         eventually(lambda: len(gate.waiting()) == len(rotators))

@@ -155,7 +155,7 @@ MUTATIONS = {
         "insert_tick",
         "pgq.exclude_own_xid(txid_current_snapshot())",
         "txid_current_snapshot()",
-        g1c.test_event_after_a_tick_and_a_batch_in_one_transaction,
+        g1c.test_event_inserted_after_a_tick_and_a_batch_in_one_transaction_is_delivered,
     ),
     "see oneself in a queue's first tick": Mutation(
         "create_queue",

@@ -26,7 +26,7 @@ CLOCK = """
 HELD = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
     create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql
-    set lock_timeout = 0 as $$ begin  -- rotation's own limit is no limit for the gate
+    set lock_timeout = 0 as $$ begin  -- the gate has no time limit
     {}
     return pgq.slowest_tick_itself(i_queue_id); end $$"""
 

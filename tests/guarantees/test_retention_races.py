@@ -27,7 +27,7 @@ YOUNG = "13 hours"  # a rotation is due, and no event is older than a day
 LOOKED = """
     alter function pgq.slowest_tick(int) rename to slowest_tick_itself;
     create function pgq.slowest_tick(i_queue_id int) returns bigint language plpgsql
-    set lock_timeout = 0 as $$  -- rotation's own limit is no limit for the gate
+    set lock_timeout = 0 as $$  -- the gate has no time limit
     declare v_tick bigint := pgq.slowest_tick_itself(i_queue_id); begin
     {}
     return v_tick; end $$"""

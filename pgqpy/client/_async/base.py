@@ -42,8 +42,8 @@ class AsyncBase:
 
         Args:
             connection: psycopg's; with SQLAlchemy,
-                `session.connection().connection.driver_connection`, anew for each call: a session
-                may commit over one connection, and go on with another.
+                `session.connection().connection.driver_connection`. Make a new client for each
+                call: after a commit the session may use another connection.
             payload_limit: octets of each field of an event at most.
             json_default: converts what has no form in JSON otherwise, as json.dumps' `default`.
         """
@@ -69,27 +69,28 @@ class AsyncBase:
         OperationalError if the connection was lost: nothing is committed then, and psycopg's own
         transaction() says nothing. What may fail needs a transaction() of its own inside. Threads
         or tasks that share a client cannot have one each: the connection is closed if they cross.
-        A call in the block that is not sent before its end raises InFailedSqlTransaction; so does
-        each call of a task that the block has left behind when it was rolled back.
-        The connection is also closed if the task is cancelled while it waits to send COMMIT or
-        ROLLBACK.
+        The connection may also be closed if the task is cancelled before it could send COMMIT or
+        ROLLBACK. A call that was made in the block but not sent before its end raises
+        InFailedSqlTransaction. After a rollback, so does each later call of a task that was started
+        in the block and still runs.
         """
-        lock, made_in = self.runner.exclusive, self.runner.place()
-        async with AsyncExitStack() as at_end, AsyncExitStack() as begun:
+        lock, origin = self.runner.exclusive, self.runner.origin()
+        # The lock is released after COMMIT or ROLLBACK, so its stack is the outer one.
+        async with AsyncExitStack() as until_end, AsyncExitStack() as begun:
             async with lock:
-                self.runner.refuse_elsewhere(made_in)
+                self.runner.refuse_after_block(origin)
                 await self.runner.begin()
                 transaction = await begun.enter_async_context(closing_transaction(self.connection))
             with lock.block() as block:
                 try:
                     yield transaction
-                finally:  # behind the calls that wait for it
-                    await at_end.enter_async_context(lock)
+                finally:  # calls that already wait for the lock are sent first
+                    await until_end.enter_async_context(lock)
                 if transaction.force_rollback:
-                    block.rolled_back()
-            if not transaction.force_rollback:
-                async with self.runner.settled():
-                    self._check_transaction()
+                    block.note_rollback()
+                else:
+                    async with self.runner.settled():
+                        self._check_transaction()
 
     def _check_transaction(self) -> None:
         status = self.runner.status()

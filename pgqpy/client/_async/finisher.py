@@ -82,9 +82,9 @@ class AsyncFinisher:
     async def finish(self, events: Iterable[tuple[int, int]]) -> list[Exception | None]:
         """Finish events, given with their batches; return an error, or None, for each."""
         self.runner.exclusive.refuse_in_copy()  # it would wait for a leader, who waits for COPY
-        self.runner.refuse_elsewhere(self.runner.place())  # else another call would send it
+        self.runner.exclusive.refuse_left()  # another call could send it for this task
         call = _Call([_Finish(*event) for event in events])
-        if self.runner.in_transaction():  # no other call is to send it after a rollback
+        if self.runner.in_transaction():  # a shared statement could be sent after the rollback
             await self._send(call.events)
             return [each.error for each in call.events]
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncCopy
 
     from pgqpy.calls import Call, Interval, Payload
-    from pgqpy.client._async.cursors import Place
+    from pgqpy.client._async.cursors import CallOrigin
     from pgqpy.client._iterables import AsyncEvents
     from pgqpy.records import InsertedOnce
 
@@ -192,25 +192,26 @@ class AsyncProducing(AsyncBase):
 
             await client.insert_events("orders", (("paid", row) for row in rows))
         """
-        due, made_in = calls.delayed.due_time(delay, deliver_at), self.runner.place()
+        due = calls.delayed.due_time(delay, deliver_at)
+        origin = self.runner.origin()
         if returning_ids or due is not None:
             pieces = [piece async for piece in self._pieces(events)]
-            ids = await self._insert_pieces(queue, pieces, due, made_in)
+            ids = await self._insert_pieces(queue, pieces, due, origin)
             return ids if returning_ids else len(ids)
         async with self.runner.exclusive:
-            self.runner.refuse_elsewhere(made_in)
+            self.runner.refuse_after_block(origin)
             await self.runner.begin()
             async with inner_transaction(self.connection):
                 return await self._copy(queue, events)
         raise Rollback  # the iterable raised it, and the transaction above took it for its own
 
     async def _insert_pieces(
-        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, made_in: Place
+        self, queue: str, pieces: list[Piece], due: timedelta | datetime | None, origin: CallOrigin
     ) -> list[int]:
         ids: list[int] = []
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
         async with self.runner.exclusive:
-            self.runner.refuse_elsewhere(made_in)
+            self.runner.refuse_after_block(origin)
             await self.runner.begin()
             async with inner_transaction(self.connection):
                 if due is not None:

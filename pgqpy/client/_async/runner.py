@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._async import find_unreadable
-from pgqpy.client._async.cursors import AsyncCursors, Place
+from pgqpy.client._async.cursors import AsyncCursors, CallOrigin
 from pgqpy.client._async.transactions import close, inner_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import GUARD_FAILED
@@ -62,22 +62,22 @@ class AsyncCallRunner(AsyncCursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        made_in = self.place()
+        origin = self.origin()
         for call in wanted:
             if call.pgqpy_only:
                 await self.require_pgqpy(call.function)
-        several = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
-        async with self.exclusive if several else self.exclusive.for_one, self.settled():
-            return await self._run_all(made_in, *wanted)
+        needs_lock = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
+        async with self.exclusive if needs_lock else self.exclusive.turn, self.settled():
+            return await self._run_all(origin, *wanted)
 
-    async def _run_all(self, made_in: Place, *wanted: Call[Any]) -> list[Any]:
+    async def _run_all(self, origin: CallOrigin, *wanted: Call[Any]) -> list[Any]:
         encodings.check(self.connection)
         await self.close_left_open()
         guards = self._guards(wanted)
         sent, first = (*guards, *wanted), len(guards)
         cursors = [self.cursor() for _ in sent]
         try:
-            await self._send(made_in, sent, cursors, single=len(wanted) == 1)
+            await self._send(origin, sent, cursors, single=len(wanted) == 1)
             rows = [await _rows(cursor, tuple) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
@@ -105,7 +105,7 @@ class AsyncCallRunner(AsyncCursors):
 
     async def _send(
         self,
-        made_in: Place,
+        origin: CallOrigin,
         wanted: Sequence[Call[Any]],
         cursors: Sequence[AsyncCursor[Row]],
         *,
@@ -116,14 +116,14 @@ class AsyncCallRunner(AsyncCursors):
         # single call follows its guard without a pipeline.
         if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
             for call, cursor in zip(wanted, cursors, strict=True):
-                self.refuse_elsewhere(made_in)
+                self.refuse_after_block(origin)
                 await cursor.execute(call.sql, call.params, binary=True)
             return
         is_inner = self.in_pipeline()
         try:
             async with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
-                    self.refuse_elsewhere(made_in)
+                    self.refuse_after_block(origin)
                     await cursor.execute(call.sql, call.params, binary=True)
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
@@ -141,8 +141,8 @@ class AsyncCallRunner(AsyncCursors):
         """
         if self.alone():
             with suppress(psycopg.Error):
-                async with inner_transaction(self.connection) as nothing:
-                    nothing.force_rollback = True
+                async with inner_transaction(self.connection) as transaction:
+                    transaction.force_rollback = True
 
     async def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
@@ -168,10 +168,10 @@ class AsyncCallRunner(AsyncCursors):
         prepare: bool | None = None,
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
-        made_in = self.place()
+        origin = self.origin()
         try:
             async with self.exclusive, self.settled():
-                self.refuse_elsewhere(made_in)
+                self.refuse_after_block(origin)
                 with translated(events.function, events.error_data):
                     return await self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:

@@ -12,7 +12,7 @@ from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from pgqpy import calls
-from pgqpy.client.exclusive import exclusive
+from pgqpy.client.exclusive import ENDED, Block, exclusive
 from pgqpy.errors import PgqError
 
 if TYPE_CHECKING:
@@ -21,17 +21,13 @@ if TYPE_CHECKING:
     from pgqpy.calls import Row
 
 _NOTHING = nullcontext()
-ENDED = (
-    "the transaction() block in which this call was made has ended: nothing was sent. Wait for its "
-    "tasks and threads inside of the block"
-)
 
 
-class Place(NamedTuple):
-    """Where a call is made: how deep in blocks, and the innermost of client.transaction()."""
+class CallOrigin(NamedTuple):
+    """Where a call was made: how deep in blocks, and the innermost of client.transaction()."""
 
     depth: int
-    block: object = None
+    block: Block | None = None
 
 
 class Cursors:
@@ -65,29 +61,33 @@ class Cursors:
         with self.connection.lock:
             return self.alone()
 
-    def place(self) -> Place:
+    def origin(self) -> CallOrigin:
         """Return the transaction() blocks of the application that a call is made in."""
         # psycopg has no public name for the number of its blocks.
-        depth: int = getattr(self.connection, "_num_transactions", 0)
-        return Place(depth - self.exclusive.inner, *self.exclusive.blocks[-1:])
+        depth = self.connection._num_transactions - self.exclusive.inner  # noqa: SLF001
+        return CallOrigin(depth, *self.exclusive.blocks[-1:])
 
-    def refuse_elsewhere(self, made_in: Place) -> None:
+    def refuse_after_block(self, origin: CallOrigin) -> None:
         """Raise InFailedSqlTransaction if the block in which a call was made has ended.
 
-        The call waited for others, or its task is left of a block that was rolled back: one of
-        several tasks has failed, and gather() does not wait for the others. Sent now, the call
-        would be a transaction of its own, or part of an outer one.
+        This happens when one of several tasks fails: gather() raises, the block is rolled back, and
+        the other tasks go on. Sent now, their calls would be committed alone, or with an outer
+        block.
         """
-        lock, block = self.exclusive, made_in.block
-        fell = self.place().depth < made_in.depth or (block and block not in lock.blocks)
-        if fell or lock.left_by():
+        block, open_blocks = origin.block, self.exclusive.blocks
+        if self.origin().depth < origin.depth or (block and block not in open_blocks):
             raise InFailedSqlTransaction(ENDED)
+        self.exclusive.refuse_left()
 
     def in_transaction(self) -> bool:
-        """Whether a statement is part of a transaction of the application."""
-        if not self.connection.autocommit or self.place().depth > 0:
+        """Whether a call made now is part of a transaction of the application.
+
+        Unlike `alone()`, it takes no notice of a statement that runs, or a block of pgqpy's own.
+        """
+        if not self.connection.autocommit or self.origin().depth > 0:
             return True
-        return self.status() in {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+        in_block = {TransactionStatus.INTRANS, TransactionStatus.INERROR}
+        return not self.exclusive.inner and self.status() in in_block
 
     def in_pipeline(self) -> bool:
         """Whether a pipeline is open: of the application, for ours end with the call."""

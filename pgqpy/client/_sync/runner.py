@@ -13,7 +13,7 @@ from psycopg.pq import TransactionStatus
 from pgqpy import calls, errors
 from pgqpy.client import encodings
 from pgqpy.client._sync import find_unreadable
-from pgqpy.client._sync.cursors import Cursors, Place
+from pgqpy.client._sync.cursors import Cursors, CallOrigin
 from pgqpy.client._sync.transactions import close, inner_transaction
 from pgqpy.client._rows import UtcLoader, bounded, event_row, failed_call, to_event
 from pgqpy.client.schema_guard import GUARD_FAILED
@@ -62,22 +62,22 @@ class CallRunner(Cursors):
 
         In autocommit the calls are one transaction. SchemaReplaced: nothing was called.
         """
-        made_in = self.place()
+        origin = self.origin()
         for call in wanted:
             if call.pgqpy_only:
                 self.require_pgqpy(call.function)
-        several = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
-        with self.exclusive if several else self.exclusive.for_one, self.settled():
-            return self._run_all(made_in, *wanted)
+        needs_lock = len(wanted) > 1 or self.guard or self._left_open or self.in_pipeline()
+        with self.exclusive if needs_lock else self.exclusive.turn, self.settled():
+            return self._run_all(origin, *wanted)
 
-    def _run_all(self, made_in: Place, *wanted: Call[Any]) -> list[Any]:
+    def _run_all(self, origin: CallOrigin, *wanted: Call[Any]) -> list[Any]:
         encodings.check(self.connection)
         self.close_left_open()
         guards = self._guards(wanted)
         sent, first = (*guards, *wanted), len(guards)
         cursors = [self.cursor() for _ in sent]
         try:
-            self._send(made_in, sent, cursors, single=len(wanted) == 1)
+            self._send(origin, sent, cursors, single=len(wanted) == 1)
             rows = [_rows(cursor, tuple) for cursor in cursors]
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:
             # The guard is no candidate, though it may have no result.
@@ -105,7 +105,7 @@ class CallRunner(Cursors):
 
     def _send(
         self,
-        made_in: Place,
+        origin: CallOrigin,
         wanted: Sequence[Call[Any]],
         cursors: Sequence[Cursor[Row]],
         *,
@@ -116,14 +116,14 @@ class CallRunner(Cursors):
         # single call follows its guard without a pipeline.
         if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
             for call, cursor in zip(wanted, cursors, strict=True):
-                self.refuse_elsewhere(made_in)
+                self.refuse_after_block(origin)
                 cursor.execute(call.sql, call.params, binary=True)
             return
         is_inner = self.in_pipeline()
         try:
             with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
-                    self.refuse_elsewhere(made_in)
+                    self.refuse_after_block(origin)
                     cursor.execute(call.sql, call.params, binary=True)
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
@@ -141,8 +141,8 @@ class CallRunner(Cursors):
         """
         if self.alone():
             with suppress(psycopg.Error):
-                with inner_transaction(self.connection) as nothing:
-                    nothing.force_rollback = True
+                with inner_transaction(self.connection) as transaction:
+                    transaction.force_rollback = True
 
     def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
@@ -168,10 +168,10 @@ class CallRunner(Cursors):
         prepare: bool | None = None,
     ) -> list[Event]:
         """Run a statement that reads some of these events; an empty list if it returns no rows."""
-        made_in = self.place()
+        origin = self.origin()
         try:
             with self.exclusive, self.settled():
-                self.refuse_elsewhere(made_in)
+                self.refuse_after_block(origin)
                 with translated(events.function, events.error_data):
                     return self._fetch(query, params, prepare=prepare)
         except (UnicodeEncodeError, UntranslatableCharacter) as exc:

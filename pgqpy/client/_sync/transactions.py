@@ -18,25 +18,24 @@ if TYPE_CHECKING:
 
 @contextmanager
 def inner_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
-    """Open a transaction, or a savepoint, of one call of pgqpy: nobody else's call is made in it.
-
-    Hold the connection's lock.
-    """
-    state = exclusive(connection)
-    state.inner += 1
+    """Open a transaction or savepoint for one call of pgqpy. The caller holds the lock."""
+    lock = exclusive(connection)
+    # Around psycopg's own count: in between, a call seems to be made in one block less, and is not
+    # refused. The other way round it would be refused after a block that was never its own.
+    lock.inner += 1
     try:
         with closing_transaction(connection) as opened:
             yield opened
     finally:
-        state.inner -= 1
+        lock.inner -= 1
 
 
 @contextmanager
 def closing_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
     """Open psycopg's transaction(); close the connection if it stays open after its block.
 
-    Later calls would commit nothing then. A task that is cancelled while it waits for a statement
-    of another task sends neither COMMIT nor ROLLBACK. Blocks that cross send neither, too.
+    Later calls would commit nothing. The transaction stays open if its task is cancelled while it
+    waits for psycopg's lock, or if two blocks cross: then neither COMMIT nor ROLLBACK is sent.
     """
     opened: Transaction | None = None
     try:
@@ -51,5 +50,5 @@ def closing_transaction(connection: Connection[Any]) -> Iterator[Transaction]:
 
 
 def close(connection: Connection[Any]) -> None:
-    """Close a connection, also that of a consumer, whose handler cannot."""
+    """Close a connection. psycopg's method, because that of a handler's connection refuses."""
     Connection.close(connection)

@@ -71,6 +71,8 @@ begin
         execute format('lock table pgq.%I in access exclusive mode', v_table);
         set local lock_timeout = '50ms';
         select * into q from pgq.queue where queue_id = q.queue_id for update;
+    -- deadlock_detected: two rotations at once have both read the table, and wait for each other.
+    -- PostgreSQL reports that at once, without deadlock_timeout.
     exception when lock_not_available or deadlock_detected or undefined_table then
         return 0;
     end;

@@ -2,9 +2,9 @@
 -- one statement. The searches are those of due_retries and late_delayed, for this queue. Rows that
 -- another session has locked are left.
 --
--- The rows are chosen once, into an array. As a subquery of `in`, the choice would be repeated for
--- each row of the table where statistics from a time when it was empty lead to a nested loop: it
--- would take minutes, and the limit would not hold.
+-- The rows are chosen once, into an array. The simple form, `where … in (select …)`, fails with
+-- statistics from when the table was empty: the planner takes a nested loop and repeats the choice
+-- for each row. That takes minutes, and exceeds the limit.
 --
 -- It uses up as many ids as it moves: a ticker sees new events, and estimates of a batch's events
 -- from the sequence (ticks, lag) count them.
