@@ -63,9 +63,8 @@ class Cursors:
 
     def origin(self) -> CallOrigin:
         """Return the transaction() blocks of the application that a call is made in."""
-        # psycopg has no public name for the number of its blocks.
-        depth = self.connection._num_transactions - self.exclusive.inner  # noqa: SLF001
-        return CallOrigin(depth, *self.exclusive.blocks[-1:])
+        blocks = self.connection._num_transactions  # noqa: SLF001  # it has no public name
+        return CallOrigin(blocks - self.exclusive.inner, *self.exclusive.blocks[-1:])
 
     def refuse_after_block(self, origin: CallOrigin) -> None:
         """Raise InFailedSqlTransaction if the block in which a call was made has ended.

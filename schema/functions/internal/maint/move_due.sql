@@ -2,7 +2,7 @@
 -- one statement. The searches are those of due_retries and late_delayed, for this queue. Rows that
 -- another session has locked are left.
 --
--- The rows are chosen once, into an array. The simple form, `where … in (select …)`, fails with
+-- The rows are chosen once, into an array. The simple form, `where ... in (select ...)`, fails with
 -- statistics from when the table was empty: the planner takes a nested loop and repeats the choice
 -- for each row. That takes minutes, and exceeds the limit.
 --
