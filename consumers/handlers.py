@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
 from typing import Any
 
@@ -52,11 +53,24 @@ def raise_if_cancelled(error: BaseException | None = None) -> None:
         return
     # Python 3.10 has no cancelling(): each CancelledError is taken for a request there.
     if hasattr(task, "cancelling"):
+        if sys.version_info < (3, 13) and _is_of_task_group(error):
+            # A TaskGroup whose task fails cancels its own task, the consumer's, and does not take
+            # that back. A request that came at the same time is lost in the TaskGroup anyway.
+            while task.cancelling():
+                task.uncancel()
         asked = task.cancelling() > 0
     else:
         asked = isinstance(error, asyncio.CancelledError)
     if asked:
         raise asyncio.CancelledError from error
+
+
+def _is_of_task_group(error: BaseException | None) -> bool:
+    while error is not None:
+        if type(error).__name__ in {"ExceptionGroup", "BaseExceptionGroup"}:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def check_result(result: object) -> None:

@@ -177,3 +177,38 @@ async def test_a_task_that_still_reads_a_failed_batch_does_not_end_run(queue, ds
     consumer.stop()
     await task
     assert consumer.passes == 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="asyncio.TaskGroup is new in 3.11")
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize("wraps", [False, True])
+async def test_a_failed_task_of_a_task_group_fails_its_event_only(queue, dsn, transactional, wraps):
+    """Before Python 3.13 a TaskGroup leaves the consumer's task cancelled, as nobody asked for."""
+    seen = []
+
+    async def process_event(self, event, *_connection):
+        async def work():
+            await asyncio.to_thread(len, "")
+            if event.data == "bad":
+                raise ValueError(event.data)
+
+        try:
+            async with asyncio.TaskGroup() as group:  # type: ignore[attr-defined]  # new in 3.11
+                group.create_task(work())
+        except Exception as error:
+            if wraps:
+                raise RuntimeError("the work failed") from error
+            raise
+        seen.append(event.data)
+
+    members = {"queue": QUEUE, "name": CONSUMER, "retry_base": 1000, "process_event": process_event}
+    members["transactional"] = transactional
+    consumer = type("Grouping", (AsyncConsumer,), members)(dsn)
+    task = asyncio.create_task(consumer.run())
+    await asyncio.to_thread(queue.insert, "a", "bad", "c")
+    await asyncio.to_thread(queue.wait_until_finished)
+    assert not task.done()
+    consumer.stop()
+    await task
+    assert seen[-1] == "c"
+    assert len(queue.retry_delays()) == 1
