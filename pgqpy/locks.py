@@ -87,8 +87,20 @@ class Holder(NamedTuple):
     def how_to_end(self) -> str:
         """The SQL statement that releases the lock."""
         if self.pid is None:
-            name = (self.prepared or "").replace("'", "''")
-            if name.isprintable():
-                return f"rollback prepared '{name}'"
-            return f"rollback prepared E'{name.encode('unicode_escape').decode()}'"
+            return f"rollback prepared {_literal(self.prepared or '')}"
         return f"select pg_terminate_backend({self.pid})"
+
+
+def _literal(text: str) -> str:
+    """Return a literal of SQL: the same text whatever standard_conforming_strings says."""
+    quoted = text.replace("'", "''")
+    if text.isprintable() and text.isascii() and "\\" not in text:
+        return f"'{quoted}'"
+    # No \xe9: that is a byte, which is no character by itself.
+    escaped = quoted.replace("\\", "\\\\")
+    return "E'" + "".join(each if " " <= each <= "~" else _escape(each) for each in escaped) + "'"
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pgqpy import locks
-from pgqpy.doctor.finding import Finding, Level, Row, is_ahead
+from pgqpy.doctor.finding import Finding, Level, Row, is_ahead, quoted_role
 from pgqpy.texts import duration
 
 if TYPE_CHECKING:
@@ -128,9 +128,8 @@ def _none_old(sight: Row, oldest: str) -> Finding:
         return Finding("ok", "transaction", f"no long transaction; {oldest}")
     role = sight["role"]
     what = f"no long transaction among role {role}'s own ({oldest}); it cannot see those of others"
-    return Finding(
-        "skipped", "transaction", what, f"grant pg_read_all_stats to {role} lets it see them"
-    )
+    remedy = f"grant pg_read_all_stats to {quoted_role(role)} lets it see them"
+    return Finding("skipped", "transaction", what, remedy)
 
 
 def _described(row: Row) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pgqpy.doctor.finding import Finding, Row, command
+from pgqpy.doctor.finding import Finding, Row, command, quoted_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +104,7 @@ def _judge_user(rows: list[Row]) -> Iterator[Finding]:
         return
     if not may:
         what = f"role {user} lacks every right: it may not {', '.join(not_may)}"
-        yield Finding("fail", "rights", what, f'grant one of these roles to "{user}"')
+        yield Finding("fail", "rights", what, f"grant one of these roles to {quoted_role(user)}")
         return
     lacks = f", not: {', '.join(not_may)}" if not_may else ""
     yield Finding("ok", "rights", f"role {user} may {', '.join(may)}{lacks}")

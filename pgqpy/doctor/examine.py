@@ -22,7 +22,7 @@ from pgqpy.doctor import (
     standbys,
     workers,
 )
-from pgqpy.doctor.finding import Finding, Row
+from pgqpy.doctor.finding import Finding, Row, quoted_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ def _run(connection: Connection[Any], check: Check) -> Iterator[Finding]:
             rows = cursor.execute(check.query).fetchall()
     except errors.InsufficientPrivilege as exc:
         what = f"not looked at: {exc.diag.message_primary}"
-        remedy = f'grant pgq_admin to "{connection.info.user}" allows it'
+        remedy = f"grant pgq_admin to {quoted_role(connection.info.user)} allows it"
         yield Finding("skipped", check.name, what, remedy)
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction):
         return  # PGQ's extension or an older schema lacks it

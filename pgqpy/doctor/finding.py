@@ -6,6 +6,8 @@ import shlex
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple
 
+from psycopg import sql
+
 from pgqpy.texts import duration
 
 Row = dict[str, Any]  # of a check's query
@@ -32,6 +34,11 @@ def is_ahead(age: timedelta) -> bool:
 def command(*words: str) -> str:
     """Return a pgqpy command, quoted for a shell, as an operator pastes it."""
     return shlex.join(("pgqpy", *words))
+
+
+def quoted_role(name: str) -> str:
+    """Return the name of a role as SQL has it."""
+    return sql.Identifier(name).as_string(None)
 
 
 def unregistering(queue: str, consumer: str) -> str:

@@ -186,7 +186,7 @@ def test_role_that_lacks_a_right(bare_run: Run, guest: str, connection: Connecti
     ]
     (told,) = [line for line in result.stdout.splitlines() if line.split()[1] == "transaction"]
     assert f"no long transaction among role {GUEST}'s own" in told
-    assert f"grant pg_read_all_stats to {GUEST}" in told
+    assert f'grant pg_read_all_stats to "{GUEST}"' in told
 
 
 def test_synchronous_commit_off(run: Run) -> None:

@@ -226,7 +226,7 @@ def test_a_role_that_sees_only_its_own_transactions_gets_one_skipped_finding(
     assert found.level == "skipped"
     assert ("pid 7" if age else "none is open") in found.what
     assert "cannot see those of others" in found.what
-    assert found.remedy == "grant pg_read_all_stats to app lets it see them"
+    assert found.remedy == 'grant pg_read_all_stats to "app" lets it see them'
 
 
 def test_prepared_transactions_have_their_own_remedy() -> None:

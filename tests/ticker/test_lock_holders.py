@@ -6,6 +6,7 @@ import socket
 
 import pytest
 
+from pgqpy.locks import Holder
 from tests.support.waiting import eventually
 
 STALE = "update pgq.tick set tick_time = tick_time - interval '1 hour'"
@@ -119,7 +120,7 @@ def test_prepared_transaction_with_an_odd_name_writes_no_line_of_its_own(
                 heard = manager.recv(4000)
                 assert b"\nMAINPID" not in heard
             assert b"\x1b" not in heard
-        assert "rollback prepared E'a\\nMAINPID=1" in eventually(lambda: unhealthy(daemon))
+        assert "rollback prepared E'a\\u000aMAINPID=1" in eventually(lambda: unhealthy(daemon))
         daemon.process.kill()
     finally:
         holder.autocommit = True
@@ -139,3 +140,17 @@ def test_lock_of_a_prepared_transaction_is_named(start, dsn, connect, queue):
     finally:
         holder.autocommit = True
         holder.execute("rollback prepared 'mallory''s'")
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "it's", "x\\'; drop table t; --", "\u00e9\n", "\U0001f600", "\\"]
+)
+@pytest.mark.parametrize("conforming", ["on", "off"])
+def test_the_name_of_a_prepared_transaction_is_a_literal_in_every_session(
+    connection, name, conforming
+):
+    """An operator pastes the statement. Anybody may prepare a transaction of any name."""
+    connection.execute(f"set standard_conforming_strings = {conforming}")
+    command = Holder(None, "mallory", prepared=name).how_to_end
+    literal = command.removeprefix("rollback prepared ")
+    assert connection.execute(f"select {literal}").fetchall() == [(name,)]
