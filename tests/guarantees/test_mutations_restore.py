@@ -269,12 +269,6 @@ MUTATIONS = {
         "",
         unrepaired.test_retried_events_of_a_restored_queue_wait_for_the_repair,
     ),
-    "change a tick of another cluster": Mutation(
-        "register_consumer_at",
-        "and not pgq.is_unchecked(q)",
-        "",
-        unrepaired.test_consumer_that_registers_before_the_repair_changes_no_tick,
-    ),
     "refuse every move until a tick": Mutation(
         "check_moved",
         "perform pgq.check_tick_order(q, last, txid_current_snapshot());",
