@@ -257,7 +257,7 @@ def test_what_a_handler_leaves_open_on_the_connection_is_its_failure(
     running.stop()
     assert effects() == ["a", "b"]
     assert len(queue.retry_delays()) == 1
-    assert "left a pipeline, COPY, stream or transaction() open" in log.text
+    assert "left a statement, pipeline, COPY, stream or transaction() open" in log.text
 
 
 def test_a_cursor_factory_set_by_a_handler_breaks_nothing(queue, dsn, effects):

@@ -27,6 +27,10 @@ def _xid(session: Session) -> int:
     return int(session.one("select txid_current()"))
 
 
+# A tick lists its own transaction as in progress, another call does not.
+CALLS = ["select tick_id from pgq.tick_queue('q')", "select pgq.maint_rotate_tables_step1('q')"]
+
+
 def _last_tick(db: Database, snapshot: str) -> None:
     db.main.connection.execute(LAST_TICK, [snapshot])
 
@@ -74,7 +78,8 @@ def test_event_that_the_last_tick_takes_for_seen_is_noticed(db: Database) -> Non
     _expect_refusal_until_repaired(db, "since the restore")
 
 
-def test_ticker_that_the_last_tick_takes_for_done_is_noticed(db: Database) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_caller_that_the_last_tick_takes_for_done_is_noticed(db: Database, call: str) -> None:
     db.queue(consumers=("c", "behind"))
     older = _xid(db.main)
     ticker = db.open()
@@ -83,19 +88,21 @@ def test_ticker_that_the_last_tick_takes_for_done_is_noticed(db: Database) -> No
     _last_tick(db, f"{older}:{_xid(db.main) + 1}:{older}")
     db.main.run(MOVED)
     with refused("PQ012"):  # else what it inserts from here on would be lost
-        ticker.tick()
+        ticker.one(call)
     ticker.rollback()
 
 
-def test_ticker_older_than_all_that_the_last_tick_saw_is_noticed(db: Database) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_caller_older_than_all_that_the_last_tick_saw_is_noticed(db: Database, call: str) -> None:
     db.queue()
     ticker = db.open()
     ticker.begin()
     _xid(ticker)
     after = _xid(db.main) + 1
     _last_tick(db, f"{after}:{after}:")
+    db.main.run(MOVED)
     with refused("PQ012"):
-        ticker.tick()
+        ticker.one(call)
     ticker.rollback()
 
 

@@ -26,12 +26,6 @@ MUTATIONS = {
         "false",
         moved.test_ids_behind_those_of_the_last_tick_are_noticed_beside_an_old_producer,
     ),
-    "tick behind the last xmin": Mutation(
-        "check_tick_order",
-        "or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot)",
-        "",
-        moved.test_ticker_older_than_all_that_the_last_tick_saw_is_noticed,
-    ),
     "tick over producers that the last tick takes for done": Mutation(
         "check_tick_order",
         "where txid_visible_in_snapshot(x, last.tick_snapshot)",
@@ -92,7 +86,9 @@ MUTATIONS = {
         "check_tick_order",
         "or coalesce(txid_visible_in_snapshot($4, $2), false)",
         "",
-        moved.test_ticker_that_the_last_tick_takes_for_done_is_noticed,
+        partial(
+            moved.test_caller_that_the_last_tick_takes_for_done_is_noticed, call=moved.CALLS[1]
+        ),
     ),
     "tick over what was written since the restore": Mutation(
         "check_tick_order",

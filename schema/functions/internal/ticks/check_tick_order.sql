@@ -3,9 +3,9 @@
 -- long ago, and be lost or delivered twice without an error (G7). Ticks, and by check_moved readers
 -- and rotation, look this way.
 --
--- In one cluster xmin and xmax never fall, and a transaction that had ended at the last tick has
--- ended for good. So no transaction in progress now is visible to the last tick. The caller's own
--- transaction is not listed as in progress; xmin covers it.
+-- In one cluster xmax never falls, and a transaction that had ended at the last tick has ended for
+-- good. So no transaction in progress now is visible to the last tick, and not the caller's own,
+-- which the snapshot of a tick lists. So xmin cannot have fallen either.
 --
 -- In a copy whose xids have grown past the last tick, the snapshots look right. So once after a
 -- move to another cluster, which the system identifier tells, this function reads the rows. The
@@ -32,8 +32,7 @@ declare
     v_moved constant boolean := pgq.system_identifier() is distinct from q.queue_system_id;
     v_damaged boolean;
 begin
-    v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot)
-              or txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmin(last.tick_snapshot);
+    v_damaged := txid_snapshot_xmax(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot);
     if not v_damaged
             and txid_snapshot_xmin(x_snapshot) < txid_snapshot_xmax(last.tick_snapshot) then
         v_damaged := exists (
