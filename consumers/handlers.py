@@ -53,7 +53,7 @@ def raise_if_cancelled(error: BaseException | None = None) -> None:
         return
     # Python 3.10 has no cancelling(): each CancelledError is taken for a request there.
     if hasattr(task, "cancelling"):
-        if sys.version_info < (3, 13) and _is_of_task_group(error):
+        if sys.version_info < (3, 13) and task.cancelling() and _is_of_task_group(error):
             # A TaskGroup whose task fails cancels its own task, the consumer's, and does not take
             # that back. A request that came at the same time is lost in the TaskGroup anyway.
             while task.cancelling():
@@ -66,9 +66,11 @@ def raise_if_cancelled(error: BaseException | None = None) -> None:
 
 
 def _is_of_task_group(error: BaseException | None) -> bool:
-    while error is not None:
+    seen: list[BaseException] = []  # `raise error from error` makes a circle
+    while error is not None and error not in seen:
         if type(error).__name__ in {"ExceptionGroup", "BaseExceptionGroup"}:
             return True
+        seen.append(error)
         error = error.__cause__ or error.__context__
     return False
 

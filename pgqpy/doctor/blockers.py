@@ -80,7 +80,7 @@ def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.
 # A transaction that has only read, and runs no statement, is in no snapshot. But it keeps a lock on
-# the tables that it has read: rotation cannot truncate them, and compaction cannot swap them.
+# the tables that it has read, and rotation cannot truncate them.
 # There is always a row, which says what this role may see; who is null if no transaction is open.
 TRANSACTIONS = """
     select sight.*, open.*

@@ -90,9 +90,15 @@ async def test_two_consumers_share_one_loop(queue, client, dsn):
     assert [info.pending_events for info in client.get_consumer_info(QUEUE)] == [0, 0]
 
 
+def raise_from_itself():
+    error = ValueError()
+    raise error from error
+
+
 SWALLOWS = {
     "returns": lambda: None,
     "raises another error": lambda: 1 / 0,
+    "raises an error that is its own cause": raise_from_itself,
 }
 
 
