@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
-from typing import Any
 
 # Exceptions that are failures of the handler itself. CancelledError is no Exception, but a handler
 # also gets it from a cancelled task of its own. All others, such as SystemExit, end the consumer.
@@ -40,39 +38,6 @@ class ProcessDied(Exception):
 
 class StopRequested(Exception):
     """`stop()` was called while the consumer was waiting to start."""
-
-
-def raise_if_cancelled(error: BaseException | None = None) -> None:
-    """Raise CancelledError if somebody asked to cancel the task that runs the consumer.
-
-    A handler may have swallowed the CancelledError, or have raised this error instead.
-    """
-    try:
-        task: Any = asyncio.current_task()
-    except RuntimeError:  # no event loop in this thread, so no task to cancel
-        return
-    # Python 3.10 has no cancelling(): each CancelledError is taken for a request there.
-    if hasattr(task, "cancelling"):
-        if sys.version_info < (3, 13) and task.cancelling() and _is_of_task_group(error):
-            # A TaskGroup whose task fails cancels its own task, the consumer's, and does not take
-            # that back. A request that came at the same time is lost in the TaskGroup anyway.
-            while task.cancelling():
-                task.uncancel()
-        asked = task.cancelling() > 0
-    else:
-        asked = isinstance(error, asyncio.CancelledError)
-    if asked:
-        raise asyncio.CancelledError from error
-
-
-def _is_of_task_group(error: BaseException | None) -> bool:
-    seen: list[BaseException] = []  # `raise error from error` makes a circle
-    while error is not None and error not in seen:
-        if type(error).__name__ in {"ExceptionGroup", "BaseExceptionGroup"}:
-            return True
-        seen.append(error)
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def check_result(result: object) -> None:

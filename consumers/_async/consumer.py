@@ -20,6 +20,7 @@ from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_l
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
+from pgqpy.consumers.own_task import run_in_own_task_async
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.run_log import finishing, log_ended, log_lost
 from pgqpy.consumers.settings import BaseConsumer, check
@@ -160,7 +161,8 @@ class AsyncConsumer(BaseConsumer):
         try:
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 async with self.__careful.orderly_end():
-                    await (self.__sources.run() if self.queues else self.__reconnect_and_serve())
+                    work = self.__sources.run if self.queues else self.__reconnect_and_serve
+                    await run_in_own_task_async(work)
         except StopRequested:
             pass
         except HandlerFailed as failure:

@@ -14,7 +14,8 @@ from pgqpy.consumers._async.part_reader import AsyncPartReader
 from pgqpy.consumers._async.session import NO_DISK_WAIT
 from pgqpy.consumers._async.side_by_side import AsyncSideBySide
 from pgqpy.consumers.connection_errors import is_collision
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
+from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import InOrderEnd
 from pgqpy.consumers.retry import backoff
 from pgqpy.consumers.workers import AsyncWorkers

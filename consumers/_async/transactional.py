@@ -21,7 +21,8 @@ from pgqpy.consumers._async.handler_connection import check_open, ended
 from pgqpy.consumers._async.loop import AsyncLoop
 from pgqpy.consumers.connection_errors import is_collision, is_loss
 from pgqpy.consumers.handler_watch import watching
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
+from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.retry import backoff
 from pgqpy.errors import BatchLost, BatchNotFound, EventNotFound, TransactionEnded, UnreadableEvent
 from pgqpy.texts import describe

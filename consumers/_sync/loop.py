@@ -18,7 +18,8 @@ from pgqpy.consumers._sync.ticker_check import TickerCheck
 from pgqpy.consumers._sync.worker_lock import WorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.handler_watch import watched_key, watching
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
+from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import UNREAD, list_size, most_failures
 from pgqpy.consumers.retry import backoff, wanted_delay
 from pgqpy.consumers.settings import handler_name

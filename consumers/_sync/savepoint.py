@@ -8,7 +8,8 @@ from psycopg.errors import InvalidSavepointSpecification, NoActiveSqlTransaction
 
 from pgqpy.calls import Call
 from pgqpy.consumers._sync.handler_connection import check_open
-from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result, raise_if_cancelled
+from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
+from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.errors import TransactionEnded
 
 if TYPE_CHECKING:

@@ -1,0 +1,54 @@
+"""The task that runs an AsyncConsumer, and whether somebody asked to cancel it.
+
+A TaskGroup whose task fails cancels the task that waits for it, and before Python 3.13 it does not
+take that back. So an AsyncConsumer runs in a task of its own, and only what cancels the task that
+called `run()` counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from pgqpy.consumers.together import run_together_async
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+_caller: ContextVar[tuple[Any, int] | None] = ContextVar("pgqpy_caller", default=None)
+
+
+def run_in_own_task(work: Callable[[], None]) -> None:
+    """Run it: a thread has no task."""
+    work()
+
+
+async def run_in_own_task_async(work: Callable[[], Awaitable[None]]) -> None:
+    """Run it in a task of its own, which is cancelled with the task that calls this."""
+    token = _caller.set((asyncio.current_task(), _requests(asyncio.current_task())))
+    try:
+        errors = await run_together_async({None: work})
+    finally:
+        _caller.reset(token)
+    for error in errors.values():
+        raise error
+
+
+def raise_if_cancelled(error: BaseException | None = None) -> None:
+    """Raise CancelledError if somebody asked to cancel the consumer.
+
+    A handler may have swallowed the CancelledError, or have raised this error instead.
+    """
+    found = _caller.get()
+    if found is None:  # a Consumer
+        return
+    caller, earlier = found
+    in_310 = not hasattr(caller, "cancelling")  # each CancelledError is taken for a request there
+    if _requests(caller) > earlier or (in_310 and isinstance(error, asyncio.CancelledError)):
+        raise asyncio.CancelledError from error
+
+
+def _requests(task: Any) -> int:
+    """Return how often somebody asked to cancel a task. Python 3.10 does not know."""
+    return task.cancelling() if hasattr(task, "cancelling") else 0
