@@ -44,13 +44,14 @@ class _Blocks:
     """What a lock knows of its connection: a running COPY, and open transaction() blocks.
 
     Attributes:
+        caller: returns the thread or task that calls it.
         blocks: the open blocks of client.transaction().
         inner: how many of psycopg's open transaction() blocks belong to a call of pgqpy.
     """
 
     def __init__(self, caller: Callable[[], object]) -> None:
-        """Begin without a COPY or a block. `caller` returns the thread or task that calls it."""
-        self._caller = caller
+        """Begin without a COPY or a block."""
+        self.caller = caller
         self._feeder: object = None
         self.blocks: list[Block] = []
         self.inner = 0
@@ -58,7 +59,7 @@ class _Blocks:
     @contextmanager
     def copying(self) -> Iterator[None]:
         """Refuse calls of this thread or task in the block."""
-        self._feeder = self._caller()
+        self._feeder = self.caller()
         try:
             yield
         finally:
@@ -66,13 +67,13 @@ class _Blocks:
 
     def refuse_in_copy(self) -> None:
         """Raise ConnectionBusy if the caller is the one that feeds a COPY."""
-        if self._feeder is not None and self._feeder == self._caller():
+        if self._feeder is not None and self._feeder == self.caller():
             raise ConnectionBusy(BUSY)
 
     @contextmanager
     def block(self) -> Iterator[Block]:
         """Open a block of client.transaction(). Tasks inside inherit it with their context."""
-        mine = Block(self, self._caller())
+        mine = Block(self, self.caller())
         self.blocks.append(mine)
         _blocks.set((*_blocks.get(), mine))
         try:
@@ -88,7 +89,7 @@ class _Blocks:
     def refuse_left(self) -> None:
         """Raise InFailedSqlTransaction if the calling task outlived a block that rolled back."""
         found = _blocks.get()
-        if found and any(each.lock is self and self._caller() in each.left for each in found):
+        if found and any(each.lock is self and each.was_left_by(self.caller()) for each in found):
             raise InFailedSqlTransaction(ENDED)
 
 
@@ -98,15 +99,28 @@ class Block:
     def __init__(self, lock: _Blocks, opener: object) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
-        self.left: WeakSet[Any] = WeakSet()  # tasks that were alive when it was rolled back
         self._opener = opener
+        self._left_by_all = False  # whoever has it in the context was started inside of it
+        self._left_by: WeakSet[Any] = WeakSet()  # tasks that were alive when it was rolled back
 
     def note_rollback(self) -> None:
-        """Note the tasks that may still run. A task that starts later is not of this block."""
+        """Note who is refused from now on: tasks that were started inside, and what they start.
+
+        If another task ends it (the event loop does so with a generator that is not read to its
+        end), the opener keeps it in its context, and so do tasks that the opener starts later.
+        They are not of this block: only tasks that are alive now are noted then.
+        """
+        if self.lock.caller() == self._opener and self in _blocks.get():
+            self._left_by_all = True
+            return
         with suppress(RuntimeError):  # no event loop: threads are not noted
             current = asyncio.current_task()
             tasks = asyncio.all_tasks()
-            self.left = WeakSet(each for each in tasks if each not in (self._opener, current))
+            self._left_by = WeakSet(each for each in tasks if each not in (self._opener, current))
+
+    def was_left_by(self, caller: object) -> bool:
+        """Whether this caller, which has it in its context, was started inside and outlived it."""
+        return self._left_by_all or caller in self._left_by
 
 
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("pgqpy_blocks", default=())

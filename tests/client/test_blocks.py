@@ -135,9 +135,17 @@ def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_insert_no
     assert [event[0] for event in inserted()] == ["later"]
 
 
+WAYS = {
+    "itself": lambda insert: insert,
+    "in a task of its own": asyncio.create_task,  # as wait_for() does before Python 3.12
+    "gather": asyncio.gather,
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("rolls_back", [False, True])
 async def test_only_tasks_left_of_a_rollback_are_refused_later(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], rolls_back: bool
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], rolls_back: bool, way: Any
 ) -> None:
     """Such as background tasks of a request, whose block was committed."""
     async with await pgqpy.connect_async(dsn) as client:
@@ -145,7 +153,7 @@ async def test_only_tasks_left_of_a_rollback_are_refused_later(
 
         async def insert(kind: str) -> None:
             await ended.wait()
-            await client.insert_event(new_orders, kind, None)
+            await way(client.insert_event(new_orders, kind, None))
 
         async with client.transaction() as transaction:
             transaction.force_rollback = rolls_back
