@@ -73,7 +73,7 @@ class _Blocks:
     @contextmanager
     def block(self) -> Iterator[Block]:
         """Open a block of client.transaction(). Tasks inside inherit it with their context."""
-        mine = Block(self, self.caller())
+        mine = Block(self)
         self.blocks.append(mine)
         _blocks.set((*_blocks.get(), mine))
         try:
@@ -83,6 +83,7 @@ class _Blocks:
             raise
         finally:
             self.blocks.remove(mine)
+            mine.note_end()
             # Not by a token: a framework may leave the block in another context.
             _blocks.set(tuple(each for each in _blocks.get() if each is not mine))
 
@@ -96,31 +97,33 @@ class _Blocks:
 class Block:
     """A block of client.transaction(), of the connection with this lock."""
 
-    def __init__(self, lock: _Blocks, opener: object) -> None:
+    def __init__(self, lock: _Blocks) -> None:
         """Begin it, in this thread or task."""
         self.lock = lock
-        self._opener = opener
-        self._left_by_all = False  # whoever has it in the context was started inside of it
-        self._left_by: WeakSet[Any] = WeakSet()  # tasks that were alive when it was rolled back
+        self._opener = lock.caller()
+        self._only_inside = False  # only tasks that were started inside have it in their context
+        self._rolled_back = False
+        self._alive: WeakSet[Any] = WeakSet()  # tasks at the rollback
+
+    def note_end(self) -> None:
+        """Note who ends it, before it is taken from this context.
+
+        The event loop ends a generator that is not read to its end, in another task: the opener
+        then keeps the block in its context, and so do the tasks that the opener starts later.
+        """
+        self._only_inside = self.lock.caller() == self._opener and self in _blocks.get()
 
     def note_rollback(self) -> None:
-        """Note who is refused from now on: tasks that were started inside, and what they start.
-
-        If another task ends it (the event loop does so with a generator that is not read to its
-        end), the opener keeps it in its context, and so do tasks that the opener starts later.
-        They are not of this block: only tasks that are alive now are noted then.
-        """
-        if self.lock.caller() == self._opener and self in _blocks.get():
-            self._left_by_all = True
-            return
+        """Refuse later calls of tasks that were started inside, and of tasks that these start."""
+        self._rolled_back = True
         with suppress(RuntimeError):  # no event loop: threads are not noted
             current = asyncio.current_task()
             tasks = asyncio.all_tasks()
-            self._left_by = WeakSet(each for each in tasks if each not in (self._opener, current))
+            self._alive = WeakSet(each for each in tasks if each not in (self._opener, current))
 
     def was_left_by(self, caller: object) -> bool:
         """Whether this caller, which has it in its context, was started inside and outlived it."""
-        return self._left_by_all or caller in self._left_by
+        return self._rolled_back and (self._only_inside or caller in self._alive)
 
 
 _blocks: ContextVar[tuple[Block, ...]] = ContextVar("pgqpy_blocks", default=())

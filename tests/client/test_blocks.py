@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from psycopg.errors import InFailedSqlTransaction
+from psycopg.errors import InFailedSqlTransaction, UniqueViolation
 
 import pgqpy
 from pgqpy import InvalidEvent, QueueNotFound
@@ -221,22 +221,31 @@ async def test_an_error_in_a_block_of_threads_inside_of_an_event_loop_is_raised_
         raise ZeroDivisionError
 
 
-async def test_tasks_left_of_a_block_with_a_caught_error_insert_nothing(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]]
+async def catch_an_error(client: pgqpy.AsyncClient) -> None:
+    with suppress(QueueNotFound):
+        await client.insert_event("nowhere", "lost", None)
+
+
+async def let_commit_fail(client: pgqpy.AsyncClient) -> None:
+    await client.connection.execute("create table u (n int unique deferrable initially deferred)")
+    await client.connection.execute("insert into u values (1), (1)")
+
+
+@pytest.mark.parametrize("spoil", [catch_an_error, let_commit_fail])
+async def test_tasks_left_of_a_block_that_is_rolled_back_at_its_end_insert_nothing(
+    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], spoil: Any
 ) -> None:
-    """The block is rolled back at its end."""
     async with await pgqpy.connect_async(dsn) as client:
         ended = asyncio.Event()
 
         async def insert() -> None:
             await ended.wait()
-            await client.insert_event(new_orders, "left", None)
+            await asyncio.gather(client.insert_event(new_orders, "left", None))
 
-        with pytest.raises(InFailedSqlTransaction, match="was caught"):
+        with pytest.raises((InFailedSqlTransaction, UniqueViolation), match="was caught|u_n_key"):
             async with client.transaction():
                 task = asyncio.create_task(insert())
-                with suppress(QueueNotFound):
-                    await client.insert_event("nowhere", "lost", None)
+                await spoil(client)
         ended.set()
         await asyncio.wait([task])
     assert isinstance(task.exception(), InFailedSqlTransaction)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from psycopg import AsyncTransaction
 
     from pgqpy.calls.json_values import Default
+    from pgqpy.client.exclusive import Block
 
 FAILED = (
     "PostgreSQL refused a statement in this transaction, and the error was caught: all of it is "
@@ -75,22 +76,29 @@ class AsyncBase:
         in the block and still runs, or of one that it starts.
         """
         lock, origin = self.runner.exclusive, self.runner.origin()
-        # The lock is released after COMMIT or ROLLBACK, so its stack is the outer one.
-        async with AsyncExitStack() as until_end, AsyncExitStack() as begun:
-            async with lock:
-                self.runner.refuse_after_block(origin)
-                await self.runner.begin()
-                transaction = await begun.enter_async_context(closing_transaction(self.connection))
-            with lock.block() as block:
-                try:
-                    yield transaction
-                finally:  # calls that already wait for the lock are sent first
-                    await until_end.enter_async_context(lock)
-                if transaction.force_rollback:
-                    block.note_rollback()
-                else:
-                    async with self.runner.settled():
-                        self._check_transaction()
+        block: Block | None = None
+        try:
+            # The lock is released after COMMIT or ROLLBACK, so its stack is the outer one.
+            async with AsyncExitStack() as until_end, AsyncExitStack() as begun:
+                async with lock:
+                    self.runner.refuse_after_block(origin)
+                    await self.runner.begin()
+                    opened = closing_transaction(self.connection)
+                    transaction = await begun.enter_async_context(opened)
+                with lock.block() as block:
+                    try:
+                        yield transaction
+                    finally:  # calls that already wait for the lock are sent first
+                        await until_end.enter_async_context(lock)
+                    if transaction.force_rollback:
+                        block.note_rollback()
+                    else:
+                        async with self.runner.settled():
+                            self._check_transaction()
+        except BaseException:
+            if block is not None:  # COMMIT may have failed
+                block.note_rollback()
+            raise
 
     def _check_transaction(self) -> None:
         status = self.runner.status()
