@@ -95,10 +95,16 @@ def raise_from_itself():
     raise error from error
 
 
+def raise_as_a_task_group():
+    group = ExceptionGroup  # type: ignore[name-defined]  # noqa: F821  # new in 3.11
+    raise group("the clean-up failed", [ValueError()])
+
+
 SWALLOWS = {
     "returns": lambda: None,
     "raises another error": lambda: 1 / 0,
     "raises an error that is its own cause": raise_from_itself,
+    "raises the error of a TaskGroup": raise_as_a_task_group,
 }
 
 
