@@ -242,7 +242,7 @@ async def test_tasks_left_of_a_block_that_is_rolled_back_at_its_end_insert_nothi
             await ended.wait()
             await asyncio.gather(client.insert_event(new_orders, "left", None))
 
-        with pytest.raises((InFailedSqlTransaction, UniqueViolation), match="was caught|u_n_key"):
+        with pytest.raises((InFailedSqlTransaction, UniqueViolation), match=r"was caught|u_n_key"):
             async with client.transaction():
                 task = asyncio.create_task(insert())
                 await spoil(client)

@@ -28,10 +28,13 @@ from pgqpy.cli.app import app
 from pgqpy.install import install
 from tests.spark.feed import Feed, as_uri
 from tests.spark.harness_cluster import SessionProcess
+from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    import psycopg
 
     from pgqpy.testing import EmbeddedServer
     from tests.cli.support import Run
@@ -163,6 +166,17 @@ def test_it_stops_in_order_and_shows_no_password(
     assert os.environ["PYSPARK_PYTHON"] == sys.executable  # else it is the python3 of the PATH
     assert lake.good() == list(range(1, 7))
     assert feed.standing("pipeline") == (last_tick(feed), [])
+
+
+def test_functions_of_a_hostile_search_path_are_not_called(
+    feed: Feed, run: Run, lake: Lake, connection: psycopg.Connection[Any]
+) -> None:
+    feed.insert(*data([1]))
+    lay_trap(connection)
+    result = run(*COMMAND[1:], *OPTIONS, "--to", str(lake.folder), "--once")
+    assert result.exit_code == 0, result.stderr
+    assert lake.good() == [1]
+    assert calls(connection) == 0
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,10 @@ import pytest
 
 from tests.support.tree import ROOT
 
-SOURCES = (
-    "select proname, pg_get_functiondef(oid) from pg_proc where pronamespace = 'pgq'::regnamespace"
-)
+SOURCES = """
+    select proname, pg_get_functiondef(oid) from pg_proc
+    where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace)
+"""
 GENERATED = re.compile(r"insert_group_\d+|insert_event")
 
 # What may stand in SQL text as it is, and why it cannot come from a caller or a table.

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from pgqpy.errors import InsertDisabled, InvalidEvent, QueueNotFound, TransactionLimitExceeded
 from pgqpy.spark.sink.writers import BatchWriter
 from tests.spark.sink.epochs import ARROW, SCHEMA
+from tests.support.hostile import calls, lay_trap
 
 MODES = pytest.mark.parametrize("mode", ["exactly_once", "at_least_once"])
 
@@ -50,6 +51,16 @@ def test_large_batches_keep_their_order(options, stored, mode):
     message = writer.write(iter([pa.record_batch([pa.array(datas)], names=["data"])]))
     writer.commit([message])
     assert stored() == datas
+
+
+@MODES
+def test_functions_of_a_hostile_search_path_are_not_called(epoch, connection, stored, mode):
+    lay_trap(connection)
+    for number in (1, 2):
+        one = epoch(number, mode=mode)
+        one.commit(one.task(f"event {number}"))
+    assert calls(connection) == 0
+    assert stored() == ["event 1", "event 2"]
 
 
 BAD = [
