@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Parser(click.ParamType[Any]):
+class Parser(click.ParamType):  # type: ignore[type-arg]  # it takes one since click 8.4
     """A value that one of the simulation's own functions parses."""
 
     def __init__(self, name: str) -> None:
