@@ -29,7 +29,11 @@ class Retry(Exception):
         """Raise ValueError if `after` is negative or no number."""
         self.after = seconds(after)
         self.reason = reason
-        super().__init__(f"again in {self.after:g} s" + (f": {reason}" if reason else ""))
+        super().__init__(self.after, reason)  # another process makes it anew from these
+
+    def __str__(self) -> str:
+        """Say when it comes again, and why."""
+        return f"again in {self.after:g} s" + (f": {self.reason}" if self.reason else "")
 
 
 class RetryPolicy(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from datetime import datetime, timedelta, timezone
 
 import pytest
@@ -82,6 +83,12 @@ def test_a_retry_without_a_delay_is_a_failure():
     policy = RetryPolicy(max_retries=1, base=1)
     assert policy.delay(event(None), Forgetful(), most) == 1
     assert policy.delay(event(1), late) is None
+
+
+def test_a_retry_comes_from_another_process_as_it_is():
+    """A pool of processes would wait for ever for an exception that cannot be made anew."""
+    copy = pickle.loads(pickle.dumps(Retry(after=timedelta(minutes=1), reason="closed")))
+    assert (copy.after, copy.reason, str(copy)) == (60, "closed", "again in 60 s: closed")
 
 
 def test_a_retry_says_what_it_asks_for():
