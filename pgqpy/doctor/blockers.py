@@ -44,9 +44,24 @@ HELD: LiteralString = f"""
 """  # noqa: S608  # our own query within our own
 
 
-OF_TICKERS = {
-    (locks.ENGINE, locks.TICKING): "every ticker stands by for a holder that may not tick",
-    (locks.ENGINE, locks.MOVING): "no delayed event comes when it is due",
+OF_TICKERS: dict[tuple[int, int], tuple[Level, str]] = {  # held by one that may not tick
+    (locks.ENGINE, locks.TICKING): (
+        "fail",
+        "every ticker stands by for a holder that may not tick",
+    ),
+    (locks.ENGINE, locks.MOVING): ("fail", "no delayed event comes when it is due"),
+    (locks.ENGINE, locks.WATCHING): ("warn", "ticker status shows a wrong number of standbys"),
+    (locks.ENGINE, locks.SANDBOX): ("warn", "demo and simulate are refused in this database"),
+}
+OF_ALL: dict[tuple[int, int], tuple[Level, str]] = {
+    (locks.ENGINE, locks.CHANGING): (
+        "warn",
+        "queues cannot be created, changed or dropped meanwhile",
+    ),
+    (locks.ENGINE, locks.INSTALLING): (
+        "warn",
+        "the schema cannot be installed or upgraded meanwhile",
+    ),
 }
 
 
@@ -63,19 +78,21 @@ def judge_held(rows: list[Row]) -> Iterator[Finding]:
 
 def _blocked(row: Row, holder: locks.Holder) -> tuple[Level, str] | None:
     """Return the level and what the holder blocks; None if it may hold the lock."""
-    no_session = holder.pid is None  # a prepared transaction
-    lock = (row["class"], row["object"])
-    if lock in OF_TICKERS and (no_session or holder.may_tick is False):
-        return "fail", OF_TICKERS[lock]
-    if row["consumer"] and (no_session or holder.may_consume is False):
+    may_not_tick = holder.pid is None or holder.may_tick is False  # no pid: a prepared transaction
+    may_not_consume = holder.pid is None or holder.may_consume is False
+    kind = row["class"]
+    lock = (kind, row["object"])
+    if lock in OF_TICKERS and may_not_tick:
+        return OF_TICKERS[lock]
+    if row["consumer"] and may_not_consume:
         return "fail", f"consumer {row['consumer']} of {row['consumer_queue']} cannot run"
+    if kind == locks.RUN and may_not_consume:
+        return "warn", "a run of a consumer that is shared or has lanes may wait for it"
     if row["queue_name"] and row["exclusive"]:
         return "fail", f"queue {row['queue_name']} is not ticked unless it is being dropped"
-    if lock == (locks.ENGINE, locks.CHANGING):
-        return "warn", "queues cannot be created, changed or dropped meanwhile"
-    if lock == (locks.ENGINE, locks.INSTALLING):
-        return "warn", "the schema cannot be installed or upgraded meanwhile"
-    return None
+    if row["queue_name"] and may_not_tick:
+        return "warn", f"queue {row['queue_name']} can be neither dropped nor repaired"
+    return OF_ALL.get(lock)
 
 
 # A transaction with an id is in the snapshots of every database, another only in those of its own.
