@@ -9,6 +9,7 @@ import pytest
 from tests.guarantees.lanes import INSERT, KEYS, LANES, SET, held_look, in_order, insert, runs
 from tests.guarantees.sessions import refused
 from tests.guarantees.workers import SLOWEST
+from tests.support.gates import wait_until_blocked
 
 if TYPE_CHECKING:
     from tests.guarantees.lanes import Run
@@ -206,6 +207,26 @@ def test_moved_lane_is_not_opened_by_a_look_from_before(db: Database) -> None:
         gate.open()
         assert late.result(timeout=30) is None
     assert other.drain() == []
+
+
+def test_ticks_of_moved_lanes_may_be_gone_for_a_look_from_before(db: Database) -> None:
+    one, other = runs(db)
+    db.main.one("select pgq.set_queue_config('q', 'rotation_period', '0')")
+    ticked(db, 1)
+    other.session.begin()
+    other.session.run("lock table only pgq.event_1")
+    late = one.take_later()
+    wait_until_blocked(db.main.connection, one.session.pid)
+    for _ in range(3):
+        assert db.main.one(SEEK, db.main.one("select max(tick_id) from pgq.tick")) == 0
+        db.main.rotate()
+        db.main.tick()
+    db.main.one("select pgq.maint_ticks('q')")
+    assert db.main.one("select min(tick_id) from pgq.tick") > 1
+    other.session.rollback()
+    assert late.result(timeout=30) is None
+    ticked(db, 2)
+    assert sorted(other.drain()) == sorted((key, "002") for key in KEYS)
 
 
 @pytest.mark.parametrize("changing", [False, True])

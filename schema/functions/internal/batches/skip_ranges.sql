@@ -9,8 +9,10 @@
 -- Before PostgreSQL 18 a plan without sequential scans looks so expensive that workers are started
 -- for it: 40 ms a range. Without parallel workers it takes 0.3 ms.
 --
--- Parameters: p: the position, locked by the caller. i_next_tick: the end of the range after it.
---   The others: the limits of next_batch_custom, which hold for the events of the queue.
+-- Parameters: p: the position, locked by the caller, or seen without its lock. Then its ticks may
+--   be gone, no range is found, and the caller looks again before it moves the position.
+--   i_next_tick: the end of the range after it. The others: the limits of next_batch_custom, which
+--   hold for the events of the queue.
 -- Returns: the two ticks of the range. next_tick is null if no range is left: then the caller moves
 --   the position to last_tick, or rotation would stand still.
 -- Raises: PQ012, 40001 as check_queue; PQ015 as find_next_tick; 42501 as range_sql.
@@ -41,6 +43,10 @@ begin
     for i in 1..c_ranges loop
         select * into e from pgq.tick
          where tick_queue = p.sub_queue and tick_id = next_tick limit 1;
+        if s.tick_id is null or e.tick_id is null then
+            next_tick := null;
+            return;
+        end if;
         execute format('select exists (%s)', pgq.range_sql(p.sub_queue, s.tick_snapshot,
             e.tick_snapshot, coalesce(p.sub_parent, p.sub_id), null, p.sub_filter)) into v_found;
         exit when v_found or i = c_ranges

@@ -1,7 +1,8 @@
 -- The tick that ends the range after a position, within the limits of next_batch_custom. A lane
 -- that ends has no tick after sub_stop_tick, and gets that one whatever the limits: no more events
 -- come that would meet them.
--- Returns: null when there is none yet.
+-- Returns: null when there is none yet, or when another session has moved the position since a
+--   caller without its lock saw it: maintenance may have deleted its tick then.
 -- Raises: PQ015 PgQ corruption.
 -- Writes: nothing.
 create or replace function pgq.find_next_tick(
@@ -14,6 +15,11 @@ begin
     select * into t from pgq.tick
      where tick_queue = p.sub_queue and tick_id = p.pos_last_tick limit 1;
     if not found then
+        if not exists (
+                select from pgq.current_position
+                 where sub_id = p.sub_id and pos_no = p.pos_no) then
+            return null;
+        end if;
         raise exception 'PgQ corruption: subscription % does not see tick %', p.sub_id,
             p.pos_last_tick using errcode = 'PQ015',
             hint = 'move the consumer to a tick that is there: pgq.register_consumer_at';
