@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from pgqpy.texts import printable
+
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from collections.abc import Callable
@@ -55,11 +57,7 @@ class Web:
         """
         if self._port is None:
             return None
-        try:
-            listening = listen(self._host, self._port)
-        except OSError as exc:
-            where = address(self._host, self._port)
-            raise CannotListen(f"cannot listen on {where}: {exc.strerror or exc}") from exc
+        listening = listen(self._host, self._port)
         where = address(*listening.getsockname()[:2])
         Thread(target=asyncio.run, args=(self._serve(listening),), name="http", daemon=True).start()
         return where
@@ -132,11 +130,17 @@ def response(status: int, body: bytes = b"", content_type: str = "text/plain") -
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on the address, by IPv4 or IPv6."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, *_, where = found[0]
-    both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MAX_CLIENTS)
+    """Return a socket that listens on the address, by IPv4 or IPv6; raises CannotListen."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, *_, where = found[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server(where, family=family, dualstack_ipv6=both, backlog=MAX_CLIENTS)
+    except UnicodeError as exc:
+        raise CannotListen(f"cannot listen on {printable(host)!r}: that is no host name") from exc
+    except OSError as exc:
+        shown = printable(address(host, port))
+        raise CannotListen(f"cannot listen on {shown}: {exc.strerror or exc}") from exc
 
 
 def address(host: Any, port: int) -> str:

@@ -42,7 +42,7 @@ FILES = {
 }
 
 location_argument = click.argument("location")
-queue_option = click.option("--queue", help="This queue only.")
+queue_option = click.option("--queue", shell_complete=complete.queues, help="This queue only.")
 
 
 @click.group()
@@ -57,6 +57,7 @@ def archive() -> None:
 )
 @click.option(
     "--consumer",
+    shell_complete=complete.consumers,
     help="The archive's consumer.  [default: archive, for a table archive:SCHEMA.NAME]",
 )
 @click.option(

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pgqpy.cli import complete
 from pgqpy.cli.options import Target, connected
 from pgqpy.errors import InvalidArgument
 
@@ -29,11 +30,17 @@ def _interval(_ctx: click.Context, _param: click.Parameter, value: str | None) -
 
 
 @pipeline.command()
-@click.option("--queue", required=True, help="The queue to read.")
+@click.option("--queue", required=True, shell_complete=complete.queues, help="The queue to read.")
 @click.option("--to", metavar="PATH", help="Folder to write to: a path or URL that Spark supports.")
 @click.option("--format", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--schema", metavar="DDL", help="Columns of the JSON objects in the events' data.")
-@click.option("--consumer", default="pipeline", show_default=True, help="Name of the subscription.")
+@click.option(
+    "--consumer",
+    default="pipeline",
+    show_default=True,
+    shell_complete=complete.consumers,
+    help="Name of the subscription.",
+)
 @click.option(
     "--checkpoint", metavar="DIR", help="Spark's checkpoint.  [default: PATH/_checkpoint]"
 )

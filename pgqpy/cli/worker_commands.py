@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pgqpy.own_process import own_process
-from pgqpy.ticker.web import address, listen
+from pgqpy.ticker.web import CannotListen, listen
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,8 +38,7 @@ def worker_commands(
     for port in ports:
         try:
             listen(host, port).close()
-        except OSError as exc:
-            where = address(host, port)
-            raise click.ClickException(f"cannot listen on {where}: {exc.strerror or exc}") from exc
+        except CannotListen as exc:
+            raise click.ClickException(str(exc)) from exc
     ports_of = [["--metrics-host", host, "--metrics-port", str(port)] for port in ports]
     return [[*run, *own, "--", place] for own in ports_of]

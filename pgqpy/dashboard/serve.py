@@ -21,7 +21,7 @@ from pgqpy.dashboard.access import (
 from pgqpy.dashboard.app import Dashboard, Options
 from pgqpy.dashboard.passwords import parse_entries
 from pgqpy.errors import InvalidArgument
-from pgqpy.ticker.web import CannotListen, address, listen
+from pgqpy.ticker.web import address, listen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -95,11 +95,7 @@ def serve(dsn: str, settings: Settings, say: Callable[[str], None]) -> None:
         hide_payloads=settings.hide_payloads,
     )
     dashboard = Dashboard(options)
-    try:
-        listening = listen(settings.host, settings.port)
-    except OSError as exc:
-        where = address(settings.host, settings.port)
-        raise CannotListen(f"cannot listen on {where}: {exc.strerror or exc}") from exc
+    listening = listen(settings.host, settings.port)
     config = uvicorn.Config(
         dashboard.app,
         lifespan="on",

@@ -121,3 +121,17 @@ def test_odd_requests_get_a_status(dial, request_, status):
 def test_head_has_no_body(place):
     assert get(place, method="HEAD") == (200, b"")
     assert get(place) == (200, b'{"status": "ok"}\n')
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("not\na host", r"cannot listen on not\na host:0: "),
+        ("é..x", "cannot listen on 'é..x': that is no host name"),
+    ],
+)
+def test_an_odd_host_is_told_in_one_line(host, told):
+    with pytest.raises(web.CannotListen) as caught:
+        web.listen(host, 0)
+    assert str(caught.value).startswith(told)
+    assert "\n" not in str(caught.value)
