@@ -15,9 +15,9 @@
 --   elements with the same index belong to one event.
 -- Returns: how many events were parked, or parked again.
 -- Raises: PQ003 batch not found; PQ004 event not found; PQ009 arrays of different lengths, or a
---   NULL key; PQ020 the consumer is shared; 40001 as lock_batch; PQ012, 42501 as
---   batch_event_sql.
--- Writes: as lock_batch, batch_event_sql; insert or update pgq.parked;
+--   NULL key; PQ020 the consumer is shared; 40001 as lock_batch, or in REPEATABLE READ another
+--   session deleted parked events of a key; PQ012, 42501 as batch_event_sql.
+-- Writes: as lock_batch, batch_event_sql; insert, update or key share lock pgq.parked;
 --   as event_retry.
 create or replace function pgq.event_park(
     x_batch_id bigint, x_event_ids bigint[], x_event_txids bigint[], x_keys text[],
@@ -82,6 +82,15 @@ begin
                 select max(park_no) as no from pgq.parked
                  where ev_owner = b.owner and park_key = key) last
          where no is not null;
+        if current_setting('transaction_isolation') <> 'read committed' then
+            -- A snapshot may show rows that delete_parked or cancel_event has deleted since. The
+            -- events behind them would have no head, and never come: the lock fails then.
+            for v_event in select key, value::bigint as no from jsonb_each_text(v_last) loop
+                perform from pgq.parked
+                  where ev_owner = b.owner and park_key = v_event.key and park_no = v_event.no
+                    for key share;
+            end loop;
+        end if;
         insert into pgq.parked (park_key, park_no, park_after, park_error, park_reason, ev_queue,
                ev_id, ev_time, ev_txid, ev_owner, ev_retry,
                ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4)
