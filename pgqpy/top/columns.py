@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 State = TypeVar("State", QueueState, ConsumerState)
 Sort = Literal["lag", "rate", "dead", "name"]
 SORTS: tuple[Sort, ...] = ("lag", "rate", "dead", "name")
-LONGEST_NAME = 40  # characters of a name in a table
+LONGEST_NAME = 64  # characters in a table: a whole name of a queue
 
 
 class Column(NamedTuple):

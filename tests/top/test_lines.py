@@ -29,7 +29,7 @@ TAKEN = Snapshot(taken=NOW - timedelta(seconds=70))
         (timedelta(seconds=3.2), "3.2 s"),
         (Count(10_000, more=True), "10,000+"),
         ("a\x1b[2Jb", r"a\x1b[2Jb"),
-        ("x" * 41, "x" * 39 + "…"),
+        ("x" * 65, "x" * 63 + "…"),
         (NOW, "2026-11-23 12:00:00"),
     ],
 )
