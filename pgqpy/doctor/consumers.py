@@ -62,7 +62,7 @@ def judge_consumers(rows: list[Row]) -> Iterator[Finding]:
 # that has not ended. open: the batches of workers.
 RUNNING: LiteralString = f"""
     select i.queue_name, i.consumer_name, i.pending_events, i.last_seen,
-        i.current_batch as batch, w.open,
+        i.current_batch as batch, w.open, w.receives,
         (select p.pos_pins is not null from pgq.current_position p
             where p.sub_id = s.sub_id) as by_ticks,
         now() - pgq.get_waiting_since(i.queue_name, i.consumer_name) as waited,
@@ -78,7 +78,8 @@ RUNNING: LiteralString = f"""
             on r.queue_name = i.queue_name and r.consumer_name = i.consumer_name
         join (
             select queue_name, consumer_name, count(*) filter (where lease_left > '0') as leases,
-                count(current_batch) filter (where worker is not null) as open
+                count(current_batch) filter (where worker is not null) as open,
+                bool_or(holder = 'receive') as receives
             from pgq.get_worker_info() group by 1, 2) w
             on w.queue_name = i.queue_name and w.consumer_name = i.consumer_name
     where s.sub_parent is null order by 1, 2
@@ -105,19 +106,14 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
             oldest = f"their tick {in_future(row['waited'])}"
         what = (
             f"no session runs consumer {consumer} of queue {queue}: "
-            f"{row['pending_events']} event(s) wait, "
+            f"about {row['pending_events']} event(s) wait, "
             f"{oldest}; {batch} {seen}"
         )
         # A program without the lock looks the same while it processes a long batch. An archive
         # runs from time to time: judge_consumers reports it if rotation waits for it for too long.
         at_times = row["by_ticks"] and consumer.startswith("archive")
         level: Level = "warn" if at_times or _unattended(row) <= GONE else "fail"
-        how = (
-            "the archive or Spark query that uses it"
-            if row["by_ticks"]
-            else "it (pgqpy consumer run MODULE:CLASS)"
-        )
-        remedy = f"run {how}, or give it up: {unregistering(queue, consumer)}"
+        remedy = f"run {_runner(row)}, or give it up: {unregistering(queue, consumer)}"
         yield Finding(level, "running", what, remedy)
     # The check "worker" tells of each worker that has a batch.
     hanging = [
@@ -129,7 +125,7 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         queue, consumer = row["queue_name"], row["consumer_name"]
         what = (
             f"consumer {consumer} of queue {queue} runs, but has finished nothing for "
-            f"{duration(row['last_move'])}: {row['pending_events']} event(s) wait"
+            f"{duration(row['last_move'])}: about {row['pending_events']} event(s) wait"
         )
         yield Finding("warn", "running", what, HANGS)
     if not idle and not hanging:
@@ -143,6 +139,15 @@ def judge_running(rows: list[Row]) -> Iterator[Finding]:
         )
         what = f"{count} of {len(rows)} consumer(s) run, no events {wait}"
         yield Finding("ok", "running", what)
+
+
+def _runner(row: Row) -> str:
+    """Name what runs a consumer."""
+    if row["by_ticks"]:
+        return "the archive or Spark query that uses it"
+    if row["receives"]:
+        return "the program that calls receive()"
+    return "it (pgqpy consumer run MODULE:CLASS)"
 
 
 def _unattended(row: Row, call: str = "last_seen") -> timedelta:

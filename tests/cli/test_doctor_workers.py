@@ -79,10 +79,27 @@ def test_events_that_wait_while_no_worker_lives_are_told_once(
     code, worst = examine()
     assert (code, worst["running"][0], "worker" in worst) == (1, "fail", False)
     (line,) = said(worst, "running").splitlines()
-    assert "no session runs consumer mails of queue orders: 2 event(s) wait" in line
+    assert "no session runs consumer mails of queue orders: about 2 event(s) wait" in line
     assert "1 batch(es) of its workers are open, last seen 16 min ago" in line
     assert "pgqpy consumer run MODULE:CLASS" in line
     assert "pgqpy consumer unregister orders mails" in line
+
+
+def test_a_consumer_that_receives_is_run_by_its_program(
+    examine: Examine, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.receive("orders", "mails", wait=0)
+    client.insert_event("orders", "type", "one")
+    client.tick_queue("orders")
+    (message,) = client.receive("orders", "mails", wait=0)
+    message.done()
+    client.insert_event("orders", "type", "two")
+    client.tick_queue("orders")
+    away(client.connection, "receive-1", ACTIVE, MOVED)
+    away(client.connection, "", ACTIVE)
+    told = said(examine()[1], "running")
+    assert "run the program that calls receive(), or give it up" in told
 
 
 def test_a_worker_without_a_session_runs_while_its_lease_lasts(
