@@ -117,7 +117,10 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda n: n is None or _is_count(n, most=MAX_LANES),
         f"None or a number of lanes from 1 to {MAX_LANES:,}",
     ),
-    "dead_interval": (lambda n: _is_delay(n) and seconds(n) >= 1, "a number of seconds, 1 or more"),
+    "dead_interval": (
+        lambda n: _is_delay(n) and seconds(n) >= 1,
+        "a number of seconds, 1 or more, or a timedelta",
+    ),
     "lease": (
         lambda n: n is None or (_is_delay(n) and 1 <= seconds(n) <= MAX_LEASE),
         "None, or seconds or a timedelta, from 1 second to a day",
@@ -129,7 +132,7 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "key": (_is_key, f"None, one of {', '.join(KEYS)}, or a plain def that takes the event"),
     "part_size": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "fetch_size": (lambda n: _is_count(n, most=MAX_FETCH_SIZE), f"from 1 to {MAX_FETCH_SIZE}"),
-    "poll_interval": (_is_interval, "a number of seconds above 0"),
+    "poll_interval": (_is_interval, "a number of seconds above 0, or a timedelta"),
     "min_count": (lambda n: n is None or _is_count(n), "None or a number of events"),
     "min_interval": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
     "min_lag": (lambda n: n is None or _is_delay(n), "None, seconds or a timedelta"),
@@ -141,6 +144,6 @@ CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda n: n is None or _is_interval(n),
         "None, or seconds above 0 or a timedelta",
     ),
-    "retry_base": (_is_delay, "a number of seconds, 0 or more"),
-    "retry_max": (_is_delay, "a number of seconds, 0 or more"),
+    "retry_base": (_is_delay, "a number of seconds, 0 or more, or a timedelta"),
+    "retry_max": (_is_delay, "a number of seconds, 0 or more, or a timedelta"),
 }

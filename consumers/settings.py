@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from pgqpy.consumers.retry import RetryPolicy
+from pgqpy.consumers.retry import RetryPolicy, seconds
 from pgqpy.consumers.setting_values import CHECKS, KEYS, layers
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class ConsumerSettings(TypedDict, total=False):
     key: str | Callable[[Event], Hashable] | None
     part_size: int | None
     fetch_size: int
-    poll_interval: float
+    poll_interval: timedelta | float
     min_count: int | None
     min_interval: timedelta | float | None
     min_lag: timedelta | float | None
@@ -46,8 +46,8 @@ class ConsumerSettings(TypedDict, total=False):
     give_up: tuple[type[Exception], ...]
     max_attempts: int
     handler_timeout: timedelta | float | None
-    retry_base: float
-    retry_max: float
+    retry_base: timedelta | float
+    retry_max: timedelta | float
 
 
 class BaseConsumer:
@@ -73,7 +73,9 @@ class BaseConsumer:
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
     part_size: int | None = None  # events; progress in a batch is kept after about so many
     fetch_size: int = 1000  # events in memory at a time, unless parts are held there
-    poll_interval: float = 0.8  # seconds between polls: for missed notifications, dead workers
+    poll_interval: timedelta | float = (
+        0.8  # seconds between polls: for missed notifications, dead workers
+    )
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
     min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
@@ -82,8 +84,8 @@ class BaseConsumer:
     give_up: tuple[type[Exception], ...] = ()  # errors of process_event that make it dead at once
     max_attempts: int = 5  # unclean ends after which the event that kills the process is dead
     handler_timeout: timedelta | float | None = None  # a handler that hangs ends the process
-    retry_base: float = 1.0  # seconds before the first retry; doubles each time
-    retry_max: float = 3600.0  # seconds
+    retry_base: timedelta | float = 1.0  # seconds before the first retry; doubles each time
+    retry_max: timedelta | float = 3600.0  # seconds
 
     if TYPE_CHECKING:
         # Exactly one of them is written by the subclass; its arguments depend on transactional.
@@ -111,7 +113,8 @@ class BaseConsumer:
     @property
     def retry_policy(self) -> RetryPolicy:
         """When a failing event is delivered again (not with `on_error = "stop"`)."""
-        return RetryPolicy(self.max_retries, self.retry_base, self.retry_max, self.give_up)
+        delays = seconds(self.retry_base), seconds(self.retry_max)
+        return RetryPolicy(self.max_retries, *delays, self.give_up)
 
 
 SETTINGS = tuple(
@@ -157,7 +160,7 @@ def check(consumer: BaseConsumer) -> None:
             raise ValueError(f"{type(consumer).__name__}.{key} is {wanted}, not {value!r}")
     if consumer.queue and consumer.queues:
         raise ValueError(f"{type(consumer).__name__} has queue and queues: set one of them")
-    if consumer.retry_max < consumer.retry_base:
+    if seconds(consumer.retry_max) < seconds(consumer.retry_base):
         raise ValueError(f"{type(consumer).__name__}.retry_max is less than retry_base")
     if consumer.lease is not None and not consumer.has_workers:
         raise ValueError(
@@ -243,8 +246,10 @@ def _check_spelling(consumer: BaseConsumer) -> None:
     """Refuse a misspelt setting. Attributes of the application are ignored."""
     for place in (vars(consumer), *map(vars, type(consumer).__mro__)):
         for key, value in place.items():
-            own = key.startswith("_") or hasattr(BaseConsumer, key) or callable(value)
-            meant = "" if own or hasattr(value, "__get__") else nearest(key, alike=0.85)
+            own = key.startswith("_") or hasattr(BaseConsumer, key)
+            meant = "" if own else nearest(key, alike=0.85)
+            if callable(value) or hasattr(value, "__get__"):  # a method: of all settings only key
+                meant = meant if meant.endswith(" key?") else ""
             # Without queue or name nothing starts; `queues` or `names` is no misspelling.
             if meant and not meant.endswith((" queue?", " name?")):
                 raise TypeError(f"{type(consumer).__name__}.{key} is no setting{meant}")

@@ -172,7 +172,8 @@ class AsyncCareful:
             waits = consumer.on_error == "stop"
             follows += ', which on_error = "stop" does not give up: mend the handler' * waits
         steps = (LARGEST_PART, 30, 1).index(state.part_size or 1) + (state.tries or 0)
-        delay = backoff(steps, base=consumer.retry_base, maximum=consumer.retry_max) * waits
+        policy = consumer.retry_policy
+        delay = backoff(steps, base=policy.base, maximum=policy.maximum) * waits
         text = "consumer %s of queue %s: the run %s had an unclean end: %s%s"
         wait = f". Going on in {delay:.1f} s" if waits else ""
         logger.warning(text, consumer.name, consumer.queue, state.died, follows, wait)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pgqpy.calls import consume, filters
-from pgqpy.consumers import clock, unclean_ends
+from pgqpy.consumers import clock, own_task, unclean_ends
 from pgqpy.consumers._async.batch import AsyncOpenBatch
 from pgqpy.consumers._async.event_handler import event_handler
 from pgqpy.consumers._async.failures import AsyncFailures
@@ -19,9 +19,8 @@ from pgqpy.consumers._async.worker_lock import AsyncWorkerLock, limits_of
 from pgqpy.consumers.batch_limits import BatchLimits
 from pgqpy.consumers.handler_watch import watched_key, watching
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, check_result
-from pgqpy.consumers.own_task import raise_if_cancelled
 from pgqpy.consumers.parts import UNREAD, list_size, most_failures
-from pgqpy.consumers.retry import backoff, wanted_delay
+from pgqpy.consumers.retry import backoff, seconds, wanted_delay
 from pgqpy.consumers.settings import handler_name
 from pgqpy.consumers.signs_of_life import HeldBatch
 from pgqpy.consumers.tracing import measuring_batch
@@ -204,7 +203,7 @@ class AsyncLoop:
         """Wait for the notification of a tick, at most for poll_interval; then for the turn."""
         self.event, self._waited = None, True
         self.turn.leave()
-        longest = min(self.consumer.poll_interval, self.parking.seconds)
+        longest = min(seconds(self.consumer.poll_interval), self.parking.seconds)
         self._expects_batch = await self.session.wait(longest, self.stop)
         if self.missing_ticker.check_due and not self.stop.is_set:
             await self.missing_ticker.check(self.consumer, self.session)
@@ -236,7 +235,7 @@ class AsyncLoop:
             if batch.unread and not self.stop.is_set:
                 raise RuntimeError(UNREAD)  # it is the handler's error like any other
         except HANDLER_ERRORS as error:
-            raise_if_cancelled(error)
+            own_task.raise_if_cancelled(error)
             if batch.error is not None:
                 raise batch.error from None
             raise HandlerFailed(error, collided=self.session.connection.collided(error)) from error

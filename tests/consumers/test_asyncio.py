@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from datetime import timedelta
 
 import pytest
 
@@ -68,7 +69,7 @@ async def test_cancelling_all_tasks_ends_run_before_a_handler_has_begun(queue, d
 
 
 async def test_cancelling_a_wait_ends_run(queue, dsn):
-    consumer = Gated(dsn, poll_interval=3600)
+    consumer = Gated(dsn, poll_interval=timedelta(hours=1))
     task = asyncio.create_task(consumer.run())
     await asyncio.to_thread(eventually, lambda: private(consumer, "worked"))
     task.cancel()

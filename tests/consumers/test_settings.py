@@ -64,6 +64,19 @@ def test_a_misspelt_setting_is_refused_wherever_it_is_written(written, meant):
         consumer.run()
 
 
+@pytest.mark.parametrize("written", ["keys", "Key", "kye"])
+def test_a_misspelt_key_method_is_refused(written):
+    """Without it, events of a key would be handled side by side."""
+    method = {written: lambda _self, event: event.type}
+    with pytest.raises(TypeError, match=rf"Part\.{written} is no setting: did you mean key\?"):
+        type("Part", (Whole,), method)(concurrency=2)
+
+
+def test_times_may_be_timedeltas():
+    consumer = Whole(retry_base=timedelta(seconds=2), retry_max=timedelta(minutes=1))
+    assert (consumer.retry_policy.base, consumer.retry_policy.maximum) == (2, 60)
+
+
 def test_attributes_of_its_own_are_fine():
     class Own(Whole):
         currency, rate, table, on_start, batch_size = "EUR", 1.5, "sums", None, 7
