@@ -69,6 +69,23 @@ def test_of_two_rotations_at_once_one_gives_way(db: Database) -> None:
     assert db.main.one("select queue_cur_table from pgq.queue") == 1
 
 
+def test_a_transaction_rotates_that_is_older_than_the_last_rotation(db: Database) -> None:
+    db.queue(rotation_period="0")
+    older, other = db.open(), db.open()
+    other.begin()
+    other.one("select now()::text")  # the time of its rotation
+    older.begin()
+    older.one("select txid_current()")
+    db.main.insert("a")
+    other.one("select pgq.maint_rotate_tables_step1('q')")
+    other.commit()
+    other.one("select pgq.maint_rotate_tables_step2()")
+    older.one("select pgq.maint_rotate_tables_step1('q')")
+    older.commit()
+    assert db.main.one("select queue_cur_table from pgq.queue") == 2
+    assert db.main.deliver() == ["a"]
+
+
 def test_a_rotation_waits_for_the_transactions_that_read_its_table(db: Database) -> None:
     """Busy transactional consumers never leave a table alone: NOWAIT would fail for ever."""
     db.queue()

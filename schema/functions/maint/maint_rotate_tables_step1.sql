@@ -44,7 +44,8 @@ begin
         perform pgq.raise_queue_not_found(i_queue_name);
     elsif q.queue_switch_step2 is null or not pgq.is_rotation_due(q) then
         return 0;
-    elsif txid_current() < q.queue_switch_step1 then
+    elsif txid_snapshot_xmax(txid_current_snapshot()) <= q.queue_switch_step1 then
+        -- not by this transaction's id: it may be older than a rotation that it sees
         raise exception 'queue % maint failure: step1=%, current=%', i_queue_name,
             q.queue_switch_step1, txid_current() using errcode = 'PQ012',
             hint = format('select pgq.repair_queue(%L)', i_queue_name);
