@@ -16,6 +16,11 @@ from pgqpy.consumers.together import run_together_async
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+CANCELLED = (
+    "the task in which handlers run was cancelled, by a timer that a handler left, say; to end the "
+    "consumer, cancel the task that called run(), or call stop()"
+)
+
 _caller: ContextVar[tuple[Any, int] | None] = ContextVar("pgqpy_caller", default=None)
 
 
@@ -25,14 +30,21 @@ def run_in_own_task(work: Callable[[], None]) -> None:
 
 
 async def run_in_own_task_async(work: Callable[[], Awaitable[None]]) -> None:
-    """Run it in a task of its own, which is cancelled with the task that calls this."""
+    """Run it in a task of its own, which is cancelled with the task that calls this.
+
+    Raises RuntimeError if somebody else cancelled it: a caller that got CancelledError unasked
+    might end without a word, as a task of a TaskGroup does.
+    """
     token = _caller.set((asyncio.current_task(), _requests(asyncio.current_task())))
     try:
         errors = await run_together_async({None: work})
+        for error in errors.values():
+            if not isinstance(error, asyncio.CancelledError):
+                raise error
+            raise_if_cancelled(error)
+            raise RuntimeError(CANCELLED) from error
     finally:
         _caller.reset(token)
-    for error in errors.values():
-        raise error
 
 
 def raise_if_cancelled(error: BaseException | None = None) -> None:

@@ -68,6 +68,23 @@ async def test_cancelling_all_tasks_ends_run_before_a_handler_has_begun(queue, d
     assert queue.pending() > 0
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Task.cancelling() is new in 3.11")
+async def test_a_handler_that_cancels_the_task_of_a_later_handler_is_an_error(queue, dsn):
+    """A TaskGroup says nothing of a task that raises CancelledError."""
+
+    class LeavesATimer(AsyncConsumer):
+        queue, name = QUEUE, CONSUMER
+
+        async def process_event(self, event):
+            task = asyncio.current_task()
+            assert task is not None
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    queue.insert("a")
+    with pytest.raises(RuntimeError, match="cancel the task that called run"):
+        await asyncio.wait_for(LeavesATimer(dsn).run(), 30)
+
+
 async def test_cancelling_a_wait_ends_run(queue, dsn):
     consumer = Gated(dsn, poll_interval=timedelta(hours=1))
     task = asyncio.create_task(consumer.run())
