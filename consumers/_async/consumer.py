@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.errors import LockNotAvailable
 from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
 
-from pgqpy.consumers import forking
+from pgqpy.consumers import forking, own_task
 from pgqpy.consumers._async.careful import AsyncCareful
 from pgqpy.consumers._async.lane_lock import kind_of_lock
 from pgqpy.consumers._async.session import AsyncSession
@@ -20,7 +20,6 @@ from pgqpy.consumers.connection_errors import LossCounter, is_loss, is_session_l
 from pgqpy.consumers.handler_watch import watch_handlers
 from pgqpy.consumers.handlers import HANDLER_ERRORS, HandlerFailed, StopRequested
 from pgqpy.consumers.holder import new_holder
-from pgqpy.consumers.own_task import run_in_own_task_async
 from pgqpy.consumers.pace import Pace
 from pgqpy.consumers.run_log import finishing, log_ended, log_lost
 from pgqpy.consumers.settings import BaseConsumer, check
@@ -100,8 +99,7 @@ class AsyncConsumer(BaseConsumer):
         self.__loop: AsyncLoop | None = None
         self.__careful: AsyncCareful  # of a run
         self.__watch: HandlerWatch | None = None
-        self.__losses = LossCounter()
-        self.__pace = Pace(self)
+        self.__losses, self.__pace = LossCounter(), Pace(self)
         self.__counts = ConsumerTotals()
         self.__running = False
         self.__worked = False  # a session of this run got as far as taking batches
@@ -162,7 +160,7 @@ class AsyncConsumer(BaseConsumer):
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 async with self.__careful.orderly_end():
                     work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                    await run_in_own_task_async(work)
+                    await own_task.run_in_own_task_async(work)
         except StopRequested:
             pass
         except HandlerFailed as failure:

@@ -98,7 +98,7 @@ ELSEWHERE = {  # commands that do not end by themselves, or take long
     "dashboard password": "it asks no database",
     "dashboard run": "tests/dashboard/test_pages.py",
     "demo": "a ticker, a client and a consumer, which have their tests",
-    "pipeline run": "tests/pipeline/test_run.py",
+    "pipeline run": "tests/pipeline/test_command.py",
     "ticker run": "tests/ticker/test_session.py",
 }
 

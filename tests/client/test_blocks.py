@@ -116,8 +116,21 @@ async def test_messages_are_not_done_after_their_transaction_was_rolled_back(
             await message.done()  # raises EventNotFound if it was done before
 
 
-def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_insert_nothing(
-    dsn: str, new_orders: str, inserted: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
+OVERTAKEN: dict[str, Callable[[pgqpy.Client], object]] = {
+    "insert_event": lambda client: client.insert_event("orders", "e", None),
+    "open_stage": lambda client: client.open_stage("orders", "writer"),
+    "get_tick_events": lambda client: list(client.get_tick_events("orders", 1, 2)),
+    "get_batch_events": lambda client: list(client.get_batch_events(1, fetch_size=1)),
+}
+
+
+@pytest.mark.parametrize("call", OVERTAKEN.values(), ids=OVERTAKEN)
+def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_are_not_sent(
+    dsn: str,
+    new_orders: str,
+    inserted: Callable[[], list[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[pgqpy.Client], object],
 ) -> None:
     """The lock of threads is not fair. Here its holder ends the block."""
     arrived = threading.Semaphore(0)
@@ -125,7 +138,7 @@ def test_calls_of_threads_that_are_overtaken_by_the_end_of_their_block_insert_no
         lock = client.runner.exclusive
         monkeypatch.setattr(lock, "refuse_in_copy", arrived.release)  # the first thing it does
         with suppress(ZeroDivisionError), lock, client.transaction():
-            futures = [pool.submit(client.insert_event, new_orders, "e", None) for _ in "abc"]
+            futures = [pool.submit(call, client) for _ in "abc"]
             for _ in range(len(futures) + 2):  # and two by the block itself
                 assert arrived.acquire(timeout=20)
             raise ZeroDivisionError

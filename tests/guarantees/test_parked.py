@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.guarantees.parking import (
-    PARK,
     TAKE,
     insert_keyed,
     keyed,
@@ -16,7 +15,7 @@ from tests.guarantees.parking import (
     take,
     taken,
 )
-from tests.guarantees.sessions import RC, RR, Database, Session, refused
+from tests.guarantees.sessions import RC, RR, Database, refused
 from tests.support.gates import wait_until_blocked
 
 
@@ -233,55 +232,6 @@ def test_deleted_head_frees_its_key_unless_a_handler_may_have_it(db: Database) -
     assert main.one(deleted) == [1]
     assert taken(main) == ["a2"]
     assert main.one("select pgq.next_parked('q', 'c')") is None
-
-
-GO = {
-    "deleted": "select count(*) from pgq.delete_parked('q', 'c', '{a}')",
-    "cancelled": "select count(*) from pgq.cancel_event('q', '{1}')",
-    "skipped": "select count(*) from pgq.skip_event('q', 'c', '{1}')",
-}
-
-
-def follow(session: Session, batch: int | None) -> int:
-    """Park the one event of a batch behind its key, without handling it."""
-    (event,) = session.events(batch)
-    return int(session.one(PARK, batch, [event.id], [event.txid], ["a"], [None], [None]))
-
-
-@pytest.mark.parametrize("goes", GO.values(), ids=GO)
-def test_no_event_is_parked_behind_a_head_that_is_gone(db: Database, goes: str) -> None:
-    """Without a head none of its key would ever come."""
-    main = set_aside(db, "a1", data=("a1",), after="1 h")
-    insert_keyed(main, "a2")
-    batch, other = main.next(), db.open()
-    other.begin(RR)
-    assert parked_keys(other, batch, "a") == {"a"}
-    assert main.one(goes) == 1
-    with refused("40001"):
-        follow(other, batch)
-    other.rollback()
-    other.begin(RR)
-    assert parked_keys(other, batch, "a") == set()
-    assert follow(other, batch) == 1
-    other.finish(batch)
-    other.commit()
-    assert taken(main) == ["a2"]
-
-
-@pytest.mark.parametrize("goes", GO.values(), ids=GO)
-def test_no_head_goes_in_a_snapshot_without_what_waits_behind_it(db: Database, goes: str) -> None:
-    main = set_aside(db, "a1", data=("a1",), after="1 h")
-    insert_keyed(main, "a2")
-    batch, other = main.next(), db.open()
-    other.begin(RR)
-    assert parked(other) == ["a1"]
-    assert follow(main, batch) == 1
-    main.finish(batch)
-    with refused("40001"):
-        other.one(goes)
-    other.rollback()
-    assert other.one(goes) == 1
-    assert taken(main) == ["a2"]
 
 
 def test_what_makes_no_sense_is_refused(db: Database) -> None:

@@ -103,6 +103,16 @@ def test_connections_are_opened_in_one_place() -> None:
     assert found == {"pgqpy/client/_async/open.py", "pgqpy/client/_sync/open.py"}
 
 
+def test_calls_of_the_client_note_their_block_before_they_wait_for_the_lock() -> None:
+    """By runner.locked(). A call that waits outlives its block, and would be sent elsewhere."""
+    lock = re.compile(r"\.exclusive\b(?!\.| =| import)")
+    found = {
+        name.name for name in files("pgqpy/client/_async/*.py") if lock.search(_text(str(name)))
+    }
+    # receive() is refused in its own block, and waits for those of others; the others do the same.
+    assert found == {"messages.py", "base.py", "cursors.py", "find_unreadable.py", "runner.py"}
+
+
 def test_the_tree_is_mapped_in_the_readme() -> None:
     readme = _text("README.md")
     folders = {name.parts[0] for name in files() if len(name.parts) > 1}

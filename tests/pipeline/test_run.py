@@ -20,21 +20,15 @@ from urllib.request import urlopen
 import psutil
 import pyarrow.dataset as ds
 import pytest
-from click.testing import CliRunner
-from pyspark.sql import SparkSession
 
 import pgqpy
-from pgqpy.cli.app import app
 from pgqpy.install import install
 from tests.spark.feed import Feed, as_uri
 from tests.spark.harness_cluster import SessionProcess
-from tests.support.hostile import calls, lay_trap
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    import psycopg
 
     from pgqpy.testing import EmbeddedServer
     from tests.cli.support import Run
@@ -99,14 +93,6 @@ def lake(dsn: str, tmp_path: Path) -> Lake:
     return Lake(tmp_path, dsn)
 
 
-@pytest.fixture
-def run(spark: SparkSession, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Run the command line in this process, on the tests' session of Spark."""
-    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
-    monkeypatch.setenv("PGQPY_DSN", dsn)
-    return lambda *args: CliRunner().invoke(app, args, prog_name="pgqpy")
-
-
 def listening(process: SessionProcess) -> list[Any]:
     """Return the addresses on which the processes of a pipeline listen."""
     found = []
@@ -168,35 +154,6 @@ def test_it_stops_in_order_and_shows_no_password(
     assert feed.standing("pipeline") == (last_tick(feed), [])
 
 
-def test_functions_of_a_hostile_search_path_are_not_called(
-    feed: Feed, run: Run, lake: Lake, connection: psycopg.Connection[Any]
-) -> None:
-    feed.insert(*data([1]))
-    lay_trap(connection)
-    result = run(*COMMAND[1:], *OPTIONS, "--to", str(lake.folder), "--once")
-    assert result.exit_code == 0, result.stderr
-    assert lake.good() == [1]
-    assert calls(connection) == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "exit_code", "words"),
-    [
-        (["--to", "lake", "--schema", "id INTT"], 2, '--schema: Unsupported data type "INTT"'),
-        (["--to", "/dev/null/lake", "--schema", "id INT"], 1, "/dev/null"),
-    ],
-)
-def test_what_spark_refuses_is_told_in_one_line(
-    run: Run, feed: Feed, options: list[str], exit_code: int, words: str
-) -> None:
-    result = run(*COMMAND[1:], *options, "--once")
-    assert result.exit_code == exit_code
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
-    assert words in line
-    assert "Traceback" not in result.stderr
-
-
-@pytest.mark.slow
 def test_sigkill_at_any_moment_loses_and_doubles_nothing(lake: Lake, feed: Feed, dsn: str) -> None:
     seed = secrets.randbits(32)
     print(f"seed: {seed}")  # noqa: T201  # shown where the test fails

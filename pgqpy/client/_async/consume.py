@@ -169,7 +169,7 @@ class AsyncConsuming(AsyncBase):
         A batch of parked events, at most 1,000, is read at once. Close it if you stop early.
         """
         size, batch_id = calls.read.checked_fetch_size(fetch_size), calls.batch_id(batch)
-        runner = self.runner
+        runner, origin = self.runner, self.runner.origin()
         wanted = calls.read.of_batch(batch_id)
         if isinstance(batch, Batch) and batch.parked:
             # In an order of their own, which pages by id would not keep.
@@ -187,7 +187,7 @@ class AsyncConsuming(AsyncBase):
                 return
         name = calls.read.cursor_name(batch_id)
         # Another thread or task may have the transaction of insert_events.
-        async with runner.exclusive, runner.settled():
+        async with runner.locked(origin), runner.settled():
             if not await runner.is_alone():
                 first = await runner.read(wanted, calls.read.OPEN_CURSOR, (batch_id, name, size))
                 reader = runner.fetch(wanted, name, size, first, held=False)
@@ -221,12 +221,12 @@ class AsyncConsuming(AsyncBase):
 
         Raises BatchNotFound, EventNotFound, and InvalidArgument for a negative delay.
         """
-        pairs = list(retries)
+        pairs, origin = list(retries), self.runner.origin()
         if not await self.runner.is_extension():
             return await self.runner.run(calls.consume.event_retry_many(batch, pairs))
         queued = 0
         async with AsyncExitStack() as block:
-            await block.enter_async_context(self.runner.exclusive)
+            await block.enter_async_context(self.runner.locked(origin))
             if await self.runner.is_alone():
                 await block.enter_async_context(inner_transaction(self.connection))
             for event, after in pairs:

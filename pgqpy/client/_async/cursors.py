@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -16,6 +16,7 @@ from pgqpy.client.exclusive import ENDED, Block, exclusive_async
 from pgqpy.errors import PgqError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
     from pgqpy.calls import Row
@@ -77,6 +78,17 @@ class AsyncCursors:
         if self.origin().depth < origin.depth or (block and block not in open_blocks):
             raise InFailedSqlTransaction(ENDED)
         self.exclusive.refuse_left()
+
+    @asynccontextmanager
+    async def locked(self, origin: CallOrigin | None = None) -> AsyncIterator[None]:
+        """Hold the lock for the statements of one call; refuse it if its block ended meanwhile.
+
+        `origin`: where the call was made, if something was awaited since.
+        """
+        made = origin or self.origin()
+        async with self.exclusive:
+            self.refuse_after_block(made)
+            yield
 
     def in_transaction(self) -> bool:
         """Whether a call made now is part of a transaction of the application.

@@ -198,8 +198,7 @@ class AsyncProducing(AsyncBase):
             pieces = [piece async for piece in self._pieces(events)]
             ids = await self._insert_pieces(queue, pieces, due, origin)
             return ids if returning_ids else len(ids)
-        async with self.runner.exclusive:
-            self.runner.refuse_after_block(origin)
+        async with self.runner.locked(origin):
             await self.runner.begin()
             async with inner_transaction(self.connection):
                 return await self._copy(queue, events)
@@ -210,8 +209,7 @@ class AsyncProducing(AsyncBase):
     ) -> list[int]:
         ids: list[int] = []
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
-        async with self.runner.exclusive:
-            self.runner.refuse_after_block(origin)
+        async with self.runner.locked(origin):
             await self.runner.begin()
             async with inner_transaction(self.connection):
                 if due is not None:

@@ -30,7 +30,7 @@ class AsyncStaging(AsyncBase):
             InvalidArgument: no transaction is open, or it is a stage of something else.
             QueueNotFound, InsertDisabled: the queue refused.
         """
-        async with self.runner.exclusive, self.runner.settled():
+        async with self.runner.locked(), self.runner.settled():
             if await self.runner.is_alone():
                 raise InvalidArgument(NO_TRANSACTION)
             return await self.runner.run(calls.produce.open_stage(queue, writer, epoch))

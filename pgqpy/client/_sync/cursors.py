@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -16,6 +16,7 @@ from pgqpy.client.exclusive import ENDED, Block, exclusive
 from pgqpy.errors import PgqError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from pgqpy.calls import Row
@@ -77,6 +78,17 @@ class Cursors:
         if self.origin().depth < origin.depth or (block and block not in open_blocks):
             raise InFailedSqlTransaction(ENDED)
         self.exclusive.refuse_left()
+
+    @contextmanager
+    def locked(self, origin: CallOrigin | None = None) -> Iterator[None]:
+        """Hold the lock for the statements of one call; refuse it if its block ended meanwhile.
+
+        `origin`: where the call was made, if something was awaited since.
+        """
+        made = origin or self.origin()
+        with self.exclusive:
+            self.refuse_after_block(made)
+            yield
 
     def in_transaction(self) -> bool:
         """Whether a call made now is part of a transaction of the application.

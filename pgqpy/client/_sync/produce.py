@@ -198,8 +198,7 @@ class Producing(Base):
             pieces = [piece for piece in self._pieces(events)]
             ids = self._insert_pieces(queue, pieces, due, origin)
             return ids if returning_ids else len(ids)
-        with self.runner.exclusive:
-            self.runner.refuse_after_block(origin)
+        with self.runner.locked(origin):
             self.runner.begin()
             with inner_transaction(self.connection):
                 return self._copy(queue, events)
@@ -210,8 +209,7 @@ class Producing(Base):
     ) -> list[int]:
         ids: list[int] = []
         insert: Callable[[Piece], Call[list[int]]] = partial(calls.produce.insert_events, queue)
-        with self.runner.exclusive:
-            self.runner.refuse_after_block(origin)
+        with self.runner.locked(origin):
             self.runner.begin()
             with inner_transaction(self.connection):
                 if due is not None:

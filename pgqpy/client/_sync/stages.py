@@ -30,7 +30,7 @@ class Staging(Base):
             InvalidArgument: no transaction is open, or it is a stage of something else.
             QueueNotFound, InsertDisabled: the queue refused.
         """
-        with self.runner.exclusive, self.runner.settled():
+        with self.runner.locked(), self.runner.settled():
             if self.runner.is_alone():
                 raise InvalidArgument(NO_TRANSACTION)
             return self.runner.run(calls.produce.open_stage(queue, writer, epoch))

@@ -1,0 +1,54 @@
+"""The doctor on advisory locks that others hold."""
+
+from __future__ import annotations
+
+import os
+
+import pgqpy
+from tests.cli.support import Connect, Connection, Examine
+
+GUEST = f"pgqpy_test_locker_{os.getpid()}"  # roles belong to the whole cluster
+
+
+def test_locks_that_a_stranger_holds(
+    examine: Examine, client: pgqpy.Client, connection: Connection, connect: Connect
+) -> None:
+    client.create_queue("orders")
+    client.create_queue("mails")
+    client.register_consumer("orders", "billing")
+    assert "lock" not in examine()[1]
+    ids = "select queue_id, sub_id from pgq.queue, pgq.subscription where queue_name = 'orders'"
+    ((queue_id, sub_id),) = connection.execute(ids).fetchall()
+    shared = {
+        "7366513, 3": "a wrong number of standbys",
+        f"7366515, {queue_id + 1}": "queue mails can be neither dropped nor repaired",
+        "7366516, 5": "may wait for it",
+    }
+    held = {
+        "7366513, 0": "every ticker stands by",
+        "7366513, 1": "cannot be installed",
+        "7366513, 2": "queues cannot be created",
+        "7366513, 4": "no delayed event comes when it is due",
+        "7366513, 7": "demo and simulate are refused",
+        f"7366514, {sub_id}": "consumer billing of orders cannot run",
+        f"7366515, {queue_id}": "queue orders is not ticked",
+    }
+    connection.execute(f"create role {GUEST} login")
+    stranger = connect(user=GUEST, application_name="mallory")
+    try:
+        for lock in held:
+            stranger.execute(f"select pg_advisory_lock({lock})")
+        for lock in shared:
+            stranger.execute(f"select pg_advisory_lock_shared({lock})")
+        code, worst = examine()
+        assert (code, worst["lock"][0]) == (1, "fail")
+        for lock, words in (held | shared).items():
+            (line,) = [line for line in worst["lock"][1].splitlines() if f"({lock})" in line]
+            assert words in line
+            pid = stranger.info.backend_pid
+            assert f"mallory, server process {pid}, role {GUEST}" in line
+            assert f"select pg_terminate_backend({pid})" in line
+        assert "a ticker runs" not in worst["ticker"][1]
+    finally:
+        stranger.close()
+        connection.execute(f"drop role {GUEST}")

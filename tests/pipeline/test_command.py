@@ -1,0 +1,50 @@
+"""`pgqpy pipeline run` in this process."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests.support.hostile import calls, lay_trap
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+
+    from tests.cli.support import Run
+    from tests.spark.feed import Feed
+
+COMMAND = ("pipeline", "run", "--queue", "orders", "--once")
+OPTIONS = ("--schema", "n INT", "--starting-offsets", "earliest")
+
+
+def test_functions_of_a_hostile_search_path_are_not_called(
+    feed: Feed, run: Run, tmp_path: Path, connection: psycopg.Connection[Any]
+) -> None:
+    feed.insert('{"n": 1}')
+    lay_trap(connection)
+    result = run(*COMMAND, *OPTIONS, "--to", str(tmp_path / "lake"))
+    assert result.exit_code == 0, result.stderr
+    found = ds.dataset(tmp_path / "lake", format="parquet", partitioning="hive").to_table(["n"])
+    assert found.to_pylist() == [{"n": 1}]
+    assert calls(connection) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code", "words"),
+    [
+        (["--to", "lake", "--schema", "id INTT"], 2, '--schema: Unsupported data type "INTT"'),
+        (["--to", "/dev/null/lake", "--schema", "id INT"], 1, "/dev/null"),
+    ],
+)
+def test_what_spark_refuses_is_told_in_one_line(
+    run: Run, feed: Feed, options: list[str], exit_code: int, words: str
+) -> None:
+    result = run(*COMMAND, *options)
+    assert result.exit_code == exit_code
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert words in line
+    assert "Traceback" not in result.stderr
