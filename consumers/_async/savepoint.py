@@ -75,8 +75,10 @@ def same_transaction_call(role: str, lock_timeout: str) -> Call[bool]:
 # A deferred constraint fails at COMMIT, when the event that broke it is unknown. So constraints
 # are checked after each event; the rollback to the inner savepoint makes them deferred again.
 # "set transaction read write" is refused in a savepoint if the handler made it read only.
+# Nothing is prepared: the server skips statements behind one that fails, and psycopg would take
+# them for prepared.
 CHECK_AND_RELEASE = tuple(
-    Call("savepoint", statement, (), _nothing)
+    Call("savepoint", statement, (), _nothing, prepare=False)
     for statement in (
         "select" + NO_TIMEOUTS.format("'0'"),
         "set transaction read write",
@@ -87,7 +89,7 @@ CHECK_AND_RELEASE = tuple(
     )
 )
 UNDO = tuple(
-    Call("savepoint", statement, (), _nothing)
+    Call("savepoint", statement, (), _nothing, prepare=False)
     for statement in ("rollback to savepoint pgqpy_event", "release savepoint pgqpy_event")
 )
 
@@ -117,10 +119,8 @@ async def call_handler(
 
 
 async def _undo(session: AsyncSession) -> None:
-    # Not in one round trip: after an error the server skips statements that psycopg then takes for
-    # prepared. psycopg prepares them anew once it has the answer to the rollback.
     try:
-        for statement in UNDO:
-            await session.runner.run(statement)
+        await session.runner.run_all(*UNDO)
+        await session.runner.forget_prepared()  # the handler may have had a pipeline of its own
     except (InvalidSavepointSpecification, NoActiveSqlTransaction) as error:
         raise HandlerFailed(TransactionEnded()) from error

@@ -29,6 +29,7 @@ class Call(Generic[T]):
         decode: turns the rows into the result.
         error_data: the attributes that an error of this call gets: queue, consumer, …
         pgqpy_only: the function is an addition of pgqpy, which the extension pgq lacks.
+        prepare: as psycopg's; False: never as a prepared statement.
     """
 
     function: str
@@ -37,6 +38,7 @@ class Call(Generic[T]):
     decode: Callable[[list[Row]], T]
     error_data: Mapping[str, object] = field(default_factory=dict)
     pgqpy_only: bool = False
+    prepare: bool | None = None
 
 
 def value(rows: list[Row]) -> Any:  # the caller's Call names the type

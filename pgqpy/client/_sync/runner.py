@@ -117,32 +117,32 @@ class CallRunner(Cursors):
         if len(wanted) == 1 or (single and not self.read_committed and self.alone()):
             for call, cursor in zip(wanted, cursors, strict=True):
                 self.refuse_after_block(origin)
-                cursor.execute(call.sql, call.params, binary=True)
+                cursor.execute(call.sql, call.params, binary=True, prepare=call.prepare)
             return
         is_inner = self.in_pipeline()
         try:
             with self.connection.pipeline():
                 for call, cursor in zip(wanted, cursors, strict=True):
                     self.refuse_after_block(origin)
-                    cursor.execute(call.sql, call.params, binary=True)
+                    cursor.execute(call.sql, call.params, binary=True, prepare=call.prepare)
         except BaseException as exc:
             # Cancelled while psycopg ended the pipeline: later statements would get into it.
             if not is_inner and (self.in_pipeline() or not isinstance(exc, Exception)):
                 close(self.connection)
-            elif isinstance(exc, psycopg.Error):
-                self._forget_prepared()
+            elif isinstance(exc, psycopg.Error) and self.alone():
+                self.forget_prepared()  # a transaction of the application rolls back itself
             raise
 
-    def _forget_prepared(self) -> None:
+    def forget_prepared(self) -> None:
         """Let psycopg prepare its statements anew, after a pipeline that failed.
 
-        The server skips what follows the failed statement, and psycopg takes it for prepared. A
-        rollback clears the list; the transaction of an application has its own one.
+        The server skips what follows the failed statement, and psycopg takes it for prepared. The
+        end of psycopg's own transaction() clears the list if it rolls back. A statement ROLLBACK TO
+        SAVEPOINT does not always do so.
         """
-        if self.alone():
-            with suppress(psycopg.Error):
-                with inner_transaction(self.connection) as transaction:
-                    transaction.force_rollback = True
+        with suppress(psycopg.Error):
+            with inner_transaction(self.connection) as transaction:
+                transaction.force_rollback = True
 
     def require_pgqpy(self, function: str) -> None:
         """Raise NotSupported if schema pgq is the extension's, which lacks this function."""
