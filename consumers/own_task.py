@@ -11,8 +11,6 @@ import asyncio
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from pgqpy.consumers.together import run_together_async
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -32,19 +30,37 @@ def run_in_own_task(work: Callable[[], None]) -> None:
 async def run_in_own_task_async(work: Callable[[], Awaitable[None]]) -> None:
     """Run it in a task of its own, which is cancelled with the task that calls this.
 
-    Raises RuntimeError if somebody else cancelled it: a caller that got CancelledError unasked
-    might end without a word, as a task of a TaskGroup does.
+    The caller gets its own CancelledError back: a cancel scope of anyio knows it by that. Raises
+    RuntimeError if somebody else cancelled the task: a caller that gets CancelledError unasked may
+    end without a word, as a task of a TaskGroup does.
     """
-    token = _caller.set((asyncio.current_task(), _requests(asyncio.current_task())))
+    caller = asyncio.current_task()
+    token = _caller.set((caller, _requests(caller)))
+    task = asyncio.create_task(_error_of(work))
+    _caller.reset(token)  # the task has a copy
+    request: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as cancelled:
+            request = request or cancelled
+            task.cancel()
+    error = asyncio.CancelledError() if task.cancelled() else task.result()
+    if request is not None:
+        raise request from error
+    if not isinstance(error, (asyncio.CancelledError, type(None))):
+        raise error
+    if error is not None:
+        raise RuntimeError(CANCELLED) from error
+
+
+async def _error_of(work: Callable[[], Awaitable[None]]) -> BaseException | None:
+    """Return the error: SystemExit, raised in a task of its own, would end the event loop."""
     try:
-        errors = await run_together_async({None: work})
-        for error in errors.values():
-            if not isinstance(error, asyncio.CancelledError):
-                raise error
-            raise_if_cancelled(error)
-            raise RuntimeError(CANCELLED) from error
-    finally:
-        _caller.reset(token)
+        await work()
+    except BaseException as error:  # noqa: BLE001  # the caller raises it
+        return error
+    return None
 
 
 def raise_if_cancelled(error: BaseException | None = None) -> None:

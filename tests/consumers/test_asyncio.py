@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
+from contextlib import closing
 from datetime import timedelta
 
+import anyio
 import pytest
 
 from pgqpy.consumers import AsyncConsumer
@@ -83,6 +86,14 @@ async def test_a_handler_that_cancels_the_task_of_a_later_handler_is_an_error(qu
     queue.insert("a")
     with pytest.raises(RuntimeError, match="cancel the task that called run"):
         await asyncio.wait_for(LeavesATimer(dsn).run(), 30)
+
+
+async def test_a_cancel_scope_of_anyio_knows_the_cancellation_of_run_for_its_own():
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        consumer = Gated(f"host=127.0.0.1 port={silent.getsockname()[1]}")
+        with anyio.move_on_after(0.2) as scope:
+            await consumer.run()
+    assert scope.cancelled_caught
 
 
 async def test_cancelling_a_wait_ends_run(queue, dsn):
