@@ -263,3 +263,20 @@ async def test_tasks_left_of_a_block_that_is_rolled_back_at_its_end_insert_nothi
         await asyncio.wait([task])
     assert isinstance(task.exception(), InFailedSqlTransaction)
     assert inserted() == []
+
+
+async def test_a_consumer_is_registered_beside_the_transaction_of_another_task(
+    dsn: str, new_orders: str
+) -> None:
+    """The client remembers it: after a rollback each receive() would fail."""
+    async with await pgqpy.connect_async(dsn) as client:
+
+        async def roll_back() -> None:
+            async with client.transaction() as transaction:
+                transaction.force_rollback = True
+                await asyncio.wait([first])
+
+        first = asyncio.create_task(client.receive(new_orders, "letters", wait=0))
+        await turn()
+        await roll_back()
+        assert await client.receive(new_orders, "letters", wait=0) == []

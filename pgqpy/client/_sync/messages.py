@@ -78,10 +78,10 @@ class Receiving(Base):
         with self.runner.exclusive:
             if not self.connection.autocommit or self._occupied():
                 raise InvalidArgument(IN_TRANSACTION, function="receive")
-        if (queue, consumer) not in self._registered:
-            self.runner.require_pgqpy("receive")
-            self.runner.run(calls.consume.register_consumer(queue, consumer))
-            self._registered.add((queue, consumer))
+            if (queue, consumer) not in self._registered:
+                self.runner.require_pgqpy("receive")
+                self.runner.run(calls.consume.register_consumer(queue, consumer))
+                self._registered.add((queue, consumer))
         found = self._lease(call)
         if not found and time.monotonic() < end:
             bell = Bell()
