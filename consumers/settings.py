@@ -73,9 +73,7 @@ class BaseConsumer:
     key: str | Callable[..., Any] | None = None  # events with the same key are handled in order
     part_size: int | None = None  # events; progress in a batch is kept after about so many
     fetch_size: int = 1000  # events in memory at a time, unless parts are held there
-    poll_interval: timedelta | float = (
-        0.8  # seconds between polls: for missed notifications, dead workers
-    )
+    poll_interval: timedelta | float = 0.8  # seconds: for missed notifications, dead workers
     min_count: int | None = None  # events; merges ticks until a batch has so many
     min_interval: timedelta | float | None = None  # merges ticks until a batch spans it
     min_lag: timedelta | float | None = None  # leaves ticks alone until they are so old
