@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
+from pgqpy.consumers import handler_times
 from pgqpy.consumers.handler_times import MOST, HandlerTimes, InsertTimes
 from pgqpy.consumers.histogram import Histogram
 from pgqpy.consumers.metrics import expose_metrics
@@ -197,8 +199,11 @@ def test_names_that_are_taken_and_what_is_no_consumer_are_refused(make):
         expose_metrics(wrong)
 
 
-def test_the_times_of_a_large_batch_take_bounded_memory_and_lose_no_event() -> None:
+def test_the_times_of_a_large_batch_take_bounded_memory_and_lose_no_event(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     now = datetime.now(timezone.utc)
+    monkeypatch.setattr(handler_times, "time", SimpleNamespace(time=now.timestamp))
     inserted, ages = InsertTimes(), HandlerTimes().ages
     for number in range(30):
         step = [now - timedelta(milliseconds=number * 1000 + k) for k in range(1000)]
