@@ -272,9 +272,12 @@ def test_older_schema_that_lacks_a_function_says_upgrade(
     assert caught.value.function == "tick_queue"
 
 
-@pytest.mark.parametrize("wrong", ["postgresql://localhost", None, 17])
-def test_client_of_something_else_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="a psycopg Connection is needed"):
+@pytest.mark.parametrize(
+    ("wrong", "how"),
+    [("postgresql://localhost", r"pgqpy\.connect\(dsn\) opens one"), (None, "SQLAlchemy")],
+)
+def test_client_of_something_else_is_refused(wrong: Any, how: str) -> None:
+    with pytest.raises(TypeError, match=f"a psycopg Connection is needed.*{how}"):
         pgqpy.Client(wrong)
 
 

@@ -37,11 +37,11 @@ class AsyncCursors:
     def __init__(self, connection: AsyncConnection[Any]) -> None:
         """Take the connection as it is."""
         if not isinstance(connection, AsyncConnection):
-            msg = (
-                f"a psycopg AsyncConnection is needed, not {type(connection).__name__}: "
-                "with SQLAlchemy it is session.connection().connection.driver_connection"
-            )
-            raise TypeError(msg)
+            kind = type(connection).__name__
+            how = "with SQLAlchemy it is session.connection().connection.driver_connection"
+            if isinstance(connection, str):
+                how = "pgqpy.connect_async(dsn) opens one"
+            raise TypeError(f"a psycopg AsyncConnection is needed, not {kind}: {how}")
         self.connection = connection
         self.exclusive = exclusive_async(connection)
         self._left_open: set[str] = set()

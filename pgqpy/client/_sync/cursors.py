@@ -37,11 +37,11 @@ class Cursors:
     def __init__(self, connection: Connection[Any]) -> None:
         """Take the connection as it is."""
         if not isinstance(connection, Connection):
-            msg = (
-                f"a psycopg Connection is needed, not {type(connection).__name__}: "
-                "with SQLAlchemy it is session.connection().connection.driver_connection"
-            )
-            raise TypeError(msg)
+            kind = type(connection).__name__
+            how = "with SQLAlchemy it is session.connection().connection.driver_connection"
+            if isinstance(connection, str):
+                how = "pgqpy.connect(dsn) opens one"
+            raise TypeError(f"a psycopg Connection is needed, not {kind}: {how}")
         self.connection = connection
         self.exclusive = exclusive(connection)
         self._left_open: set[str] = set()
