@@ -18,7 +18,7 @@ from pgqpy.cli.event_follow import Following
 from pgqpy.cli.event_load import load_events
 from pgqpy.cli.moments import parse_moment, parse_time, parse_timedelta, to_time
 from pgqpy.cli.options import Target, connected, json_option, limit_option
-from pgqpy.cli.output import as_text, show_json_line, show_line, show_rows
+from pgqpy.cli.output import as_text, say, show_json_line, show_line, show_rows
 from pgqpy.cli.parked_events import parked
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ def peek(
             found = event_archive.oldest(client, queue, archive, limit, wanted, after)
         rows = [each._asdict() for each in found]
     show_rows(rows, EVENTS, as_json=as_json)
+    if not rows and not as_json:
+        say("no event found: one is shown once a later tick exists")
 
 
 def _tell(queue: str, first: datetime) -> None:

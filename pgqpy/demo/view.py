@@ -60,8 +60,8 @@ def result_rows(result: Result) -> list[tuple[str, str]]:
         ("transactions", f"{result.outcome.transactions:,}"),
         ("events", f"{result.events:,}"),
         ("events/s", f"{result.events / result.outcome.seconds:,.0f}"),
-        ("latency p50, insert to processed", duration(result.latency_before_kill[0])),
-        ("latency p99, insert to processed", duration(result.latency_before_kill[1])),
-        ("latency p99, kill included", duration(result.latency[1])),
+        ("latency p50, before the kill", duration(result.latency_before_kill[0])),
+        ("latency p99, before the kill", duration(result.latency_before_kill[1])),
+        ("latency p99, of the whole run", duration(result.latency[1])),
         ("kills survived", str(result.outcome.kills)),
     ]

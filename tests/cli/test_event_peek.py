@@ -204,3 +204,13 @@ def test_a_tick_is_found_without_reading_all(client: pgqpy.Client, connection: C
             rows = client.connection.execute("explain " + query, params).fetchall()
         assert "Merge Append" in str(rows), rows
         assert "Sort  (" not in str(rows), rows
+
+
+def test_peek_that_finds_nothing_says_when_an_event_is_shown(
+    run: Run, client: pgqpy.Client
+) -> None:
+    client.create_queue("orders")
+    client.insert_event("orders", "placed", "17")
+    result = run("event", "peek", "orders")
+    assert result.stdout.split() == ["id", "time", "type", "data"]
+    assert result.stderr == "no event found: one is shown once a later tick exists\n"
