@@ -89,6 +89,8 @@ def test_processes_that_are_killed_again_and_again_keep_the_order(
     gate.open()
     eventually(lambda: sorted(effects()) == sorted(datas))
     assert in_order(effects())
+    for each in running:  # one that still starts would die of the signal
+        each.wait_for_output("INFO:pgqpy.consumers")
     assert [each.terminate() for each in running] == [0, 0, 0]
 
 
