@@ -22,17 +22,20 @@ CANCELLED = (
 _caller: ContextVar[tuple[Any, int] | None] = ContextVar("pgqpy_caller", default=None)
 
 
-def run_in_own_task(work: Callable[[], None]) -> None:
-    """Run it: a thread has no task."""
+def run_in_own_task(work: Callable[[], None], _stop: Callable[[], None]) -> None:
+    """Run it: a thread has no task, and nobody cancels it."""
     work()
 
 
-async def run_in_own_task_async(work: Callable[[], Awaitable[None]]) -> None:
+async def run_in_own_task_async(
+    work: Callable[[], Awaitable[None]], stop: Callable[[], None]
+) -> None:
     """Run it in a task of its own, which is cancelled with the task that calls this.
 
-    The caller gets its own CancelledError back: a cancel scope of anyio knows it by that. Raises
-    RuntimeError if somebody else cancelled the task: a caller that gets CancelledError unasked may
-    end without a word, as a task of a TaskGroup does.
+    A handler may swallow that, so it also calls `stop`: no other event begins. The caller gets its
+    own CancelledError back: a cancel scope of anyio knows it by that. Raises RuntimeError if
+    somebody else cancelled the task: a caller that gets CancelledError unasked may end without a
+    word, as a task of a TaskGroup does.
     """
     caller = asyncio.current_task()
     token = _caller.set((caller, _requests(caller)))
@@ -44,6 +47,7 @@ async def run_in_own_task_async(work: Callable[[], Awaitable[None]]) -> None:
             await asyncio.wait([task])
         except asyncio.CancelledError as cancelled:
             request = request or cancelled
+            stop()
             task.cancel()
     error = asyncio.CancelledError() if task.cancelled() else task.result()
     if request is not None:

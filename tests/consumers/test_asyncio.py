@@ -141,25 +141,28 @@ SWALLOWS = {
 @pytest.mark.parametrize("transactional", [False, True])
 @pytest.mark.parametrize("swallow", SWALLOWS.values(), ids=SWALLOWS)
 async def test_a_handler_cannot_swallow_the_cancellation_of_run(queue, dsn, swallow, transactional):
-    entered = asyncio.Event()
+    entered, handled = asyncio.Event(), []
 
     class Swallowing(AsyncConsumer):
         queue, name = QUEUE, CONSUMER
 
         async def process_event(self, event, connection=None):
             entered.set()
+            handled.append(event.data)
+            if event.data == "b":
+                return
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
                 swallow()
 
-    queue.insert("a")
+    queue.insert("a", "b")
     task = asyncio.create_task(Swallowing(dsn, transactional=transactional).run())
     await asyncio.wait_for(entered.wait(), 30)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 30)
-    assert queue.pending() > 0
+    assert (handled, queue.pending()) == (["a"], 1)
 
 
 async def test_retries_that_tasks_ask_for_while_others_are_written_are_kept(queue, client, dsn):
