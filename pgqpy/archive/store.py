@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 import fsspec
 import psycopg
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.registry import known_implementations
 
 from pgqpy.archive.errors import ArchiveDamaged, StoreFailed
 from pgqpy.errors import InvalidArgument, MissingExtra, PgqError
@@ -25,39 +26,57 @@ CHUNK = 1024 * 1024  # bytes
 # Object stores show a file when all of it is there. Their rename is a copy.
 PUT_IS_ATOMIC = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss"})
 
+NOT_A_URL = (
+    "the URL is not valid: percent-encode special characters of a user and password, or better "
+    "leave both out: the store's own variables and files hold them"
+)
+
 
 @contextmanager
 def _errors_as_store_failed() -> Iterator[None]:
     """Raise StoreFailed for the errors of a store's library: each library has its own classes."""
     try:
         yield
-    except (OSError, PgqError, psycopg.Error):
+    except (PgqError, psycopg.Error):
         raise
     except Exception as error:
+        if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+            raise  # it names the file
         what = " ".join(str(error).split()) or "no reason given"
         raise StoreFailed(
             f"the store of the archive failed: {type(error).__name__}: {what}"
         ) from error
 
 
+def _remedy(protocol: str) -> str:
+    """Say which package the protocol of a URL needs; '' if fsspec itself knows it, or nobody."""
+    module = known_implementations.get(protocol, {"class": "fsspec"})["class"].partition(".")[0]
+    if module == "fsspec":
+        return ""
+    return f"{module} is needed for {protocol}://: pip install {module}"
+
+
 class Store:
     """The folder of one location. Paths are relative to it, with `/`."""
 
+    @_errors_as_store_failed()
     def __init__(self, location: str) -> None:
         """Open a folder, by its path, or by a URL whose protocol fsspec knows.
 
         Raises InvalidArgument for an unknown protocol, MissingExtra if its package is missing.
         """
+        protocol = location.partition("://")[0].rpartition("::")[2]
         try:
             self._files, root = fsspec.core.url_to_fs(location)
         except ImportError as error:
-            raise MissingExtra(f"{error}") from error
-        except ValueError as error:
-            raise InvalidArgument(f"{error}", parameter="location") from error
+            raise MissingExtra(_remedy(protocol) or f"{error}") from error
+        except ValueError as error:  # its text may hold a part of a password
+            what = NOT_A_URL if protocol in known_implementations else f"{error}"
+            raise InvalidArgument(what, parameter="location") from error
         self._root = root.rstrip("/")
         self.is_local = type(self._files) is LocalFileSystem
-        protocol = self._files.protocol
-        protocols = {protocol} if isinstance(protocol, str) else set(protocol)
+        names = self._files.protocol
+        protocols = {names} if isinstance(names, str) else set(names)
         self._puts_atomically = bool(protocols & PUT_IS_ATOMIC)
 
     @_errors_as_store_failed()

@@ -13,6 +13,7 @@ from psycopg.errors import InsufficientPrivilege
 import pgqpy
 from pgqpy.archive import ArchiveMismatch
 from pgqpy.archive.consumer import ArchiveConsumer
+from pgqpy.archive.errors import StoreFailed
 from pgqpy.archive.folder import find_archive, read_info
 from pgqpy.archive.read import read_events
 from pgqpy.archive.run import ArchiveOptions, run_archive
@@ -236,12 +237,22 @@ def test_a_missing_queue_is_named(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("location", "error"),
-    [("nosuch://x", pgqpy.InvalidArgument), ("dropbox://x", pgqpy.MissingExtra)],
+    ("location", "error", "what"),
+    [
+        ("nosuch://x", pgqpy.InvalidArgument, "Protocol not known: nosuch"),
+        ("dropbox://x", pgqpy.MissingExtra, r"for dropbox://: pip install dropboxdrivefs"),
+        ("simplecache::dropbox://x", pgqpy.MissingExtra, r"for dropbox://: pip install"),
+        ("ftp://user:geheim/2@host/x", pgqpy.InvalidArgument, "the URL is not valid"),
+        ("simplecache::ftp://user:geheim/2@host/x", pgqpy.InvalidArgument, "the URL is not valid"),
+        ("ftp://user:geheim@127.0.0.1:1/x", StoreFailed, "ConnectionRefusedError"),
+    ],
 )
-def test_a_location_that_cannot_be_used_is_refused(location: str, error: type[Exception]) -> None:
-    with pytest.raises(error):
+def test_a_location_that_cannot_be_used_is_refused_without_its_password(
+    location: str, error: type[Exception], what: str
+) -> None:
+    with pytest.raises(error, match=what) as caught:
         Store(location)
+    assert "geheim" not in str(caught.value)
 
 
 def test_other_file_systems_hold_an_archive_too(shop: Shop) -> None:
