@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from importlib import import_module
@@ -74,6 +75,8 @@ class App(click.Group):
         extra["standalone_mode"] = False
         _open_missing_streams()
         _write_any_text()
+        # Warnings of psycopg are lines of a daemon's log. Without a log, Python prints them.
+        logging.getLogger("psycopg").addHandler(logging.NullHandler())
         try:
             result = super().main(*args, **extra)
             sys.stdout.flush()

@@ -259,3 +259,17 @@ def test_completion_is_clicks_own() -> None:
         check=False,
     )
     assert done.stdout == "plain,queue\n"
+
+
+def test_a_warning_of_psycopg_is_no_line_of_a_command(spawn: Spawn) -> None:
+    code = """
+import logging, sys
+from pgqpy.cli.app import main
+try:
+    main(["--version"])
+finally:
+    logging.getLogger("psycopg").warning("error ignored terminating a pipeline")
+"""
+    process = spawn("-c", code)
+    assert process.wait() == 0
+    assert process.output() == f"pgqpy {pgqpy.__version__}\n"
