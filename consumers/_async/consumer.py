@@ -160,7 +160,7 @@ class AsyncConsumer(BaseConsumer):
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 async with self.__careful.orderly_end():
                     work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                    await own_task.run_in_own_task_async(work, self.stop)
+                    await own_task.run_in_own_task_async(work, partial(AsyncConsumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:

@@ -160,7 +160,7 @@ class Consumer(BaseConsumer):
             with stop_on_signals(self.__stop_on_signal), watch_handlers(self) as self.__watch:
                 with self.__careful.orderly_end():
                     work = self.__sources.run if self.queues else self.__reconnect_and_serve
-                    own_task.run_in_own_task(work, self.stop)
+                    own_task.run_in_own_task(work, partial(Consumer.stop, self))
         except StopRequested:
             pass
         except HandlerFailed as failure:

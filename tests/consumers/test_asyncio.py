@@ -156,6 +156,9 @@ async def test_a_handler_cannot_swallow_the_cancellation_of_run(queue, dsn, swal
             except asyncio.CancelledError:
                 swallow()
 
+        def stop(self, place):  # type: ignore[override]  # the application's own
+            raise AssertionError(place)
+
     queue.insert("a", "b")
     task = asyncio.create_task(Swallowing(dsn, transactional=transactional).run())
     await asyncio.wait_for(entered.wait(), 30)
