@@ -192,8 +192,8 @@ class AsyncConsumer(BaseConsumer):
 
     async def _run_as_source(self, owner: AsyncConsumer, turns: Turns, number: int) -> None:
         """Run for one of the queues of another consumer."""
-        self.__stop.is_set = owner.stopping  # not as after the last run
-        self.__turn = AsyncTurn(self.__stop, turns, number)
+        self.__stop.is_set, self.__turn = False, AsyncTurn(self.__stop, turns, number)
+        self.__stop.is_set |= owner.stopping  # read after that: stop() may be called just now
         await self.run()
 
     async def __reconnect_and_serve(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 OWN = ("queue", "queues", "part_size")  # settings that a source does not share with its owner
 PART_SIZE = 100  # events, unless the owner says otherwise: urgent events wait for the end of a part
 
+# A thread may ask for the outage while run() begins. If each made sources, stop() would stop those
+# that do not run.
+_making = threading.Lock()
+
 
 class AsyncSources:
     """Runs a consumer for each queue of the owner, and gives them turns."""
@@ -34,9 +39,10 @@ class AsyncSources:
     def each(self) -> list[AsyncConsumer]:
         """The sources, made anew if the owner has other queues than before."""
         queues = list(self._owner.queues)
-        if [source.queue for source in self._each] != queues:
-            self._each = [self._make(queue) for queue in queues]
-        return self._each
+        with _making:
+            if [source.queue for source in self._each] != queues:
+                self._each = [self._make(queue) for queue in queues]
+            return self._each
 
     def _make(self, queue: str) -> AsyncConsumer:
         kind: type[AsyncConsumer] = type(type(self._owner).__name__, (self._kind,), {})

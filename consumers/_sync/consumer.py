@@ -192,8 +192,8 @@ class Consumer(BaseConsumer):
 
     def _run_as_source(self, owner: Consumer, turns: Turns, number: int) -> None:
         """Run for one of the queues of another consumer."""
-        self.__stop.is_set = owner.stopping  # not as after the last run
-        self.__turn = Turn(self.__stop, turns, number)
+        self.__stop.is_set, self.__turn = False, Turn(self.__stop, turns, number)
+        self.__stop.is_set |= owner.stopping  # read after that: stop() may be called just now
         self.run()
 
     def __reconnect_and_serve(self) -> None:
