@@ -102,10 +102,10 @@ def _is_interval(value: Any) -> bool:
 
 
 CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "queue": (_is_name, "the name of a queue"),
+    "queue": (_is_name, 'the name of a queue, such as "orders"'),
     "queues": (_are_queues, 'a list of different queues such as ["urgent", "normal"]'),
     "turn_interval": (_is_interval, "a number of seconds above 0, or a timedelta"),
-    "name": (_is_name, "the name of the consumer"),
+    "name": (_is_name, 'the name of the consumer, such as "billing"'),
     "types": (
         lambda t: t is None or _are_texts(t),
         'None or a list such as ["order.*", "invoice"]',
