@@ -356,4 +356,5 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/info/upgrade_schema.sql
 
 \ir setup/grants.sql
+\ir setup/plans.sql
 commit;
