@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.guarantees.everything import DEAD
 from tests.guarantees.parking import (
     TAKE,
     insert_keyed,
@@ -137,6 +138,7 @@ def test_dead_head_frees_its_key_and_is_kept_like_any_dead_event(db: Database) -
     assert main.all(kept) == [("a1", "E", "why", "trace", 2)]
     main.one("select pgq.revive_dead_events('q', 'c')")
     main.one("select pgq.maint_retry_events()")
+    main.one("select pgq.maint_retry_events()")
     assert main.deliver() == ["a1"]
 
 
@@ -251,3 +253,29 @@ def test_what_makes_no_sense_is_refused(db: Database) -> None:
             take(main, limit)
     with refused("PQ002"):
         main.one("select pgq.next_parked('q', 'nobody')")
+
+
+def test_event_parked_already_under_another_key_leaves_no_key_without_a_head(db: Database) -> None:
+    main = keyed(db, "a1")
+    start = main.one("select min(tick_id) from pgq.tick")
+    batch = main.next()
+    (event,) = main.events(batch)
+    main.one(DEAD, batch, event.id, event.txid)
+    main.finish(batch)
+    main.one("select pgq.seek_consumer('q', 'c', %s)", start)
+    batch = main.next()
+    park(main, batch, "a1", after="1 h")
+    main.finish(batch)
+    main.one("select pgq.revive_dead_events('q', 'c')")
+    main.one("select pgq.maint_retry_events()")
+    insert_keyed(main, "a2")
+    batch = main.next()
+    events = main.events(batch)
+    assert [event.data for event in events] == ["a1", "a2"]
+    ids, txids = [event.id for event in events], [event.txid for event in events]
+    statement = "select pgq.event_park(%s, %s, %s, '{n,n}', '{0 s,null}')"
+    assert main.one(statement, batch, ids, txids) == 1
+    main.finish(batch)
+    assert taken(main) == ["a2"]
+    assert main.one("select pgq.retry_parked('q', 'c')") == 1
+    assert taken(main) == ["a1"]

@@ -111,6 +111,15 @@ begin
         on conflict (ev_owner, ev_id) do nothing;
     end if;
     get diagnostics v_count = row_count;
+    if v_count < cardinality(x_event_ids) then
+        -- Where the first event of a new key is parked already, under another key, the next one
+        -- is the head.
+        update pgq.parked p set park_after = clock_timestamp()
+         where ev_owner = b.owner and park_key = any (x_keys) and park_after is null
+           and (v_last ? park_key) is not true and not exists (
+                select from pgq.parked
+                 where ev_owner = b.owner and park_key = p.park_key and park_no < p.park_no);
+    end if;
     return v_count;
 end $$;
 comment on function pgq.event_park(bigint, bigint[], bigint[], text[], interval[], text[], text[])
