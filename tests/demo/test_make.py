@@ -12,10 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """#!/bin/sh
-# Stands where pgqpy demo is: it ends at SIGINT with the exit code that its argument names.
+# Stands where pgqpy demo is: it ends at SIGINT with this exit code. A signal that comes between two
+# commands is handled after the second: that must not be one that waits for ever, such as read.
 trap 'exit {code}' INT
 echo runs
-read -r line </dev/tty
+while :; do sleep 1; done
 """
 
 # Ctrl-C reaches the processes whose terminal it is.
