@@ -1,7 +1,8 @@
 -- Inserts an event with all its fields given: for administrators, and for programs that move events
 -- between queues.
 -- Parameters: ev_id null: from the sequence (nextval is used up in any case); else unique in the
---   queue: of two events with one id in a batch, event_retry and event_dead keep only one. ev_time
+--   queue: of two events with one id in a batch, event_retry and event_dead keep only one; and not
+--   beyond the sequence: hide_events and seek_consumer look for an event by its id. ev_time
 --   null: now(). ev_owner null: for every consumer, else for the subscription with that sub_id.
 -- Returns, raises, writes: as insert_event.
 create or replace function pgq.insert_event_raw(
