@@ -150,6 +150,17 @@ def schedule(text: str, zone: str) -> Schedule:
     return Schedule(text, zone)
 
 
+def should_fire(text: str, zone: str, next_due: datetime, planned_at: datetime) -> datetime:
+    """Return when an entry should fire: when it is due, or earlier if its schedule says so.
+
+    A time that is too late was planned with other time zone data, or by somebody else.
+    """
+    try:
+        return min(next_due, schedule(text, zone).next_after(planned_at))
+    except InvalidArgument:
+        return next_due
+
+
 def find_zone(name: str) -> ZoneInfo:
     """Return a time zone by its name; InvalidArgument if there is none."""
     try:

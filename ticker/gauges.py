@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from pgqpy.schedule import should_fire
 from pgqpy.ticker.ages import UnknownAges
 
 if TYPE_CHECKING:
@@ -233,4 +234,5 @@ def late(entry: CronEntry) -> float:
     """Return how many seconds a cron entry is late."""
     if entry.paused_since or not entry.next_due:
         return 0.0
-    return max(0.0, seconds(entry.read_at - entry.next_due))
+    due = should_fire(entry.schedule, entry.timezone, entry.next_due, entry.planned_at)
+    return max(0.0, seconds(entry.read_at - due))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pgqpy.doctor.finding import Finding, Row, command
 from pgqpy.errors import InvalidArgument
-from pgqpy.schedule import schedule
+from pgqpy.schedule import schedule, should_fire
 from pgqpy.texts import duration, noun
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ PAUSED = timedelta(days=1)
 
 ENTRIES = """
     select cron_name, queue_name, schedule, timezone, read_at - paused_since as paused,
-        read_at - next_due as late, next_due, read_at - planned_at as unplanned
+        read_at, next_due, planned_at, read_at - planned_at as unplanned
     from pgq.get_cron_info()
 """
 
@@ -52,6 +52,16 @@ def _judge(row: Row) -> Iterator[Finding]:
     if row["next_due"] is None and row["unplanned"] > SLACK:
         what = f"{entry} has not been planned by a ticker for {duration(row['unplanned'])}"
         yield Finding("fail", "cron", what, remedy)
-    elif row["next_due"] is not None and row["late"] > SLACK:
-        what = f"{entry} was due {duration(row['late'])} ago, and did not fire"
+    elif row["next_due"] is not None:
+        due = should_fire(row["schedule"], row["timezone"], row["next_due"], row["planned_at"])
+        if (late := row["read_at"] - due) <= SLACK:
+            return
+        what = f"{entry} was due {duration(late)} ago, and did not fire"
+        if due < row["next_due"]:
+            what = f"{what}: it is planned for {row['next_due']:%Y-%m-%d %H:%M %Z}"
+            name = row["cron_name"]
+            remedy = (
+                f"{command('cron', 'pause', name)}, then {command('cron', 'resume', name)}, plans "
+                "it anew; if it comes back, a ticker has other time zone data: update tzdata"
+            )
         yield Finding("fail", "cron", what, remedy)

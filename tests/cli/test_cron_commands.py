@@ -85,6 +85,11 @@ def test_doctor_reports_entries_that_do_not_fire(
     soon = datetime.now(timezone.utc) + timedelta(hours=1)
     assert found("cron_next = %s", soon) == ("ok", "1 cron entry is planned, and none is late; \n")
     assert found("cron_next = %s", soon - timedelta(hours=2))[0] == "fail"
+    moved = "cron_planned = %s, cron_next = '9000-01-01 00:00+00'"
+    verdict, text = found(moved, soon - timedelta(days=2))
+    assert verdict == "fail"
+    assert "did not fire: it is planned for 9000-01-01 00:00" in text
+    assert "pgqpy cron pause" in text
     assert found("cron_next = null, cron_planned = %s", soon - timedelta(hours=2))[0] == "fail"
     assert found("cron_paused = %s", soon - timedelta(days=3))[0] == "warn"
     assert found("cron_schedule = '99 * * * *', cron_paused = null")[0] == "fail"

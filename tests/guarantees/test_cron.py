@@ -156,6 +156,7 @@ def test_wrong_daemon_adds_no_event_that_was_not_planned(db: Database) -> None:
         (NOW - second, NOW - second, NOW + MINUTE),
         (None, NOW, NOW + MINUTE),
         (NOW, NOW, None),
+        (NOW, NOW, NOW + 37_000 * DAY),
     ):
         with refused("PQ009"):
             db.main.one(FIRE, entry, due, time, following)

@@ -33,3 +33,18 @@ def test_plans_show_no_event_to_a_role_that_reads_none(queue, sql, connect, role
     values = [bytes(int(n) % 256 for n in found.split()) for found in VALUE.findall("".join(shown))]
     assert values, "the session's own plans are shown"
     assert [value for value in values if b"secret" in value] == []
+
+
+def test_every_function_with_events_for_a_role_that_reads_none_prints_no_plan(queue, rows):
+    found = rows("""
+        select distinct proname from pg_proc p cross join pg_settings s
+         where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace) and prosecdef
+           and s.name ~ '^debug_print_' and not s.name || '=off' = any (proconfig)
+           and exists (
+                select from unnest('{public,pgq_writer,pgq_ticker,pgq_dashboard}'::name[]) role
+                 where has_function_privilege(role, p.oid, 'execute'))
+    """)
+    # They hold no event but the caller's. A setting costs 1 %.
+    producers = {"current_event_table", "insert_event", "insert_events", "insert_event_at"}
+    producers |= {"insert_event_once", "insert_events_at"}
+    assert {name for (name,) in found} == producers

@@ -60,21 +60,6 @@ def test_every_function_that_reads_for_others_fails_where_row_security_hides_row
     assert {name for (name,) in found} == producers
 
 
-def test_every_function_with_events_for_a_role_that_reads_none_prints_no_plan(queue, rows):
-    found = rows("""
-        select distinct proname from pg_proc p cross join pg_settings s
-         where pronamespace in ('pgq'::regnamespace, 'pgq_coop'::regnamespace) and prosecdef
-           and s.name ~ '^debug_print_' and not s.name || '=off' = any (proconfig)
-           and exists (
-                select from unnest('{public,pgq_writer,pgq_ticker,pgq_dashboard}'::name[]) role
-                 where has_function_privilege(role, p.oid, 'execute'))
-    """)
-    # They hold no event but the caller's. A setting costs 1 %.
-    producers = {"current_event_table", "insert_event", "insert_events", "insert_event_at"}
-    producers |= {"insert_event_once", "insert_events_at"}
-    assert {name for (name,) in found} == producers
-
-
 def test_functions_that_plan_without_statistics_start_no_workers_and_compile_nothing(rows):
     """Before PostgreSQL 18 a plan without sequential scans looks too dear to go without them."""
     found = rows("""

@@ -170,7 +170,12 @@ def test_duty_looks_at_the_entries_only_when_something_may_be_due(client, queue,
 
 def test_daemon_without_cron_has_no_such_duty_and_shows_what_is_late(client, queue, dsn):
     add(client, "report", minutes_ago(2))
+    add(client, "moved", datetime(9000, 1, 1, tzinfo=timezone.utc))
+    client.connection.execute(
+        "update pgq.cron set cron_planned = %s where cron_name = 'moved'", (minutes_ago(4),)
+    )
     assert read_gauges(client)[CRON_LATE][queue, "report"] >= 120
+    assert read_gauges(client)[CRON_LATE][queue, "moved"] >= 120
     for wanted in (True, False):
         settings = TickerSettings(cron=wanted)
         report = Report("shop", logs.make_logger(settings), TickerMetrics())

@@ -4,9 +4,10 @@
 -- payload does not leave the server.
 --
 -- i_due must be the planned time. Otherwise another daemon was faster, or the entry has changed:
--- nothing is done. So a wrong daemon can delay events, and cannot add any: it makes one event at
--- most for each time planned, and these are a minute apart and lie ahead, but for those of an entry
--- that makes up for 'all' missed ones.
+-- nothing is done. The server cannot read schedules, so it trusts the times of a daemon within
+-- bounds. A wrong daemon can delay events: doctor and pgq_cron_late_seconds show it, for they
+-- compute the times too. It can plan an event for each minute ahead. It cannot add events for times
+-- that have passed, but for those of an entry that makes up for 'all' missed ones.
 --
 -- The event table is locked before the entry's row, as in commit_stage: drop_queue begins with the
 -- tables. A lock is waited for briefly, so that one queue does not delay the entries of others.
@@ -16,7 +17,7 @@
 --   i_next: the next due time.
 -- Returns: the event's id; null: nothing was inserted. That is so too while the queue may need
 --   repair_queue (is_unchecked): the event would look old.
--- Raises: PQ009 times that are no whole minutes, in disorder, or in the future, or the transaction
+-- Raises: PQ009 times that are no whole minutes, in disorder, or too far ahead, or the transaction
 --   is a stage (open_stage refuses the other order); PQ006 Insert into
 --   queue disallowed; PQ007 per-transaction limit; 40001 in REPEATABLE READ, another session was
 --   faster; 42P01 the queue was dropped meanwhile; 55P03 another session has a lock.
@@ -30,13 +31,14 @@ declare
     q pgq.queue;
     c pgq.cron;
 begin
-    if (i_next > coalesce(i_time, i_due, '-infinity') and i_next < 'infinity'
+    if (i_next > coalesce(i_time, i_due, '-infinity')
+            and i_next < clock_timestamp() + interval '100 years'
             and i_next = date_trunc('minute', i_next)) is not true
        or (i_time >= i_due and i_time <= clock_timestamp()
             and i_time = date_trunc('minute', i_time)) is not true and i_time is not null then
         raise exception 'cron entry % cannot fire for % and then %', i_name, i_time, i_next
             using errcode = 'PQ009', hint = 'give whole minutes: the planned time, the event''s '
-                'time from there up to now, and the next due time after it';
+                'time from there up to now, and the next due time after it, within 100 years';
     end if;
     select * into q from pgq.queue
      where queue_id = (select cron_queue from pgq.cron where cron_name = i_name);
