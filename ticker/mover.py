@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 import psycopg
@@ -15,8 +16,6 @@ from pgqpy.ticker.periodic import Duty
 from pgqpy.ticker.statements import Statements
 
 if TYPE_CHECKING:
-    from datetime import timedelta
-
     from pgqpy import Client
     from pgqpy.records import DelayedMoves
     from pgqpy.ticker.session import Database
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 PACE = 0.01  # seconds between two rounds, at least: a round costs a millisecond or two
 NEWS_PACE = 0.025  # seconds from a round or a question for news to the next question
 SLACK = 0.001  # seconds after a due time, as a timer may be early
-FULL = 2000  # events: a call that moves fewer leaves none that were due when it began
+NOW = timedelta()  # more events are due than the call could move
 NEWS = "select pgq.delayed_events_are_new()"
 # lock_timeout: a session that locks one queue does not delay the events of the others for long.
 # synchronous_commit: a crash of the server may undo a move, and every position after it, because
@@ -91,7 +90,7 @@ class Mover:
             for queue in failures:
                 self._failing.failed(queue, now)
             left_out |= failures.keys()
-            more = done.moved >= FULL
+            more = done.next_delayed == NOW
             self._plan(done)
         for queue in recovered - left_out:
             self._failing.succeeded(queue)

@@ -45,7 +45,10 @@ class DelayedCount(NamedTuple):
 
 
 class DelayedMoves(NamedTuple):
-    """The result of `move_delayed_events`: events moved, and how long until the next are due."""
+    """The result of `move_delayed_events`: events moved, and how long until the next are due.
+
+    `next_delayed` is 0 if more events are due than the call could move.
+    """
 
     moved: int
     next_delayed: timedelta | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from functools import partial
 from threading import Event
 
@@ -142,12 +142,25 @@ def test_round_ends_while_events_come_due_all_the_time(dsn, client, queue, monke
 
     def always_some(self, left_out=()):
         calls.append(left_out)
-        return DelayedMoves(1999, timedelta(0), None)
+        return DelayedMoves(1999, timedelta(microseconds=-1), None)
 
     monkeypatch.setattr(pgqpy.Client, "move_delayed_events", always_some)
     monkeypatch.setattr(pgqpy.Client, "maint_retry_events", lambda self: 9999)
     mover.duty()
     assert len(calls) == 1
+    sessions.close()
+
+
+def test_a_round_moves_what_is_due_in_many_queues(dsn, client):
+    due = datetime.now(timezone.utc) + timedelta(seconds=1)
+    with client.transaction():
+        for name in (f"tenant_{number}" for number in range(45)):  # a call moves those of 20
+            client.create_queue(name)
+            client.insert_event(name, "t", "d", deliver_at=due)
+    mover, sessions = mover_of(dsn)
+    assert eventually(lambda: client.connection.execute("select now() > %s", [due]).fetchone()[0])
+    mover.duty()
+    assert client.connection.execute(WAITING).fetchone() == (0,)
     sessions.close()
 
 

@@ -19,7 +19,8 @@
 --
 -- Parameters: i_left_out: queues that failed a moment ago, and are not to be tried now.
 -- Returns: moved: how many events; call until 0. next_delayed, next_retry: how long until the next
---   delayed or retried event is due that is not due now; null: there is none.
+--   delayed or retried event is due that is not due now; null: there is none. next_delayed 0: more
+--   events are due than this call could move.
 -- Raises: PQ013 not READ COMMITTED.
 -- Writes: advisory lock; as move_due, note_look; the session's settings pgq.delayed_turn and
 --   pgq.due_seen_<file>_behind.
@@ -46,6 +47,8 @@ declare
     v_room int;
     v_moved int;
     v_tried int := 0;
+    v_failed boolean := false;
+    v_more boolean := false;
     v_seen text;
     v_first timestamptz;
     v_any boolean;
@@ -79,8 +82,11 @@ begin
             v_seen := coalesce(v_behind ->> q.queue_id::text, v_last);
             v_still := v_still || jsonb_build_object(q.queue_id, v_seen);
             v_room := c_events - moved;
-            continue when v_room <= 0 or v_tried = c_queues
-                       or q.queue_name = any (i_left_out) or pgq.is_unchecked(q);
+            if v_room <= 0 or v_tried = c_queues then
+                v_more := true;
+                continue;
+            end if;
+            continue when q.queue_name = any (i_left_out) or pgq.is_unchecked(q);
             v_tried := v_tried + 1;
             perform set_config('pgq.delayed_turn', q.queue_id::text, false);
             look := pgq.parse_look(v_seen);
@@ -88,7 +94,10 @@ begin
                 v_moved := pgq.move_due(
                     q, 'delayed_event', look.seen_from, look.seen_xmax, look.seen_xip, v_room);
                 moved := moved + v_moved;
-                continue when v_moved >= v_room;
+                if v_moved >= v_room then
+                    v_more := true;
+                    continue;
+                end if;
                 v_locked := array((
                     select ev_txid from pgq.delayed_event
                      where (ev_queue, ev_deliver_at) >= (q.queue_id, look.seen_from)
@@ -102,6 +111,7 @@ begin
                     v_still := v_still - q.queue_id::text;
                 end if;
             exception when others then
+                v_failed := true;
                 raise warning '%', sqlerrm using errcode = sqlstate,
                     detail = format('queue %s', q.queue_name);
             end;
@@ -114,7 +124,9 @@ begin
             select ev_deliver_at from pgq.delayed_event
              where ev_deliver_at > now() order by ev_deliver_at limit 1);
     end if;
-    next_delayed := v_first - clock_timestamp();
+    -- Without progress, due events wait for other sessions, and the next call would find the same.
+    next_delayed := case when v_more and (moved > 0 or v_failed) then interval '0'
+                         else v_first - clock_timestamp() end;
     next_retry := (
         select ev_retry_after from pgq.retry_queue
          where ev_retry_after > now() and ev_retry_after < 'infinity'  -- see retry_time
