@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import selectors
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from psycopg.errors import error_from_result
+from psycopg.errors import LockNotAvailable, error_from_result
 from psycopg.pq import ConnStatus, ExecStatus
 
 from pgqpy.client.schema_guard import GUARD_FAILED
@@ -95,8 +96,15 @@ FIND_DUE = "select * from pgq.ticker_due($1, $2)"
 TICK_DUE = "select name, pgq.ticker(name) from json_array_elements_text($1) as name"
 QUEUES = "select queue_id from pgq.queue order by queue_id"
 TICK = "select tick_id from pgq.tick_queue($1)"
+# Whether ticks of this session are announced: see insert_tick.
+NOTIFY = "select set_config('pgq.notify', $1, false)"
+QUIET = 10.0  # seconds without announcements
 
 Row = list[Any]  # of bytes, or None
+
+
+class CommitBlocked(LockNotAvailable):
+    """COMMIT waited for a lock, in vain: the one that every COMMIT with a NOTIFY takes."""
 
 
 class Statements:
@@ -115,12 +123,28 @@ class Statements:
         self._guard = None if guard is None else guard.query
         self._answers = selectors.DefaultSelector()
         self._answers.register(connection, selectors.EVENT_READ)
+        self._quiet_until: float | None = None  # monotonic seconds; None: ticks are announced
 
     def run(self, query: str, *parameters: bytes) -> list[Row]:
         """Run a query and return its rows, every value as text in UTF-8, not decoded.
 
+        A COMMIT with a NOTIFY waits for that of every other session of the server. One of them may
+        wait for a synchronous standby, for hours. So ticks are not announced for a while, if that
+        lock cannot be had.
+
         Raises psycopg.Error, as a cursor does, and SchemaReplaced.
         """
+        if self._quiet_until is not None and time.monotonic() > self._quiet_until:
+            self._quiet_until = None
+            self._run(NOTIFY, b"on")
+        try:
+            return self._run(query, *parameters)
+        except CommitBlocked:
+            self._quiet_until = time.monotonic() + QUIET
+            self._run(NOTIFY, b"off")
+            return self._run(query, *parameters)
+
+    def _run(self, query: str, *parameters: bytes) -> list[Row]:
         name = self._prepared.get(query) or self._prepare(query)
         if self._guard is None:
             result = self.connection.pgconn.exec_prepared(name, parameters)
@@ -145,9 +169,16 @@ class Statements:
         self._flush(pgconn)
         # Each statement's result and None, then the result of the sync. After a lost session there
         # are fewer.
-        guarded, _, result, _, _ = (self._next_result(pgconn) for _ in range(5))
+        guarded, _, result, _, ended = (self._next_result(pgconn) for _ in range(5))
+        failed = ended is not None and ended.status == ExecStatus.FATAL_ERROR
+        if failed:  # COMMIT did: None and the result of the sync are still to come
+            for _ in range(2):
+                self._next_result(pgconn)
         if pgconn.status == ConnStatus.OK:
             pgconn.exit_pipeline_mode()
+        if ended is not None and failed:
+            error = error_from_result(ended, "utf-8")
+            raise CommitBlocked(str(error)) if isinstance(error, LockNotAvailable) else error
         if guarded is not None and guarded.status == ExecStatus.TUPLES_OK and result is not None:
             return result
         if guarded is None or result is None:

@@ -1,12 +1,15 @@
-"""A full NOTIFY queue: a COMMIT with NOTIFY fails, so ticks must do without it."""
+"""A COMMIT with NOTIFY fails with a full queue, and may wait for others: ticks do without it."""
 
 from __future__ import annotations
+
+from threading import Thread
 
 import psycopg
 import pytest
 
 import pgqpy
 from pgqpy import install
+from pgqpy.ticker import statements
 from tests.support.waiting import eventually
 
 PAGE = 8192  # bytes
@@ -106,3 +109,43 @@ def test_full_notify_queue_is_emptied_by_the_next_tick(client, connection, conne
 
     eventually(announced)
     assert connection.execute(USAGE).fetchone() == (0,)
+
+
+def test_daemon_ticks_while_the_notify_of_another_waits_for_a_standby(
+    start, own_server, connect, monkeypatch
+):
+    monkeypatch.setattr(statements, "QUIET", 0.2)
+    dsn = own_server.dsn()
+    admin, waiting, listener = connect(dsn), connect(dsn), connect(dsn)
+    admin.execute("set synchronous_commit = local")
+    install.install(admin)
+    client = pgqpy.Client(admin)
+    client.create_queue("orders")
+    listener.execute("listen pgq_orders")
+    daemon = start(dsn)
+    daemon.wait_for("active")
+    admin.execute("alter system set synchronous_standby_names = 'nobody'")
+    admin.execute("select pg_reload_conf()")
+    pid = waiting.info.backend_pid
+    notify = "begin; create temp table written (); notify app; commit"
+    thread = Thread(target=waiting.execute, args=[notify])
+    thread.start()
+    try:
+        event = "select wait_event from pg_stat_activity where pid = %s"
+        eventually(lambda: admin.execute(event, [pid]).fetchone() == ("SyncRep",))
+        before = ticks(client)
+        client.insert_event("orders", "t", "1")
+        eventually(lambda: ticks(client) > before)
+        assert not daemon.said("queue failing")
+        assert not daemon.said("session failed")
+    finally:
+        admin.execute("alter system reset synchronous_standby_names")
+        admin.execute("select pg_reload_conf()")
+        thread.join()
+    notified(listener)
+
+    def announced():
+        client.insert_event("orders", "t", "2")
+        return notified(listener)
+
+    eventually(announced)

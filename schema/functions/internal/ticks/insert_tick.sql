@@ -18,6 +18,9 @@
 -- alone, because otherwise only a NOTIFY that succeeds removes anything. Consumers find a tick
 -- without a notification at their next poll.
 --
+-- COMMIT with a NOTIFY waits for every other such COMMIT, also for one that waits for a synchronous
+-- standby. A ticker that cannot wait so long sets pgq.notify to off in its session.
+--
 -- Logical replication does not copy the values of sequences. In such a copy of the database new
 -- ticks and events would take old numbers, and no consumer would come to them.
 --
@@ -26,7 +29,7 @@
 -- Raises: PQ009 a tick id that is not beyond the last one; PQ013 not READ COMMITTED; PQ012 a
 --   sequence is behind the last tick; as check_tick_order.
 -- Writes: row lock and, once after a move, update pgq.queue; insert pgq.tick_recent; nextval of the
---   tick sequence; NOTIFY while its queue has room.
+--   tick sequence; NOTIFY as described.
 create or replace function pgq.insert_tick(
     i_queue_id int, i_tick_id bigint, i_tick_time timestamptz, i_event_seq bigint,
     out tick_id bigint, out tick_snapshot txid_snapshot)
@@ -76,7 +79,8 @@ begin
              where queue_id = i_queue_id;
         end if;
     end if;
-    if pg_notification_queue_usage() < 0.9 then
+    if current_setting('pgq.notify', true) is distinct from 'off'
+            and pg_notification_queue_usage() < 0.9 then
         perform pg_notify('pgq_' || q.queue_name, insert_tick.tick_id::text);
     end if;
 end $$;
