@@ -23,6 +23,7 @@ from pgqpy.doctor import (
     workers,
 )
 from pgqpy.doctor.finding import Finding, Row, quoted_role
+from pgqpy.texts import error_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,5 +124,12 @@ def _run(connection: Connection[Any], check: Check) -> Iterator[Finding]:
         yield Finding("skipped", check.name, what, remedy)
     except (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction):
         return  # PGQ's extension or an older schema lacks it
+    except errors.LockNotAvailable:
+        raise  # the next check would wait for it too
+    except errors.Error as exc:
+        if connection.closed:
+            raise
+        what = f"this check could not run: {error_text(exc)}"
+        yield Finding("fail", check.name, what, "the others ran; correct what the error names")
     else:
         yield from check.judge(rows)

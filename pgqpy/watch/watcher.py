@@ -196,7 +196,7 @@ class Watcher:
             if connection.closed:
                 raise
             what = f"not every check could run: {error_text(exc)}"
-            findings.append(Finding("skipped", "doctor", what, "run pgqpy doctor"))
+            findings.append(Finding("fail", "doctor", what, "run pgqpy doctor"))
         self._findings_clock.done(began, time.monotonic())
         findings.sort(key=lambda each: LEVELS.index(each.level))
         return replace(self._last, findings=tuple(findings), examined=_now(), checking=False)

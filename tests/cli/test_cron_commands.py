@@ -90,6 +90,9 @@ def test_doctor_reports_entries_that_do_not_fire(
     assert verdict == "fail"
     assert "did not fire: it is planned for 9000-01-01 00:00" in text
     assert "pgqpy cron pause" in text
+    verdict, text = found("cron_next = '200000-01-01 00:00+00'")  # psycopg cannot read it
+    assert (verdict, text.split(":")[0]) == ("fail", "this check could not run")
+    assert "transaction" in examine()[1], "the checks after it ran"
     assert found("cron_next = null, cron_planned = %s", soon - timedelta(hours=2))[0] == "fail"
     assert found("cron_paused = %s", soon - timedelta(days=3))[0] == "warn"
     assert found("cron_schedule = '99 * * * *', cron_paused = null")[0] == "fail"
