@@ -73,6 +73,7 @@ insert into pgq.installation select where not exists (select from pgq.installati
 \ir functions/internal/positions/used_ticks.sql
 
 -- Administrators: queues
+\ir functions/internal/insert_path/check_id.sql
 \ir functions/internal/insert_path/check_insert.sql
 \ir functions/internal/insert_path/insert_row.sql
 \ir functions/internal/insert_path/build_insert_leaf.sql

@@ -48,7 +48,7 @@ begin
         ('', '
             add_lanes add_registration add_skips add_tries build_insert_event build_insert_group
             build_insert_leaf build_insert_path build_insert_tree check_arrays check_asked_filter
-            check_delayed check_filter check_idle check_insert check_moved check_name
+            check_delayed check_filter check_id check_idle check_insert check_moved check_name
             check_newest_position check_queue check_range check_removable check_restored
             check_snapshot check_tick_order check_unstaged check_writer choose_history choose_parked
             compact_positions compact_ticks copy_skips count_end count_ended count_live_workers

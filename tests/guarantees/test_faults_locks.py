@@ -27,7 +27,7 @@ HELD = """
     [
         "select pgq.insert_event('q', 't', 'd')",
         "select count(*) from pgq.insert_events('q', array['t'], array['d'])",
-        "select pgq.insert_event_raw('q', 7, now(), null, 0, 't', 'd', '', '', '', '')",
+        "select pgq.insert_event_raw('q', 2, now(), null, 0, 't', 'd', '', '', '', '')",
         "select pgq.maint_retry_events()",
     ],
 )

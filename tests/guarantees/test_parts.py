@@ -226,6 +226,7 @@ def test_more_finished_ids_than_are_kept_are_delivered_again(db: Database) -> No
 
 def test_id_that_a_producer_chose_lies_in_its_batch(db: Database) -> None:
     db.queue()
+    db.main.one("select pgq.seq_setval('pgq.event_1_id_seq', 5000)")
     db.main.one(
         "select pgq.insert_event_raw('q', 5000, now(), null, null, 't', 'x', '', '', '', '')"
     )

@@ -129,6 +129,7 @@ def test_null_delay_is_refused_without_a_payload(queue, sql, batch, connection, 
     "call", ["select pgq.event_retry(%s, 5, 0)", "select pgq.batch_retry(%s, 0)"]
 )
 def test_count_of_retries_stops_at_the_largest_number(queue, sql, batch, call):
+    sql("select pgq.seq_setval('pgq.event_1_id_seq', 5)")
     sql(
         "select pgq.event_retry_raw('q', 'c', now(), 5, null, 2147483647, 't', 'd', '', '', '', '')"
     )

@@ -140,6 +140,7 @@ def test_min_interval_merges_ticks_by_time(queue, sql, rows):
 
 def test_events_of_a_batch_are_ordered_by_id(queue, sql, rows, batch):
     raw = "select pgq.insert_event_raw('q', %s, null, null, null, 't', 'd', null, null, null, null)"
+    sql("select pgq.seq_setval('pgq.event_1_id_seq', 30)")
     for number in (30, 10, 20):
         sql(raw, number)
     assert rows(EVENTS, batch()) == [(10,), (20,), (30,)]

@@ -53,6 +53,7 @@ STEPS = [
     Step("select pgq.insert_event('q', 't', 'd2', 'a', 'b', 'c', 'd')"),
     Step("select pgq.insert_event('nope', 't', 'd')"),
     Step("select pgq.insert_event(null, 't', 'd')"),
+    Step("select pgq.seq_setval('pgq.event_1_id_seq', 100)"),
     Step(RAW.replace("%s", "50")),
     Step(RAW.replace("%s", "null")),
     Step("select pgq.next_batch('q', 'stranger')"),

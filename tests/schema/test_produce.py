@@ -102,13 +102,23 @@ def test_limit_counts_the_events_of_one_transaction(queue, sql, connection):
 def test_insert_event_raw_chooses_all_fields(queue, sql, rows, batch):
     sub = sql("select sub_id from pgq.subscription")
     raw = "select pgq.insert_event_raw('q', %s, %s, %s, %s, 't', 'd', null, null, null, null)"
+    sql("select pgq.seq_setval('pgq.event_1_id_seq', 77)")
     assert sql(raw, 77, "2001-01-01 00:00+00", sub, 3) == 77
-    assert sql(raw, None, None, sub + 1, None) == 2, "nextval is used up by the first one too"
+    assert sql(raw, None, None, sub + 1, None) == 79, "nextval is used up by the first one too"
     found = rows(
         "select ev_id, ev_time = '2001-01-01 00:00+00', ev_retry from pgq.get_batch_events(%s)",
         batch(),
     )
     assert found == [(77, True, 3)], "an event with an owner is for that subscription only"
+
+
+def test_an_id_beyond_the_sequence_is_refused_but_with_an_external_ticker(queue, sql):
+    raw = "select pgq.insert_event_raw('q', 77, null, null, null, 't', 'd', '', '', '', '')"
+    retry = "select pgq.event_retry_raw('q', 'c', now(), 77, null, 1, 't', 'd', '', '', '', '')"
+    assert state(sql, raw) == state(sql, retry) == "PQ009"
+    assert sql("select count(*) from pgq.event_1") == 0
+    sql("select pgq.set_queue_config('q', 'external_ticker', 'true')")
+    assert sql(raw) == sql(retry) == 77
 
 
 def test_insert_events_returns_ids_in_the_order_of_the_arrays(queue, rows, batch):

@@ -66,6 +66,7 @@ def test_engine_works_where_a_database_reads_and_writes_sql_otherwise(connect, e
     call("maint_rotate_tables_step1", NAME)
     call("maint_rotate_tables_step2")
     call("tick_queue", NAME)
+    assert (call("maint_history"), call("maint_history")) == (1, 0)
     assert call("repair_queue", NAME) == 8
     assert read(call("next_batch", NAME, "c")) == [DATA] * 4
     assert call("drop_queue", NAME, True) == 1

@@ -2,7 +2,7 @@
 -- The registration is locked: else an unregister_consumer that misses the event would leave it.
 -- Parameters: x_ev_id: null: a new id. x_ev_time: null: now().
 -- Returns: the event's id.
--- Raises: PQ002 consumer not registered; PQ009 a NULL time.
+-- Raises: PQ002 consumer not registered; PQ009 a NULL time; as check_id.
 -- Writes: key share lock pgq.registration; insert pgq.retry_queue; nextval of the queue's event
 --   sequence.
 create or replace function pgq.event_retry_raw(
@@ -18,8 +18,7 @@ begin
     if x_retry_after is null then
         raise exception 'Invalid NULL value: x_retry_after' using errcode = 'PQ009';
     end if;
-    select q.queue_id, q.queue_event_seq,
-           coalesce(s.sub_parent, s.sub_id) as owner into r
+    select q, coalesce(s.sub_parent, s.sub_id) as owner into r
       from pgq.registration s
       join pgq.queue q on q.queue_id = s.sub_queue
       join pgq.consumer c on c.co_id = s.sub_consumer
@@ -30,10 +29,12 @@ begin
             detail = format('queue %s, consumer %s', x_queue, x_consumer);
     end if;
     if v_id is null then
-        v_id := nextval(r.queue_event_seq::regclass);
+        v_id := nextval((r.q).queue_event_seq::regclass);
+    else
+        perform pgq.check_id(r.q, v_id);
     end if;
     insert into pgq.retry_queue
-    values (pgq.retry_time(r.owner, x_retry_after), r.queue_id, v_id, coalesce(x_ev_time, now()),
+    values (pgq.retry_time(r.owner, x_retry_after), (r.q).queue_id, v_id, coalesce(x_ev_time, now()),
         txid_current(), r.owner, x_ev_retry, x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2,
         x_ev_extra3, x_ev_extra4);
     return v_id;

@@ -1,10 +1,10 @@
 -- Inserts an event with all its fields given: for administrators, and for programs that move events
 -- between queues.
 -- Parameters: ev_id null: from the sequence (nextval is used up in any case); else unique in the
---   queue: of two events with one id in a batch, event_retry and event_dead keep only one; and not
---   beyond the sequence: hide_events and seek_consumer look for an event by its id. ev_time
+--   queue: of two events with one id in a batch, event_retry and event_dead keep only one. ev_time
 --   null: now(). ev_owner null: for every consumer, else for the subscription with that sub_id.
--- Returns, raises, writes: as insert_event.
+-- Returns, writes: as insert_event.
+-- Raises: as insert_event, check_id.
 create or replace function pgq.insert_event_raw(
     queue_name text, ev_id bigint, ev_time timestamptz, ev_owner int, ev_retry int, ev_type text,
     ev_data text, ev_extra1 text, ev_extra2 text, ev_extra3 text, ev_extra4 text)
@@ -23,6 +23,7 @@ begin
         ev_type, ev_data, ev_extra1, ev_extra2, ev_extra3, ev_extra4);
     if ev_id is not null then
         perform nextval(q.queue_event_seq::regclass);  -- shows a ticker that there is a new event
+        perform pgq.check_id(q, ev_id);
     end if;
     return v_id;
 end $$;

@@ -14,8 +14,9 @@ set enable_bitmapscan = off as $$
 declare
     v_last timestamptz;
 begin
-    select hist_time, right(tableoid::regclass::text, 1)::int into v_last, table_no
-      from pgq.history order by hist_time desc limit 1;
+    select hist_time, (select right(relname, 1)::int from pg_class where oid = h.tableoid)
+      into v_last, table_no
+      from pgq.history h order by hist_time desc limit 1;
     if v_last > i_now + interval '1 hour' then
         truncate pgq.history_0, pgq.history_1, pgq.history_2;
         v_last := null;

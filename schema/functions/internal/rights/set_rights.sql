@@ -27,7 +27,7 @@ begin
         union all
         select nspowner, coalesce(nspacl, acldefault('n', nspowner)) from pg_namespace
          where i_catalogue = 'pg_namespace'::regclass and oid = i_object) here;
-    select coalesce(array_agg(concat_ws(' ', role, lower(privilege_type), attname,
+    select coalesce(array_agg(concat_ws(' ', role, lower(privilege_type collate "C"), attname,
                case when is_grantable then 'grant' end)), '{}'),
            array_agg(distinct role)
       into v_there, v_roles

@@ -1,0 +1,16 @@
+-- Refuses an id of the caller's that is beyond the queue's sequence. A tick holds the value of the
+-- sequence, and the engine goes by it: no event that the tick sees has a larger id. Otherwise
+-- cancel_event would not find the event, a seek would drop its retries, and after a restore it
+-- would look as if it were new. An external ticker gives these values with its ticks.
+-- Raises: PQ009.
+-- Writes: nothing.
+create or replace function pgq.check_id(q pgq.queue, i_id bigint)
+returns void language plpgsql as $$
+begin
+    if not q.queue_external_ticker and i_id > pgq.seq_getval(q.queue_event_seq) then
+        raise exception 'event id % is beyond the sequence of queue %', i_id, q.queue_name
+            using errcode = 'PQ009',
+            hint = format(
+                'move it up first: select pgq.seq_setval(%L, %L)', q.queue_event_seq, i_id);
+    end if;
+end $$;
