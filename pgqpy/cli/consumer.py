@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pgqpy import Client
     from pgqpy.records import ConsumerInfo
 
+STALE = timedelta(seconds=10)  # since the last tick: new events wait no longer while a ticker runs
 LEVELS = ("debug", "info", "warning", "error")
 LIST = {
     "queue": "queue_name",
@@ -73,6 +75,7 @@ def unregister(target: Target, queue: str, name: str, *, force: bool) -> None:
 def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
     (row,) = consumer_details.with_details(client, [info])
     has = [f"{row[field]} {what}" for field, what in LEFT.items() if row[field]]
+    has += _new_events(client, info.queue_name)
     if info.current_batch is not None:
         has.append("an open batch")
     open_batches = sum(worker["batch"] is not None for worker in row["workers"])
@@ -90,6 +93,14 @@ def _ask_to_unregister(client: Client, info: ConsumerInfo) -> None:
         raise click.ClickException(f"{loss}; add --force to unregister it and lose these events")
     if not click.confirm(f"The {loss}. Unregister it and lose these events?", err=True):
         raise click.ClickException("nothing was unregistered")
+
+
+def _new_events(client: Client, queue: str) -> list[str]:
+    """Tell of events that no tick has reached, where nobody seems to tick the queue."""
+    (info,) = client.get_queue_info(queue)
+    if not info.ev_new or info.ticker_lag is None or info.ticker_lag < STALE:
+        return []
+    return [f"about {info.ev_new} event(s) that no tick has reached"]
 
 
 @consumer.command("list")

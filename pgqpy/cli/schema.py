@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 import psycopg
@@ -16,6 +17,9 @@ from pgqpy.cli.output import say, show_row
 from pgqpy.doctor import examine_roles
 from pgqpy.manifest import print_sql
 from pgqpy.texts import escaped
+
+if TYPE_CHECKING:
+    from pgqpy.records import QueueInfo
 
 
 @click.group()
@@ -114,15 +118,16 @@ def uninstall(target: Target, *, force: bool, roles: bool) -> None:
 def repair(target: Target, queues: tuple[str, ...]) -> int:
     """Repair queues after a restore into a cluster with smaller transaction ids.
 
-    Such queues refuse to tick (error PQ012). Without QUEUES, all of them are repaired.
+    Such queues refuse to tick (error PQ012). Without QUEUES, all of them are repaired, also those
+    that are paused or have an external ticker.
 
     Example: pgqpy schema repair
     """
     with target.client() as client:
         client.connection.add_notice_handler(_print_warning)
-        chosen = [queries.queue_info(client, name).queue_name for name in queues]
-        chosen = chosen or [info.queue_name for info in client.get_queue_info()]
-        refusing = [name for name in chosen if _refuses_to_tick(client, name)]
+        chosen = [queries.queue_info(client, name) for name in queues]
+        chosen = chosen or client.get_queue_info()
+        refusing = [info.queue_name for info in chosen if _refuses_to_tick(client, info)]
         repaired = [_repair_queue(client, name) for name in refusing]
     if not refusing:
         click.echo("no queue needs a repair", err=True)
@@ -135,11 +140,18 @@ def _print_warning(notice: psycopg.errors.Diagnostic) -> None:
         click.echo(f"warning: {notice.message_primary}", err=True)
 
 
-def _refuses_to_tick(client: Client, name: str) -> bool:
+def _refuses_to_tick(client: Client, info: QueueInfo) -> bool:
     """Say whether a tick of the queue fails with PQ012. The trial tick is rolled back."""
+    name = info.queue_name
     try:
         with client.transaction():
-            client.tick_queue(name)
+            if info.queue_ticker_paused:
+                client.set_queue_config(name, "ticker_paused", "false")
+            if info.queue_external_ticker:
+                last = client.get_tick_info(name, info.last_tick_id)[-1]
+                client.ticker(name, last.tick_id + 1, last.tick_time, last.tick_event_seq)
+            else:
+                client.tick_queue(name)
             raise psycopg.Rollback
     except DatabaseRestored:
         return True

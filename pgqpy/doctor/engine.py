@@ -216,6 +216,22 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
         yield Finding("ok", "restored", "transaction ids go forward on every queue")
 
 
+MOVED = """
+    select queue_name from pgq.queue cross join pg_control_system() as cluster
+    where queue_system_id is distinct from cluster.system_identifier
+    order by 1
+"""
+
+
+def judge_moved(rows: list[Row]) -> Iterator[Finding]:
+    """Report queues from another cluster: what their events tell, the first tick finds out."""
+    for row in rows:
+        name = row["queue_name"]
+        what = f"queue {name} comes from another cluster, and has not ticked in this one yet"
+        remedy = f"{command('schema', 'repair', name)}: it does nothing where that is not needed"
+        yield Finding("warn", "restored", what, remedy)
+
+
 MISSING: LiteralString = """
     select q.queue_name, c.co_name as consumer_name, s.sub_last_tick, s.sub_id
     from pgq.subscription s

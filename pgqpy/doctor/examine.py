@@ -52,6 +52,7 @@ def checks(limit: timedelta) -> tuple[Check, ...]:
         Check("rights", engine.PUBLIC, engine.judge_public),
         Check("roles", roles.ADMINS, roles.judge_admins),
         Check("restored", engine.RESTORED, engine.judge_restored),
+        Check("restored", engine.MOVED, engine.judge_moved),
         Check("position", engine.POSITIONS, engine.judge_positions),
         Check("position", engine.EXTENSION_POSITIONS, engine.judge_positions),
         Check("ticker", queues.TICKS, queues.judge_ticks),

@@ -132,6 +132,17 @@ def test_unregister_with_events_left_asks_on_a_terminal(
     assert len(client.get_consumer_info("orders")) == left
 
 
+def test_unregister_asks_for_events_that_no_tick_has_reached(
+    run: Run, client: pgqpy.Client, connection: Connection
+) -> None:
+    client.create_queue("orders")
+    client.register_consumer("orders", "billing")
+    client.insert_event("orders", "type", "data")
+    connection.execute("update pgq.tick set tick_time = tick_time - interval '1 minute'")
+    result = run("consumer", "unregister", "orders", "billing")
+    assert failed_with(result, 1, "about 1 event(s) that no tick has reached", "--force")
+
+
 def test_show_counts_what_was_set_aside(run: Run, run_json: RunJson, client: pgqpy.Client) -> None:
     set_one_aside_and_one_dead(client)
     client.register_consumer("orders", "shipping")

@@ -75,6 +75,36 @@ def test_repair_warns_of_events_that_it_cannot_tell(
     assert repaired.stderr == f"{warning}repaired queue copied: 1 event(s) kept\n"
 
 
+@pytest.mark.parametrize("setting", ["ticker_paused", "external_ticker"])
+def test_repair_finds_a_queue_that_no_ticker_ticks(
+    run: Run, connection: psycopg.Connection, setting: str
+) -> None:
+    run("queue", "create", "fine")
+    run("queue", "create", "restored")
+    for queue in ("fine", "restored"):
+        run("queue", "set", queue, f"{setting}=true")
+    connection.execute(
+        "update pgq.tick set tick_snapshot = '9000000000:9000000000:' from pgq.queue"
+        " where tick_queue = queue_id and queue_name = 'restored'"
+    )
+    assert run("schema", "repair").stderr == "repaired queue restored: 0 event(s) kept\n"
+    assert run("schema", "repair").stderr == "no queue needs a repair\n"
+    kept = f"select queue_{setting} from pgq.queue where queue_name in ('fine', 'restored')"
+    assert connection.execute(kept.encode()).fetchall() == [(True,), (True,)]
+
+
+def test_doctor_warns_of_a_queue_that_has_not_ticked_since_it_was_moved(
+    run: Run, connection: psycopg.Connection
+) -> None:
+    run("queue", "create", "restored")
+    connection.execute("update pgq.queue set queue_system_id = 1")
+    found = run("doctor").stdout
+    assert "queue restored comes from another cluster" in found
+    assert "pgqpy schema repair restored" in found
+    connection.execute("select pgq.tick_queue('restored')")
+    assert "another cluster" not in run("doctor").stdout
+
+
 def test_repair_mends_the_queues_that_refuse_to_tick(
     run: Run, connection: psycopg.Connection
 ) -> None:
