@@ -34,9 +34,9 @@ begin
         perform pgq.check_id(r.q, v_id);
     end if;
     insert into pgq.retry_queue
-    values (pgq.retry_time(r.owner, x_retry_after), (r.q).queue_id, v_id, coalesce(x_ev_time, now()),
-        txid_current(), r.owner, x_ev_retry, x_ev_type, x_ev_data, x_ev_extra1, x_ev_extra2,
-        x_ev_extra3, x_ev_extra4);
+    values (pgq.retry_time(r.owner, x_retry_after), (r.q).queue_id, v_id,
+        coalesce(x_ev_time, now()), txid_current(), r.owner, x_ev_retry, x_ev_type, x_ev_data,
+        x_ev_extra1, x_ev_extra2, x_ev_extra3, x_ev_extra4);
     return v_id;
 end $$;
 comment on function pgq.event_retry_raw(
