@@ -218,7 +218,7 @@ def judge_restored(rows: list[Row]) -> Iterator[Finding]:
 
 MOVED = """
     select queue_name from pgq.queue cross join pg_control_system() as cluster
-    where queue_system_id is distinct from cluster.system_identifier
+    where queue_system_id <> cluster.system_identifier  -- null: the server hides it from the owner
     order by 1
 """
 
