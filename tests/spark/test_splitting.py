@@ -169,6 +169,13 @@ def test_without_a_wish_partitions_hold_half_a_million_events():
     assert len(split_range([tick(1, 0), tick(2, 400_000)])) == 1
 
 
+def test_a_sequence_that_was_moved_far_makes_no_endless_list_of_partitions():
+    found = split_range([tick(1, 0), tick(2, 10), tick(3, 2**62), tick(4, 2**62 + 10)])
+    assert len(found) == splitting.MOST_PARTITIONS
+    (first, *_), (*_, last) = found[0], found[-1]
+    assert (first.from_tick, last.to_tick, last.high) == (1, 4, None)
+
+
 def test_a_range_that_promises_nothing_is_read_all_the_same():
     assert split_range([tick(1, 5), tick(2, 5)], 8) == [(EventRange(1, 2),)]
     assert split_range([tick(1, 5), tick(2, 0), tick(3, 0)], 8) == [(EventRange(1, 3),)]

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pgqpy.records import TickInfo
 
 PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
+# Partitions for the sake of PARTITION_EVENTS: a sequence that was moved forward, by seq_setval or an
+# external ticker, makes a range look as if it had 10^18 events.
+MOST_PARTITIONS = 2_000
 BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
 TICK_TOLERANCE = 0.2  # of a partition; a cut this near to a tick moves to the tick
 
@@ -63,14 +66,16 @@ def split_range(
     Args:
         ticks: the ticks of the range in order, beginning with its start.
         min_partitions: the wanted number (option minPartitions). There are more if one would
-            exceed PARTITION_EVENTS, and fewer where there is too little to divide.
+            exceed PARTITION_EVENTS, up to MOST_PARTITIONS, and fewer where there is too little to
+            divide.
         released: the stages that were released in the range.
     """
     if len(ticks) < 2:  # noqa: PLR2004  # a range has two ends
         return []
     units = list(_units(ticks, released))
     sums = list(accumulate((unit.events for unit in units), initial=0))
-    wanted = max(-(-sums[-1] // PARTITION_EVENTS), min_partitions or 1)
+    full = min(-(-sums[-1] // PARTITION_EVENTS), MOST_PARTITIONS)
+    wanted = max(full, min_partitions or 1)
     count = max(1, min(wanted, sums[-1]))
     cuts = _cuts(units, sums, count)
     return [tuple(_ranges(units, *pair)) for pair in pairwise(cuts)]
