@@ -100,7 +100,7 @@ def test_retried_and_dead_events_belong_to_the_consumer(db: Database) -> None:
     assert one.finish(batch) == 1
     assert db.main.one("select pgq.unregister_subconsumer('q', 'c', '1', 0)") == 1
     db.main.one(
-        "select pgq.event_retry_raw('q', 'c.2', now(), 99, null, 1, 't', 'd', '', '', '', '')"
+        "select pgq.event_retry_raw('q', 'c.2', now(), null, null, 1, 't', 'd', '', '', '', '')"
     )
     assert db.main.one("select pgq.maint_retry_events()") == 2
     db.main.tick()

@@ -129,7 +129,7 @@ def test_retried_events_wait_for_the_consumer(db: Database) -> None:
     db.main.drain("other")
     stall(db)
     assert detach(db) == 1
-    raw = "select pgq.event_retry_raw('q', 'c', now(), 77, now(), 0, 't', 'raw', '', '', '', '')"
+    raw = "select pgq.event_retry_raw('q', 'c', now(), null, now(), 0, 't', 'raw', '', '', '', '')"
     db.main.one(raw)
     assert db.main.one(MOVE_RETRIES) == 0
     assert db.main.one("select next_retry from pgq.move_delayed_events('{}')") is None
