@@ -96,7 +96,7 @@ def test_wrong_changes_are_refused(db: Database) -> None:
     with refused("PQ009"):
         db.main.one(BEGIN, "a", '{"ids": "%s"}' % ("x" * 10_000), None)
     deep = "[" * 20 + "]" * 20
-    for unreadable in ("[1]", '"text"', '{"a": -1e5000}', '{"a": %s}' % deep):
+    for unreadable in ("[1]", '"text"', '{"a": -1e5000}', f'{{"a": {deep}}}'):
         with refused("PQ009"):
             db.main.one(BEGIN, "a", unreadable, None)
     with refused("PQ009"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from threading import Event, Thread
 
 import psycopg
 import pytest
@@ -127,8 +127,15 @@ def test_daemon_ticks_while_the_notify_of_another_waits_for_a_standby(
     admin.execute("alter system set synchronous_standby_names = 'nobody'")
     admin.execute("select pg_reload_conf()")
     pid = waiting.info.backend_pid
-    notify = "begin; create temp table written (); notify app; commit"
-    thread = Thread(target=waiting.execute, args=[notify])
+    over = Event()
+
+    def notify():  # until the server has read the setting, a COMMIT does not wait
+        while not over.is_set():
+            waiting.execute(
+                "begin; create temp table written () on commit drop; notify app; commit"
+            )
+
+    thread = Thread(target=notify)
     thread.start()
     try:
         event = "select wait_event from pg_stat_activity where pid = %s"
@@ -139,6 +146,7 @@ def test_daemon_ticks_while_the_notify_of_another_waits_for_a_standby(
         assert not daemon.said("queue failing")
         assert not daemon.said("session failed")
     finally:
+        over.set()
         admin.execute("alter system reset synchronous_standby_names")
         admin.execute("select pg_reload_conf()")
         thread.join()
