@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pgqpy.records import TickInfo
 
 PARTITION_EVENTS = 500_000  # estimated events of a partition at most; a larger stage is not split
-# Partitions for the sake of PARTITION_EVENTS: a sequence that was moved forward, by seq_setval or an
-# external ticker, makes a range look as if it had 10^18 events.
+# For the sake of PARTITION_EVENTS. A sequence that was moved forward, by seq_setval or an external
+# ticker, makes a range look as if it had 10^18 events.
 MOST_PARTITIONS = 2_000
 BEFORE_ALL = -1  # a cut at the start of a unit; no event has this id
 TICK_TOLERANCE = 0.2  # of a partition; a cut this near to a tick moves to the tick
