@@ -25,9 +25,9 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 REMEDIES = {
     "QueueNotFound": "pgqpy queue list shows the queues",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
-    "WrongMode": "if the consumer was registered anew, start the process again; else shared = True "
-    "or lanes = N in the class says how it runs, or, while no process runs it, pgqpy consumer "
-    "set-mode or pgqpy consumer lanes changes it",
+    "WrongMode": "run it as what it is (--set shared=true, or --set lanes=N and --set key=COLUMN, "
+    "or neither), or, while no process runs it, change what it is: pgqpy consumer set-mode QUEUE "
+    "CONSUMER shared (or plain), or pgqpy consumer lanes",
     "TickNotFound": "pgqpy queue show names the last tick",
     "InsertDisabled": "pgqpy queue set QUEUE disable_insert=false allows inserts again",
     "TransactionLimitExceeded": "pgqpy queue set QUEUE per_tx_limit=N raises the limit",
