@@ -23,7 +23,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 # What to do next, by error class, if the command line has better advice than the server's hint.
 REMEDIES = {
-    "QueueNotFound": "pgqpy queue list shows the queues",
+    "QueueNotFound": "pgqpy queue list shows the queues, pgqpy queue create adds one",
     "ConsumerNotFound": "pgqpy consumer list shows the consumers, pgqpy consumer register adds one",
     "WrongMode": "run it as what it is (--set shared=true, or --set lanes=N and --set key=COLUMN, "
     "or neither), or, while no process runs it, change what it is: pgqpy consumer set-mode QUEUE "

@@ -45,7 +45,10 @@ SECRET = "s3cret-hunter2"
     ],
 )
 def test_an_unknown_queue_has_one_message_in_every_command(run: Run, command: list[str]) -> None:
-    told = "error: no queue 'nope' in this database; pgqpy queue list shows the queues"
+    told = (
+        "error: no queue 'nope' in this database; pgqpy queue list shows the queues, "
+        "pgqpy queue create adds one"
+    )
     assert failed_with(run(*command), 1, told)
 
 
